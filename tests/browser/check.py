@@ -5,6 +5,7 @@ Three servers of this process, whose model answers by a script, and one browser.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -111,9 +112,10 @@ def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
 
 
 class HalfCached(ScriptedEngine):
-    """An engine that has half of each prompt in its cache."""
+    """An engine that has half of each prompt in its cache, and reads the rest for a while."""
 
     async def _play(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> AsyncGenerator[Step, None]:
+        await asyncio.sleep(0.1)
         async for step in super()._play(prompt, sampling, choice):
             yield replace(step, cached_tokens=len(prompt) // 2)
 

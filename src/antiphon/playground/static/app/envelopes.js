@@ -3,6 +3,7 @@ import { html, copy, revealed, useEffect, useMemo, useState } from "./ui.js";
 import { call } from "./api.js";
 import { SPELLED, difference, foundIn, glyphs, isSpelled, kindOf, nameOf, rowsOf, textOfToken, tokensOf } from "./pieces.js";
 import { t } from "./strings.js";
+export { glyphs, kindOf, rowsOf, textOfToken } from "./pieces.js";
 import { functionsOf, messagesOf } from "./turn.js";
 
 const MOST_PILLS = 1500;
