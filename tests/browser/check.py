@@ -30,7 +30,22 @@ from antiphon.http.gate.keys import new_key
 from antiphon.playground.wire import PLAYGROUND
 from antiphon.store import SqliteStore
 from antiphon.tokens import decode
-from kit.api import CALL, CHATML, END, START, THINK, TOKENIZER, UNCALL, UNTHINK, app, ids, model, running, scripted, token_bytes
+from kit.api import (
+    CALL,
+    CHATML,
+    END,
+    START,
+    THINK,
+    TOKENIZER,
+    UNCALL,
+    UNTHINK,
+    app,
+    ids,
+    model,
+    running,
+    scripted,
+    token_bytes,
+)
 
 HERE = Path(__file__).parent
 MARKDOWN = """# A heading

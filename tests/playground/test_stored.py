@@ -58,7 +58,9 @@ def test_each_kind_is_listed_until_it_is_deleted(base: str) -> None:
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
 @pytest.mark.parametrize("ids_too", [False, True])
 def test_what_the_model_thought_is_shown_to_those_who_do_not_decline_it(base: str, path: str, ids_too: bool) -> None:
-    body: dict[str, object] = {"input": "Hi"} if "responses" in path else {"messages": [{"role": "user", "content": "Hi"}]}
+    body: dict[str, object] = (
+        {"input": "Hi"} if "responses" in path else {"messages": [{"role": "user", "content": "Hi"}]}
+    )
     id = send(base, path, {**body, "store": True, "return_token_ids": ids_too}).json["id"]
     kind = path.rpartition("/")[2]
     shown = request(base, "GET", f"{PATH}/{kind}/{id}", None)

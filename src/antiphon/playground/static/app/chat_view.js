@@ -67,8 +67,8 @@ function UserMessage({ node, chat }) {
       : html`<form onSubmit=${sent}><textarea aria-label=${t("edit")} dir="auto" rows="3" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
         <button type="submit">${t("save")}</button> <button type="button" onClick=${() => setText(null)}>${t("cancel")}</button></form>`}
     <footer><${Versions} node=${node} chat=${chat} />
-      <button type="button" class="small" onClick=${() => setText(node.text)}>${t("edit")}</button>
-      <button type="button" class="small" onClick=${() => copy(node.text)}>${t("copy")}</button></footer>
+      ${text === null && html`<button type="button" class="small" onClick=${() => setText(node.text)}>${t("edit")}</button>
+      <button type="button" class="small" onClick=${() => copy(node.text)}>${t("copy")}</button>`}</footer>
   </article>`;
 }
 
@@ -86,7 +86,7 @@ function Answer({ node, chat, last }) {
     ${node.status === "done" && !["", "stop", "tool_calls"].includes(node.finish) && html`<p class="hint">${t("cutShort", { reason: node.finish })}</p>`}
     ${node.error && html`<${Failure} node=${node} chat=${chat} />`}
     ${whole && html`<footer><${Versions} node=${node} chat=${chat} />
-      <button type="button" class="small" onClick=${() => chat.again(node)}>${t("regenerate")}</button>
+      ${!node.error && html`<button type="button" class="small" onClick=${() => chat.again(node)}>${t("regenerate")}</button>`}
       <button type="button" class="small" onClick=${() => copy(textOf(node))}>${t("copy")}</button>
       ${node.usage && html`<span class="hint">${t("usage", node.usage)}</span>`}</footer>`}
   </article>`;

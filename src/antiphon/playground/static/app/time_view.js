@@ -21,7 +21,7 @@ export function partsOf({ times, timing, usage }) {
 }
 
 const answerTime = (node) => partsOf(node).find(([name]) => name === "answerPart")?.[1] ?? 0;
-const rateOf = (tokens, ms) => (tokens && ms ? (tokens / (ms / 1000)).toFixed(1) : null);
+const rateOf = (tokens, ms) => (tokens && ms > 10 ? (tokens / (ms / 1000)).toFixed(1) : null);
 const written = (node) => (node.usage ? node.usage.completion - node.usage.reasoning : 0);
 const duration = (ms) => (ms < 1000 ? `${ms.toFixed(0)} ms` : seconds(ms));
 
