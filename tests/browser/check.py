@@ -5,7 +5,6 @@ Three servers of this process, whose model answers by a script, and one browser.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -115,22 +114,22 @@ def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
     secret, key = new_key("alice", requests_per_minute=2)
     keyed = app(scripted(script), keys=[key], wires=[PLAYGROUND])
     pace: dict[str, Any] = {"delay": 0.01, "chunk": 4, "context": 60_000, "end_ids": engine.info.end_ids}
+    large_steps = {**pace, "delay": 0.1, "chunk": 40}
     steady = scripted(script, **pace)
     return {
         "main": speaking(engine),
         "steady": speaking(steady, store=SqliteStore(folder / "sessions.db")),
         "steadyMemory": speaking(steady),
-        "one": speaking(HalfCached(script, token_bytes=token_bytes, **pace), limits=Limits(max_concurrent=1)),
+        "one": speaking(HalfCached(script, token_bytes=token_bytes, **large_steps), limits=Limits(max_concurrent=1)),
         "keyed": keyed,
         "loading": app(scripted(script), wires=[PLAYGROUND]),
     }, secret
 
 
 class HalfCached(ScriptedEngine):
-    """An engine that has half of each prompt in its cache, and reads the rest for a while."""
+    """An engine that has half of each prompt in its cache."""
 
     async def _play(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> AsyncGenerator[Step, None]:
-        await asyncio.sleep(0.1)
         async for step in super()._play(prompt, sampling, choice):
             yield replace(step, cached_tokens=len(prompt) // 2)
 
