@@ -120,13 +120,13 @@ class Stored:
     async def _response(self, owner: str, id: str) -> StoredDocument:
         archive = self._context.archive
         response = (await archive.response(owner, id)).response
-        items = [entry.item for entry in await archive.items(owner, id, output=False) if entry.item is not None]
+        items = [dict(entry.item) for entry in await archive.items(owner, id, output=False) if entry.item is not None]
         return StoredDocument(id=id, input=items, output=msgspec.json.decode(encode(response)))
 
     async def _conversation(self, owner: str, id: str) -> StoredDocument:
         archive = self._context.archive
         metadata, created = await archive.conversation(owner, id)
-        items = [entry.item for entry in await archive.conversation_items(owner, id) if entry.item is not None]
+        items = [dict(entry.item) for entry in await archive.conversation_items(owner, id) if entry.item is not None]
         return StoredDocument(id=id, input=items, output={"created_at": created, "metadata": metadata})
 
     async def _completion(self, owner: str, id: str) -> StoredDocument:
