@@ -67,6 +67,20 @@ async def test_background_events_are_followed_from_any_number_on() -> None:
         assert (done.status, done.output_text) == ("completed", "Hello there, friend.")
 
 
+async def test_in_the_background_it_is_said_when_the_queue_is_over_before_the_engine_says_anything() -> None:
+    silent = scripted(HELLO, delay=3600)
+    async with client_of(responses_app(small=silent, limits=Limits(max_concurrent=1))) as client:
+        streams = [await client.responses.create(model="small", input="Hi", background=True, stream=True) for _ in "ab"]
+        events = [await anext(streams[0]) for _ in range(3)]
+        assert [event.type for event in events] == ["response.created", "response.queued", "response.in_progress"]
+        waiting = [await anext(streams[1]) for _ in range(2)]
+        made, queued = [first[0].response.id for first in (events, waiting)]  # type: ignore[union-attr]  # response.created
+        assert [(await client.responses.retrieve(id)).status for id in (made, queued)] == ["in_progress", "queued"]
+        await client.responses.delete(made)
+        assert (await anext(streams[1])).type == "response.in_progress"
+        await client.responses.delete(queued)
+
+
 async def test_cancelling_in_the_background_stops_the_engine() -> None:
     engine = endless()
     async with client_of(responses_app(small=engine)) as client:
