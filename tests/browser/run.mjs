@@ -311,9 +311,10 @@ async function views() {
   await state(seen, "time");
   await page.setViewportSize({ width: 360, height: 700 });
   await page.emulateMedia({ colorScheme: "dark" });
-  for (const view of ["envelopes", "time", "wire"]) {
+  for (const view of ["envelopes", "time", "wire", "stored"]) {
     await page.click(`nav.views a[href="#${view}"]`);
     await page.locator(`nav.views a[href="#${view}"][aria-current="page"]`).waitFor();
+    await page.locator({ envelopes: ".envelopes .pill", time: ".timing", wire: "pre", stored: ".notice" }[view]).first().waitFor();
     await state(seen, `narrow-${view}`);
   }
   await page.context().close();

@@ -56,7 +56,7 @@ function Page() {
     <header class="bar">
       <button type="button" class="drawer" aria-expanded=${panel === "rail" ? "true" : "false"} onClick=${() => toggle("rail")}>${t("conversations")}</button>
       <h1>Antiphon</h1>
-      <nav class="views" aria-label=${t("views")}>${Object.keys(VIEWS).map((one) => html`<a key=${one} href=${`#${one}`} aria-current=${one === name ? "page" : "false"}>${t(TITLES[one] ?? one)}</a>`)}</nav>
+      <nav class="views" aria-label=${t("views")}>${Object.keys(VIEWS).map((one) => html`<a key=${one} id=${one} href=${`#${one}`} aria-current=${one === name ? "page" : "false"}>${t(TITLES[one] ?? one)}</a>`)}</nav>
       <button type="button" class="gear" aria-expanded=${panel === "settings" ? "true" : "false"} onClick=${() => toggle("settings")}>${t("settings")}</button>
     </header>
     ${chat.debug && html`<p class="debug" role="status">${t("debugOn")}</p>`}
