@@ -161,7 +161,7 @@ docs-check: docs tests/browser/node_modules ## each page of the site in a real b
 	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
 	PYTHONPATH=tests $(BIN)/python tests/browser/check_site.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground/docs $(PAGES)
 
-docs-pages: setup ## the pages of docs/ that are printed from the code: codes, fields, rules, commands, keys, routes, names
+docs-pages: setup ## docs/reference-*.md anew, from the code: commands, keys, routes, public names
 	$(BIN)/python tests/docs/reference.py
 
 docs-picture: model tests/browser/node_modules ## docs/picture.webp: the playground at work, drawn anew (needs node and chromium)
