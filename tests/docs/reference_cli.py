@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 from typer.main import get_group
 
@@ -38,29 +38,37 @@ def described(command: Any, path: str, depth: int = 2) -> Iterator[str]:
     yield f"{about or command.help}\n"
     actions = getattr(command, "commands", {})
     shown = [param for param in command.params if not getattr(param, "hidden", False)]
+    kinds = kinds_of(command)
     if not actions:
-        yield f"```\n{usage(path, shown)}\n```\n"
+        yield f"```\n{usage(path, shown, kinds)}\n```\n"
     if shown:
         yield "| | value | default | |\n|---|---|---|---|"
-        yield from (row(param) for param in shown)
+        yield from (row(param, kinds) for param in shown)
         yield ""
     for name, action in actions.items():
         yield from described(action, f"{path} {name}", depth + 1)
 
 
-def usage(path: str, params: list[Any]) -> str:
+def kinds_of(command: Any) -> Mapping[str, Any]:
+    """Each parameter's type by its name, as the command's function has it."""
+    return get_type_hints(inspect.unwrap(command.callback)) if command.callback else {}
+
+
+def usage(path: str, params: list[Any], kinds: Mapping[str, Any]) -> str:
     """``antiphon batch run IN --out PATH [OPTIONS]``."""
     positional = [named(param) if param.required else f"[{named(param)}]" for param in params if is_argument(param)]
     required = [
-        f"{param.opts[0]} {value(param).upper()}" for param in params if not is_argument(param) and param.required
+        f"{param.opts[0]} {value(kinds[param.name]).upper()}"
+        for param in params
+        if not is_argument(param) and param.required
     ]
     return " ".join([path, *positional, *required, "[OPTIONS]"])
 
 
-def row(param: Any) -> str:
+def row(param: Any, kinds: Mapping[str, Any]) -> str:
     names = [named(param)] if is_argument(param) else [*param.opts, *param.secondary_opts]
     said = f"{param.help or ''}{' May be repeated.' if getattr(param, 'multiple', False) else ''}"
-    cells = [", ".join(f"`{name}`" for name in names), value(param), default(param), cell(said)]
+    cells = [", ".join(f"`{name}`" for name in names), value(kinds[param.name]), default(param), cell(said)]
     return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
 
 
@@ -73,9 +81,9 @@ def named(param: Any) -> str:
     return f"{name}…" if param.nargs == -1 else name
 
 
-def value(param: Any) -> str:
+def value(annotated: Any) -> str:
     """What is given: ``number``, ``text``, ``path``, or the words between which to choose; empty for a switch."""
-    kind = innermost(param.type_descriptor.annotation)
+    kind = innermost(annotated)
     if kind is bool:
         return ""
     if inspect.isclass(kind) and issubclass(kind, Enum):
