@@ -94,7 +94,7 @@ def build_app(requested: str | None) -> typer.Typer:
         if isinstance(command, typer.Typer):
             for action in command.registered_commands:
                 action.cls = PlainCommand
-            app.add_typer(command, name=name, help=summary)
+            app.add_typer(command, name=name, help=summary, cls=PlainGroup)
         else:
             app.command(name, help=summary, cls=PlainCommand)(command)
     return app
