@@ -24,8 +24,9 @@ async function looked({ few, ...look }, all) {
 async function searched() {
   const seen = await visit(browser, url, { viewport: { width: 1280, height: 800 } });
   const { page } = seen;
+  page.setDefaultTimeout(120_000);
   await page.getByRole("button", { name: "Search" }).first().click();
-  await page.keyboard.type("constrained");
+  await page.locator("input:not([type=checkbox]):not([type=radio])").fill("constrained");
   await page.getByText(/^[1-9]\d* results/).waitFor();
   await page.screenshot({ path: `${folder}/search.png` });
   await page.keyboard.press("Escape");
