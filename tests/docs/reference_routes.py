@@ -45,6 +45,8 @@ OTHERS = (
         "[Metrics](operations.md#metrics-and-traces) in Prometheus' form; the key needs the scope `admin`.",
     ),
     ("GET", "`/`, `/playground`", "The [playground](playground.md), for browsers, unless `server.playground = false`."),
+    ("GET", "`/playground/api/stored`", "What the playground lists of what this key stored."),
+    ("GET", "`/playground/api/stored/{kind}/{id}`", "One of them."),
     ("GET", "`/docs`", "These pages, unless `server.docs = false`."),
     ("HEAD", "`/`", "Whether an Ollama server is here: yes."),
     ("WebSocket", "`/v1/responses`", "[Responses over one connection](responses.md#over-a-websocket)."),
