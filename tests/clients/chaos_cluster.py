@@ -4,6 +4,7 @@ Three servers, each a process, share a store. Writers stream responses with tool
 goes on at another server, from the last event that it has, whenever its own is gone. SIGKILL comes at seeded points.
 Afterwards each response was read to its end, in order, with nothing twice and nothing missing; another server sends
 just the same events again; it says what one server says that nobody kills; and no conversation has it twice.
+With a real model each kill is in the middle of a reply, and `Seams` says whether the reply goes on as it should.
 A table says what was done; the exit code says whether it holds.
 """
 
@@ -15,6 +16,7 @@ import itertools
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -29,7 +31,9 @@ from typing import Any
 
 import aiohttp
 
+from antiphon.store import store_at
 from clients.chaos import PROGRAM, default_model, free_port
+from clients.seams import Seams
 from kit.postgres import running_postgres
 
 SERVER = (sys.executable, "-m", "kit.cluster_server")
@@ -37,10 +41,11 @@ TESTS = Path(__file__).parent.parent
 LEASE = 2.0
 """Seconds after which a server that was killed is given up."""
 PAUSE = 0.02
-LENGTH = 5
-"""Replies of one conversation or chain."""
-MOST, MOST_REAL = 400, 64
+LENGTH, LENGTH_REAL = 5, 2
+"""Replies of one conversation or chain, of a scripted model and of a real one."""
+MOST, MOST_REAL = 400, 120
 """Tokens of one turn of a scripted model, and of a real one."""
+THINGS = "a lighthouse", "two foxes", "an old clock", "the rain", "a ship", "a baker", "the night", "a violin"
 GONE = (aiohttp.ClientError, TimeoutError, ConnectionError)
 
 
@@ -77,6 +82,11 @@ class Replica:
             assert self.process.poll() is None, (self.home / "log.txt").read_text()[-2000:]
             await asyncio.sleep(PAUSE)
 
+    def pause(self) -> None:
+        """Stops it, until it is killed."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()
@@ -90,6 +100,8 @@ class Told:
     text: str
     events: list[dict[str, Any]] = field(default_factory=list)
     connections: int = 0
+    maker: Replica | None = None
+    """The server that was asked for it, while it streams it."""
 
     @property
     def id(self) -> str:
@@ -101,6 +113,10 @@ class Told:
         return bool(self.events) and self.events[-1]["type"] in (
             "response.completed", "response.incomplete", "response.failed",
         )  # fmt: skip
+
+    def made_at(self, events: int) -> Replica | None:
+        """The server that is in the middle of it, with so many events at least."""
+        return self.maker if len(self.events) >= events and not self.over else None
 
     @property
     def said(self) -> str:
@@ -127,6 +143,8 @@ class Cluster:
     waits: list[float] = field(default_factory=list)
     """Seconds from a connection that broke to the next event."""
     faults: list[str] = field(default_factory=list)
+    real: Seams | None = None
+    """Judges the replies of a real model."""
 
     async def run(self, writers: int) -> None:
         """Until there are as many replies and as many kills as there are to be."""
@@ -146,13 +164,33 @@ class Cluster:
     async def _kill(self) -> None:
         """At any moment a server that is up, where another is."""
         while self.killed < self.kills:
-            victim, other = self.chance.sample(self.replicas, 2)
-            await victim.ready(self.client)
-            await other.ready(self.client)
-            await asyncio.sleep(self.chance.random())
-            victim.kill()
+            if self.real is not None:
+                victim = await self._kill_a_maker(self.real)
+            else:
+                victim, other = self.chance.sample(self.replicas, 2)
+                await victim.ready(self.client)
+                await other.ready(self.client)
+                await asyncio.sleep(self.chance.random())
+                victim.kill()
             self.killed += 1
             victim.start()
+
+    async def _kill_a_maker(self, real: Seams) -> Replica:
+        """A server that is in the middle of a reply, where another is up."""
+        events = self.chance.randint(8, self.most // 2)
+        while True:
+            await asyncio.sleep(PAUSE)
+            for told in self.told.values():
+                if (victim := told.made_at(events)) is None:
+                    continue
+                await next(one for one in self.replicas if one is not victim).ready(self.client)
+                if told.made_at(events) is victim:
+                    victim.pause()
+                    for other in self.told.values():
+                        if other.made_at(1) is victim:
+                            await real.note(other.id)
+                    victim.kill()
+                    return victim
 
     async def _write(self, name: str) -> None:
         """One conversation, or one chain of responses."""
@@ -160,8 +198,10 @@ class Cluster:
         if int(name[1:]) % 2:
             conversation = (await self._json("/v1/conversations", {}))["id"]
             self.conversations[conversation] = []
-        for turn in range(LENGTH):
+        for turn in range(LENGTH if self.real is None else LENGTH_REAL):
             text = f"{name}t{turn}: look up {turn % 3} things"
+            if self.real is not None:
+                text = f"{name}t{turn}: Tell a long story about {self.chance.choice(THINGS)}."
             told = self.told[text] = Told(text)
             body: dict[str, Any] = {"input": text, "stream": True, "max_output_tokens": self.most}
             if conversation:
@@ -196,13 +236,15 @@ class Cluster:
                     request = self.client.get(f"{self._any()}/v1/responses/{told.id}", params=query)
                 else:
                     headers = {"idempotency-key": told.text.replace(" ", "_")}
-                    request = self.client.post(f"{self._any()}/v1/responses", json=body, headers=headers)
+                    told.maker = self.chance.choice(self.replicas)
+                    request = self.client.post(f"{told.maker.url}/v1/responses", json=body, headers=headers)
                 async with request as answer:
                     if answer.status == 200:
                         await self._read(told, answer, broke)
                     elif answer.status not in (409, 503):
                         self.faults.append(f"{told.text}: {answer.status} {(await answer.text())[:300]}")
                         return
+            told.maker = None
             if len(told.events) > before:
                 broke = time.perf_counter()
                 self.seams["in a reply" if not told.over else "ended"] += 1
@@ -222,14 +264,13 @@ class Cluster:
                 self.faults.append(f"{told.text}: event {event['sequence_number']} came as number {len(told.events)}")
             told.events.append(event)
 
-    async def judge(self, undisturbed: dict[str, str]) -> None:
-        """Adds to ``faults`` whatever is not as it should be."""
+    async def judge(self, alone: Cluster) -> None:
+        """Adds to ``faults`` whatever is not as it should be; ``alone`` is the server that nobody kills."""
         for told in self.told.values():
             if not told.over or told.events[-1]["type"] == "response.failed":
                 self.faults.append(f"{told.text}: it ended with {json.dumps(told.events[-1:])[:400]}")
                 continue
-            if told.said != undisturbed[told.text]:
-                self.faults.append(f"{told.text}: it says {told.said!r} and not {undisturbed[told.text]!r}")
+            await self._judge_text(told, alone)
             again = Told(told.text)
             url = f"{self._any()}/v1/responses/{told.id}"
             async with self.client.get(url, params={"stream": "true"}) as answer:
@@ -248,6 +289,16 @@ class Cluster:
                 items = (await answer.json())["data"]
             self._judge_conversation(id, texts, items)
 
+    async def _judge_text(self, told: Told, alone: Cluster) -> None:
+        if self.real is None:
+            undisturbed = alone.told[told.text].said
+            if told.said != undisturbed:
+                self.faults.append(f"{told.text}: it says {told.said!r} and not {undisturbed!r}")
+        elif told.id in self.real.broken:
+            fault = await self.real.fault(told.id, told.said, self.client, alone.replicas[0].url)
+            if fault:
+                self.faults.append(f"{told.text}: it says {told.said!r}, and {fault}")
+
     def _judge_conversation(self, id: str, texts: Sequence[str], items: Sequence[dict[str, Any]]) -> None:
         asked = [item["content"][0]["text"] for item in items if item.get("role") == "user"]
         if asked != list(texts):
@@ -264,6 +315,13 @@ class Cluster:
             f"{'servers killed':<44} {self.killed:>7,}",
             f"{'connections that broke in a reply':<44} {self.seams['in a reply']:>7,}",
         ]
+        if self.real is not None:
+            margins = self.real.margins
+            rows += [
+                f"{'replies of the model that were broken':<44} {len(self.real.broken):>7,}",
+                f"{'tokens judged after the seams':<44} {len(margins):>7,}",
+                f"{'not the likeliest; most below it':<44} {sum(map(bool, margins)):>7,} {max(margins, default=0):>7.3f}",
+            ]
         if self.waits:
             ordered = sorted(self.waits)
             rows.append(
@@ -284,14 +342,16 @@ def commands(folder: Path, store: str, ports: Sequence[int], model: str | None) 
             (home / "config.toml").write_text(
                 f'model = "m"\n[models.m]\nsource = "{model}"\nformat = "chatml"\ncontext = 1024\nslots = 4\n'
                 f'threads = 1\nsampling = {{ temperature = 0.0 }}\n[sessions]\nstore = "{store}"\nlease = {LEASE}\n'
-                "[log]\naccess = false\n"
+                "[log]\naccess = false\n[server]\nexpose_reasoning = true\n"
             )
             command = (*PROGRAM, "--port", str(port))
         replicas.append(Replica(command, port, home))
     return replicas
 
 
-async def run(replicas: Sequence[Replica], most: int, *, replies: int, kills: int, seed: int, writers: int) -> Cluster:
+async def run(
+    replicas: Sequence[Replica], most: int, real: Seams | None, *, replies: int, kills: int, seed: int, writers: int
+) -> Cluster:
     """One run; the servers go on afterwards."""
     timeout = aiohttp.ClientTimeout(total=120)
     client = aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
@@ -299,7 +359,7 @@ async def run(replicas: Sequence[Replica], most: int, *, replies: int, kills: in
         replica.start()
     for replica in replicas:
         await replica.ready(client)
-    cluster = Cluster(replicas, client, replies, kills, random.Random(seed), most)
+    cluster = Cluster(replicas, client, replies, kills, random.Random(seed), most, real=real)
     await cluster.run(writers)
     return cluster
 
@@ -313,19 +373,25 @@ async def chaos_cluster(
     writers: int = 8,
     store: str | None = None,
     model: str | None = None,
+    most: int = 0,
 ) -> Cluster:
-    """``servers`` of them under kills, judged by what one says that nobody kills."""
+    """``servers`` of them under kills, judged by one that nobody kills. ``most``: tokens of one turn."""
+    most = most or (MOST if model is None else MOST_REAL)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        store = store or str(folder / "shared.db")
         alone = commands(folder, "memory", [free_port()], model)
-        many = commands(folder, store or str(folder / "shared.db"), [free_port() for _ in range(servers)], model)
+        many = commands(folder, store, [free_port() for _ in range(servers)], model)
+        real = None if model is None else Seams(store_at(store), Path(model))
         try:
-            most = MOST if model is None else MOST_REAL
-            cluster = await run(many, most, replies=replies, kills=kills, seed=seed, writers=writers)
-            whole = await run(alone, most, replies=len(cluster.told), kills=0, seed=seed, writers=writers)
+            cluster = await run(many, most, real, replies=replies, kills=kills, seed=seed, writers=writers)
+            compared = len(cluster.told) if real is None else 0
+            whole = await run(alone, most, None, replies=compared, kills=0, seed=seed, writers=writers)
+            await cluster.judge(whole)
             await whole.client.close()
-            await cluster.judge({text: told.said for text, told in whole.told.items()})
             await cluster.client.close()
+            if real is not None:
+                await real.store.aclose()
         finally:
             for replica in (*alone, *many):
                 replica.kill()
@@ -353,6 +419,8 @@ def main() -> int:
                 writers=given.writers, store=store, model=str(default_model()) if given.real else None,
             )
         )  # fmt: skip
+    if cluster.real is not None and len(cluster.real.broken) < given.kills:
+        cluster.faults.append(f"{given.kills} kills broke no more than {len(cluster.real.broken)} replies")
     print(cluster.table())
     return 1 if cluster.faults else 0
 
