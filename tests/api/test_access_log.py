@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import ConfigError, EngineLostError
+from antiphon.errors import ConfigError, EngineError, EngineLostError
 from antiphon.http.gate.keys import new_key
 from antiphon.observe.logs import set_up_log
+from antiphon.store import SqliteStore
 from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving
 from kit.breaking import Breaking
 from kit.log import log_of_its_own
@@ -90,6 +91,15 @@ def test_an_error_is_reported_by_its_code_in_mid_stream_too(log: Path, stream: b
     (line,) = lines(log)
     assert (line["status"], line["error"]) == (200 if stream else 503, "engine_lost")
     assert line["completion_tokens"] == 3
+
+
+def test_an_error_of_a_stream_that_can_be_resumed_is_reported_by_its_code_too(log: Path, tmp_path: Path) -> None:
+    engine, store = Breaking(ids("Hel"), EngineError("private words")), SqliteStore(tmp_path / "s.db")
+    body = b'{"messages": [{"role": "user", "content": "Hi"}], "stream": true}'
+    with running(app(engine, store=store)) as base:
+        request(base, "POST", "/v1/chat/completions", body, x_antiphon_resumable="true")
+    (line,) = lines(log)
+    assert (line["status"], line["error"]) == (200, "engine_error")
 
 
 @pytest.mark.one_process("looks for the engine's own frames in the report")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,64 +12,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from antiphon.engines import Sampling, ScriptedEngine, Step
-from antiphon.store import Lease, MemoryStore, RunLimits, SessionLimits, SqliteStore, Write
+from antiphon.engines import ScriptedEngine
+from antiphon.store import MemoryStore, RunLimits, SessionLimits, SqliteStore
 from antiphon.store.runs import Recorded
-from kit.api import END, ids, rest_of, serving
+from kit.api import serving
 from kit.responses import FINAL, THOUGHT, checked_event, harmony_ids, responses_app
+from kit.two_servers import LONG, REPLY, SHORT, TEXT, Cable, Said, two_servers
 from kit.waiting import until, until_found
-
-LONG, SHORT = 60.0, 2.0
-"""Seconds of a lease that lasts, whatever the machine does meanwhile, and of one that is to end."""
-TEXT = "One two three four five six seven eight nine ten, and then some more words to the end. " * 3
-REPLY = ids(TEXT, END)
-
-
-class Gate:
-    """Lets so many steps pass, and then waits until it is opened."""
-
-    def __init__(self, free: int) -> None:
-        self._left = free
-        self._opened = asyncio.Event()
-
-    def open(self) -> None:
-        self._opened.set()
-
-    async def passed(self) -> None:
-        if self._left == 0:
-            await self._opened.wait()
-        else:
-            self._left -= 1
-
-
-class Said(ScriptedEngine):
-    """Says one reply; after a prompt that ends with its beginning, the rest. ``gate`` is before each step."""
-
-    def __init__(self, reply: Sequence[int] = REPLY, free: int = 10**6) -> None:
-        super().__init__(lambda prompt, sampling, choice: rest_of(reply, prompt), grammar=False)
-        self.gate = Gate(free)
-
-    async def generate(self, prompt: Sequence[int], sampling: Sampling, **options: Any) -> AsyncGenerator[Step, None]:
-        async for step in super().generate(prompt, sampling, **options):
-            await self.gate.passed()
-            yield step
-
-
-class Cable(SqliteStore):
-    """The store of a server that can be cut off from it: its calls wait then, as those of a process that is stopped."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.whole = asyncio.Event()
-        self.whole.set()
-
-    async def put_all(self, *writes: Write) -> None:
-        await self.whole.wait()
-        await super().put_all(*writes)
-
-    async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
-        await self.whole.wait()
-        return await super().renew(leases, seconds)
 
 
 @dataclass
@@ -159,13 +107,9 @@ async def servers(
     lease: float = LONG,
     **options: Any,
 ) -> AsyncIterator[Servers]:
-    limits = SessionLimits(lease=lease)
-    cable, store = Cable(folder / "responses.db"), SqliteStore(folder / "responses.db")
-    first = responses_app(**{model: one}, store=cable, session_limits=limits, **options)
-    second = responses_app(**{model: other}, store=store, session_limits=limits, **options)
-    async with serving(first) as a, serving(second) as b, aiohttp.ClientSession() as client:
-        yield Servers(f"http://127.0.0.1:{a}", f"http://127.0.0.1:{b}", cable, client)
-        cable.whole.set()
+    pair = two_servers(folder, one, other, model=model, lease=lease, **options)
+    async with pair as (a, b, cable), aiohttp.ClientSession() as client:
+        yield Servers(a, b, cable, client)
 
 
 def written(events: Sequence[dict[str, Any]]) -> str:

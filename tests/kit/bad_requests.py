@@ -452,6 +452,7 @@ def unknown_places() -> Iterator[Bad]:
         "/v1/conversations/conv_0", "/v1/conversations/conv_0/items", "/v1/conversations/conv_0/items/msg_0",
         "/docs", "/redoc", "/v1/files/file-0", "/v1/files/file-0/content", "/v1/files/%00", "/v1/batches/batch_0",
         "/v1/batches/..%2f..%2fetc", "/v1/files/..%2f..%2fetc/content",
+        "/v1/streams/chatcmpl-0", "/v1/streams/%00", "/v1/streams/..%2f..%2fetc", "/v1/streams/a?starting_after=-1",
         "/v1/fine_tuning/jobs", "/.env", "/v1/chat/completions/", "/%2e%2e/etc/passwd",
     ):  # fmt: skip
         yield Bad("GET what is not there", path, None, method="GET", headers={})
@@ -460,5 +461,11 @@ def unknown_places() -> Iterator[Bad]:
     for path in ("/v1/responses/resp_0/cancel", "/v1/conversations/conv_0/items", "/v1/batches/batch_0/cancel"):
         yield Bad("POST to what is not there", path, b"{}")
     conversation = "/v1/conversations/conv_0"
-    for path in ("/v1/responses/resp_0", conversation, f"{conversation}/items/msg_0", "/v1/files/file-0"):
+    for path in (
+        "/v1/responses/resp_0",
+        conversation,
+        f"{conversation}/items/msg_0",
+        "/v1/files/file-0",
+        "/v1/streams/cmpl-0",
+    ):
         yield Bad("DELETE what is not there", path, None, method="DELETE", headers={})

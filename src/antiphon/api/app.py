@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,7 +19,7 @@ from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.http.context import Context
 from antiphon.http.cors import cors
-from antiphon.http.error_shapes import ErrorShape, error_shape
+from antiphon.http.error_shapes import ErrorShape, ErrorShapes, error_shape
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.access import Access
 from antiphon.http.gate.admission import Admission
@@ -28,6 +28,10 @@ from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.large import LargeWork
 from antiphon.http.gate.rates import Rates
 from antiphon.http.gate.shared_rates import SharedRates
+from antiphon.http.post import PostRoute
+from antiphon.http.recorded import KIND as STREAM
+from antiphon.http.recovery import Heir, Recovery
+from antiphon.http.resuming import StreamHeir
 from antiphon.http.rules import Rules
 from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
@@ -35,11 +39,12 @@ from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, StoredR
 from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.store.leases import EVERY
+from antiphon.store.runs import KIND as RUN
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
 from .lifespan import lifespan_of
-from .responses.recovery import Recovery
+from .responses.recovery import ResponseHeir
 from .routes.builtin import BUILT_IN
 from .routes.router import PathRouter
 from .routes.table import all_routes
@@ -57,14 +62,23 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     context = _context(source, settings)
     routes = list(all_routes(context, settings.dialects, wires))
     spoken = {dialect.name: dialect for dialect in (*settings.dialects, settings.dialect)}
-    context.beside.append(Recovery(context, spoken).beside)
+    errors = ErrorShapes(
+        error_shape(settings.dialect),
+        _error_places(settings.dialects, wires),
+        {(wire.mark, place): wire.errors for wire in wires for place in wire.shared_places},
+    )
+    answering = {route.path: route.endpoint for route in reversed(routes) if isinstance(route.endpoint, PostRoute)}
+    context.runs.resumable = frozenset(answering)
+    heirs: dict[str, Heir[Any]] = {
+        RUN: ResponseHeir(context, spoken),
+        STREAM: StreamHeir(context, answering, errors.at),
+    }
+    context.beside.append(Recovery(context, heirs).beside)
     envelope = Middleware(
         Envelope,
         metrics=context.metrics,
         patterns={route.endpoint: route.path.replace("/v1", "") for route in routes},
-        errors=error_shape(settings.dialect),
-        places=_error_places(settings.dialects, wires),
-        marked={(wire.mark, place): wire.errors for wire in wires for place in wire.shared_places},
+        errors=errors,
     )
     app = Starlette(
         middleware=[

@@ -9,7 +9,7 @@ import msgspec
 
 from antiphon.errors import NotFoundError, Position
 from antiphon.store import Key, Record
-from antiphon.store.retry import until_written
+from antiphon.store.retry import unless_changed, until_written
 from antiphon.wire.chat.listing import Cursor, Filter
 from antiphon.wire.json import encode
 
@@ -37,11 +37,14 @@ class CompletionArchive:
     archive: Archive
 
     async def put(self, owner: str, id: str, head: StoredHead, answer: bytes, messages: bytes) -> None:
-        """Stores a new completion: ``answer`` and ``messages`` are JSON. A crash after it does not lose them."""
+        """Stores a new completion: ``answer`` and ``messages`` are JSON. A crash after it does not lose them.
+
+        One that is stored already stays as it is: a stream that was taken over comes to its end twice.
+        """
         await self.archive.sweep()
         now = self.archive.clock()
         record = Record(encode(head), now, now + self.archive.lifetime)
-        await self.archive.store.put(_key(owner, id), record, answer, messages)
+        await unless_changed(self.archive.store.put(_key(owner, id), record, answer, messages, expected=0))
 
     async def completion(self, owner: str, id: str) -> bytes:
         """JSON of the answer with its pairs."""

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import ErrorShape, error_shape
+from antiphon.http.error_shapes import ErrorShape, ErrorShapes, error_shape
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.keys import Keyring, Principal
@@ -106,8 +106,10 @@ class LineCaller:
             self._answer,
             metrics=context.metrics,
             patterns={route: path.replace("/v1", "") for path, route in self._routes.items()},
-            errors=error_shape(context.dialect),
-            places={path: endpoint.errors for path, endpoint in endpoints.items() if endpoint.errors},
+            errors=ErrorShapes(
+                error_shape(context.dialect),
+                {path: endpoint.errors for path, endpoint in endpoints.items() if endpoint.errors},
+            ),
         )
 
     async def call(self, path: str, body: bytes, principal: Principal, *, lane: str) -> Answer:

@@ -19,10 +19,10 @@ class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     What the model wrote in a turn of chat completions that waits for the results of its calls, hidden reasoning
     included, is stored for ``turn_lifetime`` seconds (0: not at all): at most ``turn_bytes`` of one turn, and by each
     server the latest ``turns_per_key`` of each key.
-    Events of responses are stored before they are sent, so that another server can send them again and go on with the
-    response where this one dies: those of all streamed responses and of those in the background (``events`` is
-    "streams"), of the latter alone ("background"), or of none; not in memory. They are stored for ``event_lifetime``
-    seconds after the last.
+    Events of answers are stored before they are sent, so that another server can send them again and go on with the
+    answer where this one dies: those of all streamed responses, of chats whose clients request it, and of responses in
+    the background (``events`` is "streams"), of the latter alone ("background"), or of none; not in memory. They are
+    stored for ``event_lifetime`` seconds after the last.
     """
 
     store: str = ""

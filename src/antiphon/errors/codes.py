@@ -101,6 +101,7 @@ REQUESTS = {
     "lease_lost": error(409, "Another server took the work over from one that was silent for too long.", ConflictError),
     "session_busy": error(409, "Another turn of this session is running.", ConflictError),
     "session_cancelled": error(409, "Another request cancelled this turn of the session.", ConflictError),
+    "stream_cancelled": error(409, "A client deleted this stream while it was made.", ConflictError),
     "write_conflict": error(409, "Another request changed the same thing at the same moment.", ConflictError),
     "body_too_large": error(413, "The body has more bytes than the server takes.", RequestError),
     "file_quota": error(413, "The files of this API key would take more room than they may.", RequestError),

@@ -16,7 +16,7 @@ from .reply import Reply, collect, merge_usage, reply_of
 from .request import Overflow, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
 from .turn import run_turn
-from .visibility import check_visible
+from .visibility import check_prompts, check_visible
 from .warm import prompt_read
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "TurnRequest",
     "check_conversation",
     "check_numbers",
+    "check_prompts",
     "check_visible",
     "Comparison",
     "Placed",

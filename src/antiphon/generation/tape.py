@@ -8,6 +8,7 @@ was sampled and not recorded is sampled anew.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -18,7 +19,7 @@ import msgspec
 
 from antiphon.conversation import TokenLogprob
 from antiphon.engines import EngineEnd, Step
-from antiphon.errors import EngineLostError, StoreError
+from antiphon.errors import EngineLostError, OverloadedError, StoreError
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolEvent, ToolOutput, ToolResult, ToolStarted
 
 from .continuing import continued
@@ -29,6 +30,8 @@ Value = TypeVar("Value")
 
 ROUND = 256
 """Recorded steps that are read before others have their turn on the event loop."""
+RETURN, LOOKS = 10.0, 0.1
+"""Seconds in which an engine that was lost must be there again, and between two tries."""
 
 
 class TurnBegan(msgspec.Struct, frozen=True, array_like=True, tag="turn"):
@@ -135,15 +138,35 @@ class Tape:
                 return
         if self._rest:
             raise self._departed()
-        async with aclosing(continued(plan, self._ids[prompt:])) as steps:
+        async with aclosing(self._continued(plan, prompt)) as steps:
             async for step in steps:
                 if step.cached_tokens is not None and prompt < len(self._ids):
                     # What was sampled before counts among the prompt of the engine's, and not among the client's.
-                    known = None if cached else min(step.cached_tokens, prompt)
-                    step = replace(step, cached_tokens=known)
+                    step = replace(step, cached_tokens=None if cached else min(step.cached_tokens, prompt))
+                cached = cached or step.cached_tokens is not None
                 self._ids += step.ids
                 self._record(Sampled(step.ids, step.end, step.cached_tokens, step.logprobs, step.text))
                 yield step
+
+    async def _continued(self, plan: Plan, prompt: int) -> AsyncGenerator[Step, None]:
+        """The engine's steps; one that is lost goes on once more after the last id, as soon as it is there again."""
+        lost: EngineLostError | None = None
+        until, reached, has_ids = 0.0, prompt, True
+        while True:
+            try:
+                async with aclosing(continued(plan, self._ids[prompt:])) as steps:
+                    async for step in steps:
+                        has_ids = has_ids and step.text is None
+                        yield step
+                return
+            except (EngineLostError, OverloadedError) as error:
+                if len(self._ids) > reached and lost is None and isinstance(error, EngineLostError) and has_ids:
+                    lost, until, reached = error, time.monotonic() + RETURN, len(self._ids)
+                if lost is None:
+                    raise
+                if len(self._ids) > reached or time.monotonic() > until:
+                    raise lost from error
+            await asyncio.sleep(LOOKS)
 
     async def results(
         self, router: Router, calls: Sequence[ToolCall], *, seconds: float

@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from .event import StepEvents
 from .meter import UNLIMITED, TimeLimits
 from .turn import Keep, Send, Source, drive
 
 Happened = TypeVar("Happened")
+Happened_co = TypeVar("Happened_co", covariant=True)
 Written = TypeVar("Written")
+
+
+class Drive(Protocol[Happened_co]):
+    """Runs a request to its end, as `antiphon.generation.turn.drive` does with the events of a source."""
+
+    def __call__(
+        self, write: Callable[[StepEvents[Happened_co]], Written], send: Send[Written]
+    ) -> Coroutine[Any, Any, None]: ...
 
 
 def drive_all(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from antiphon.errors import Position, VisibilityError
+from collections.abc import Sequence
+
+from antiphon.errors import Position, RequestError, VisibilityError
 from antiphon.formats import Format
 from antiphon.formats.raw import RawFormat
 
@@ -25,6 +27,26 @@ def check_visible(draft: Draft, *, reveals: bool) -> None:
                 position=Position(path=name),
                 hint="The server's owner, or a key with the scope debug, can allow it.",
             )
+
+
+def check_prompts(drafts: Sequence[Draft], *, reveals: bool, scored: int) -> None:
+    """What is requested of the prompts' ids may be known to the client, and is not too much.
+
+    Raises what `check_visible` raises, and `RequestError` for log probabilities of more than ``scored`` tokens.
+    """
+    for draft in drafts:
+        check_visible(draft, reveals=reveals)
+    requested = sum(len(draft.prompt_ids) for draft in drafts if draft.request.prompt_logprobs is not None)
+    if requested <= scored:
+        return
+    error = RequestError(
+        f"log probabilities of {requested} tokens of prompts are requested; at most {scored} are possible at once.",
+        code="invalid_value",
+        position=Position(path="prompt_logprobs"),
+        hint="Send fewer prompts in one request, or shorter ones.",
+    )
+    drafts[0].request.reword(error)
+    raise error
 
 
 def may_think(format: Format) -> bool:

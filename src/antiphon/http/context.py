@@ -36,6 +36,11 @@ REASONING, HIDDEN = "x-antiphon-reasoning", "hidden"
 """The header by which a client declines reasoning that it may see."""
 
 
+def day_of(time: float) -> date:
+    """The day of Unix time in seconds, in UTC."""
+    return datetime.fromtimestamp(time, UTC).date()
+
+
 @dataclass(slots=True)
 class Traffic:
     """Counts since the start."""
@@ -89,7 +94,7 @@ class Context:
 
     @property
     def today(self) -> date:
-        return datetime.fromtimestamp(self.clock(), UTC).date()
+        return day_of(self.clock())
 
     def reveals(self, exchange: Exchange) -> bool:
         """Whether this request's client may see the model's reasoning, and does not say that it wants none of it."""

@@ -50,6 +50,33 @@ class ErrorShape:
 
 OPENAI_ERRORS = ErrorShape()
 
+
+class ErrorShapes:
+    """Which shape errors have where: ``usual``, but below each of ``places`` (paths), the longest that fits.
+
+    Below the path of each of ``marked`` (header, path) a request with the header has another.
+    """
+
+    def __init__(
+        self,
+        usual: ErrorShape = OPENAI_ERRORS,
+        places: Mapping[str, ErrorShape] = MappingProxyType({}),
+        marked: Mapping[tuple[str, str], ErrorShape] = MappingProxyType({}),
+    ) -> None:
+        self._usual = usual
+        longest_first = sorted(places.items(), key=lambda one: len(one[0]), reverse=True)
+        self._places = [(place, f"{place}/", shape) for place, shape in longest_first]
+        self._marked = [(header, place, f"{place}/", shape) for (header, place), shape in marked.items()]
+
+    def at(self, path: str, headers: Mapping[str, str]) -> ErrorShape:
+        """The shape of errors at that path, for a request with those headers."""
+        for header, place, below, shape in self._marked:
+            if (path == place or path.startswith(below)) and header in headers:
+                return shape
+        found = (shape for place, below, shape in self._places if path == place or path.startswith(below))
+        return next(found, self._usual)
+
+
 DATABRICKS_CODES = {
     400: "INVALID_PARAMETER_VALUE",
     401: "UNAUTHENTICATED",

@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -21,7 +20,7 @@ from antiphon.observe.logs import ACCESS
 from antiphon.tenancy import Tenant
 from antiphon.wire.names.translate import Names
 
-from .error_shapes import OPENAI_ERRORS, ErrorShape
+from .error_shapes import OPENAI_ERRORS, ErrorShape, ErrorShapes
 from .errors import INTERNAL, error_response
 from .gate.keys import NOBODY, Principal
 
@@ -71,6 +70,8 @@ class Exchange:
     """How the client named the fields of its body, for errors."""
     errors: ErrorShape = OPENAI_ERRORS
     counted: bool = False
+    resume: str | None = None
+    """The path at which its stream can be read again, and gone on with."""
     also: Callable[[], Mapping[str, str]] = dict
     """More headers, made when the answer begins."""
 
@@ -106,6 +107,8 @@ class Exchange:
         if self.model is not None:
             headers["openai-model"] = _token(self.model)
             headers["x-antiphon-stream"] = "true" if self.stream else "false"
+        if self.resume is not None:
+            headers["x-antiphon-resume"] = self.resume
         if self.warnings:
             headers["x-antiphon-warning"] = "; ".join(self.warnings)
         if self.finish is not None:
@@ -186,28 +189,19 @@ class Envelope:
         *,
         metrics: Metrics,
         patterns: Mapping[object, str],
-        errors: ErrorShape = OPENAI_ERRORS,
-        places: Mapping[str, ErrorShape] = MappingProxyType({}),
-        marked: Mapping[tuple[str, str], ErrorShape] = MappingProxyType({}),
+        errors: ErrorShapes,
     ) -> None:
-        """``patterns`` has the pattern of each endpoint's path, which is what metrics call it.
-
-        ``errors`` writes the body of errors, but below each of ``places`` (paths), which has a shape of its own, the
-        longest that fits a path, and below the path of each of ``marked`` (header, path) for a request with the header.
-        """
+        """``patterns`` has the pattern of each endpoint's path, which is what metrics call it."""
         self._app = app
         self._metrics = metrics
         self._patterns = patterns
         self._errors = errors
-        longest_first = sorted(places.items(), key=lambda one: len(one[0]), reverse=True)
-        self._places = [(place, f"{place}/", shape) for place, shape in longest_first]
-        self._marked = [(header, place, f"{place}/", shape) for (header, place), shape in marked.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        shape = scope.get(SHAPE) or self._shape(scope["path"], Headers(scope=scope))
+        shape = scope.get(SHAPE) or self._errors.at(scope["path"], Headers(scope=scope))
         exchange = scope[KEY] = Exchange.of(scope, errors=shape)
 
         async def send_with_headers(message: Message) -> None:
@@ -246,11 +240,3 @@ class Envelope:
 
     def _route(self, scope: Scope) -> str:
         return self._patterns.get(scope.get("endpoint"), "other")
-
-    def _shape(self, path: str, headers: Headers) -> ErrorShape:
-        """The writer of errors at that path, for a request with those headers."""
-        for header, place, below, shape in self._marked:
-            if (path == place or path.startswith(below)) and header in headers:
-                return shape
-        found = (shape for place, below, shape in self._places if path == place or path.startswith(below))
-        return next(found, self._errors)

@@ -1,9 +1,9 @@
-"""Responses that another server may make: as they are now, their events, and their end."""
+"""Answers that another server may make: as they are now, their events, and their end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from msgspec.structs import replace
@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from antiphon.errors import AntiphonError, OverloadedError
 from antiphon.store import Key
 from antiphon.store.runs import published
+from antiphon.wire.errors import refused
 from antiphon.wire.responses.schema import Response
 
 from .context import Context
 from .journal import run_key
-from .runs import CANCEL, replayed
+from .runs import CANCEL, ResponseRun, replayed
 
 LOOKS = 0.05
 """Seconds between two looks at what another server has published."""
@@ -27,8 +28,8 @@ QUIET = 20
 
 async def latest(context: Context, owner: str, id: str) -> Response:
     """The response as far as it is made. Raises `NotFoundError` where it is neither stored nor to be followed."""
-    run = context.runs.followed(owner, id)
-    if run is not None:
+    run = context.runs.followed(run_key(owner, id))
+    if isinstance(run, ResponseRun):
         return run.response
     response = (await context.archive.response(owner, id)).response
     state = None
@@ -46,11 +47,12 @@ async def events_after(context: Context, owner: str, id: str, after: int = -1) -
 
     Of one that another server makes and does not record, ``after`` none: they come once it is made.
     """
-    run = context.runs.followed(owner, id)
+    key = run_key(owner, id)
+    run = context.runs.followed(key)
     if run is not None and not run.recorded:
         return run.follow(after)
-    if await context.stored_runs.state(run_key(owner, id)) is not None:
-        return events_of(context, owner, id, after)
+    if await context.stored_runs.state(key) is not None:
+        return events_of(context, key, after)
     if after < 0 and await context.archive.store.lease(making_key(owner, id)) is not None:
         return _once_made(context, owner, id)
     return None
@@ -68,15 +70,15 @@ def making_key(owner: str, id: str) -> Key:
     return Key("response", owner, id)
 
 
-async def events_of(context: Context, owner: str, id: str, after: int = -1) -> AsyncGenerator[bytes, None]:
-    """The events of a recorded response with a number above ``after``, until it is over, whoever makes it.
+async def events_of(context: Context, key: Key, after: int = -1) -> AsyncGenerator[bytes, None]:
+    """The events of a recorded run with a number above ``after``, until it is over, whoever makes it.
 
     One that nobody makes any more is gone on with here.
     """
-    key, sent = run_key(owner, id), after + 1
+    sent = after + 1
     seen = number = quiet = 0
     while True:
-        run = context.runs.followed(owner, id)
+        run = context.runs.followed(key)
         if run is not None:
             try:
                 async with aclosing(run.follow(sent - 1)) as here:
@@ -105,14 +107,24 @@ async def events_of(context: Context, owner: str, id: str, after: int = -1) -> A
         await asyncio.sleep(LOOKS)
 
 
-async def stop(context: Context, owner: str, id: str) -> None:
-    """Cancels a response that is being made, here or elsewhere; returns when its end is stored.
+def number_after(query: Mapping[str, str], headers: Mapping[str, str]) -> int:
+    """The number after which events are requested: ``starting_after``, or ``last-event-id``; -1: all of them.
+
+    Raises `RequestError` for what is no number of an event.
+    """
+    after = query.get("starting_after") or headers.get("last-event-id", "")
+    if after and not (after.isascii() and after.isdecimal() and len(after) < 10):
+        raise refused("starting_after", "must be the number of an event.")
+    return int(after or -1)
+
+
+async def stop(context: Context, key: Key) -> None:
+    """Cancels what is being made, here or elsewhere; returns when its end is stored.
 
     Raises `OverloadedError` where it does not end: nobody makes it, and here nobody can.
     """
-    key = run_key(owner, id)
     for _ in range(round(PATIENCE / LOOKS)):
-        run = context.runs.get(owner, id)
+        run = context.runs.get(key)
         if run is not None:
             await run.cancel()
             return
@@ -125,4 +137,4 @@ async def stop(context: Context, owner: str, id: str) -> None:
         if not await context.leases.signal(key, CANCEL):
             context.runs.take_over(key)
         await asyncio.sleep(LOOKS)
-    raise OverloadedError("The server that makes the response does not end it.", code="queue_timeout", retry_after=5)
+    raise OverloadedError("The server that makes the answer does not end it.", code="queue_timeout", retry_after=5)

@@ -1,19 +1,17 @@
-"""What one response publishes while it is made: stored first, in batches, and then there for who follows it."""
+"""What one answer publishes while it is made: stored first, in batches, and then there for who follows it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
 
 from antiphon.errors import AntiphonError, ConflictError, StoreError
 from antiphon.generation.tape import Input, Tape, pack_inputs
 from antiphon.store import Key, Lease, Leases, StoredRuns, Write
 from antiphon.store.runs import KIND, Batch, RunState, entry_of
 from antiphon.store.store import lease_lost
-from antiphon.wire.responses.event_schema import StreamEvent
-from antiphon.wire.responses.schema import Response
-from antiphon.wire.responses.write import numbered_bytes
 
 from .errors import INTERNAL
 from .exchange import FAULTS
@@ -24,26 +22,36 @@ MOST_WAITING = 256 * 2**10
 
 Store = Callable[[Write], Awaitable[None]]
 """Does a write, with what belongs to it in one transaction."""
+Numbered = tuple[int, bytes]
+"""An event as it is sent, with its number; they count from 0."""
+State = TypeVar("State")
+"""What is published with events: the answer as it is after them."""
+Status = Literal["queued", "in_progress"]
 
 
 def run_key(owner: str, id: str) -> Key:
     return Key(KIND, owner, id)
 
 
+AnyRun = TypeVar("AnyRun", bound=Run)
+
+
 @dataclass(frozen=True, slots=True)
-class Left:
+class Left(Generic[AnyRun]):
     """A run that another server left: its events so far are in the run's log, and what they depended on is here."""
 
-    run: Run
+    run: AnyRun
     lease: Lease
     inputs: Sequence[Input]
 
 
-class Journal:
+class Journal(Generic[State]):
     """Stores what ``run`` publishes, under a lease. ``head`` is what another server needs to make it.
 
-    ``open`` stores its first write. ``left``: it is gone on with, and the events in the run's log are stored already.
-    Two writes are ``gather`` seconds apart, as those to a client are.
+    ``publish`` gives what is stored to those who follow the run, with the state as it was then, whose status is
+    ``status``. ``open`` does its first write. ``besides`` are records that are nothing without it. ``left``: it is gone
+    on with, and the events in the run's log are stored already. Two writes are ``gather`` seconds apart, as those to a
+    client are.
     """
 
     def __init__(
@@ -52,9 +60,13 @@ class Journal:
         leases: Leases,
         run: Run,
         head: object,
-        open: Store,
+        state: State,
+        publish: Callable[[Sequence[bytes], State], None],
         *,
-        left: Left | None = None,
+        status: Callable[[State], Status] = lambda state: "in_progress",
+        open: Store,
+        besides: Sequence[Key] = (),
+        left: Left[AnyRun] | None = None,
         gather: float,
     ) -> None:
         self._gather = gather
@@ -63,11 +75,14 @@ class Journal:
         self._run = run
         self._head = head
         self._open = open
+        self._publish = publish
+        self._status = status
+        self._besides = besides
         self._lease = None if left is None else left.lease
         self._waiting: list[bytes] = []
         self._size = 0
         self._inputs: list[Input] = []
-        self._response = run.response
+        self._state = state
         self._next = len(run.log)
         self._storing = asyncio.Lock()
         self._flushing: asyncio.Future[None] | None = None
@@ -89,20 +104,20 @@ class Journal:
     def _inputs_add(self, one: Input) -> None:
         self._inputs.append(one)
 
-    def publish(self, events: Sequence[StreamEvent], response: Response) -> asyncio.Future[None] | None:
+    def publish(self, events: Iterable[Numbered], state: State) -> asyncio.Future[None] | None:
         """Takes events to store and to publish; those that were are passed over. What it returns is to be awaited."""
-        self._take(events, response)
+        self._take(events, state)
         if self._waiting and (self._flushing is None or self._flushing.done()):
             self._flushing = asyncio.ensure_future(self._flush())
         return asyncio.shield(self._flushing) if self._flushing and self._size >= MOST_WAITING else None
 
-    def _take(self, events: Sequence[StreamEvent], response: Response) -> None:
-        for event in events:
-            if event.sequence_number >= self._next:
-                self._waiting.append(numbered_bytes(event))
-                self._size += len(self._waiting[-1])
-                self._next = event.sequence_number + 1
-        self._response = response
+    def _take(self, events: Iterable[Numbered], state: State) -> None:
+        for number, event in events:
+            if number >= self._next:
+                self._waiting.append(event)
+                self._size += len(event)
+                self._next = number + 1
+        self._state = state
 
     async def _flush(self) -> None:
         """Stores what waits until nothing does. What goes wrong ends the run."""
@@ -116,18 +131,18 @@ class Journal:
             FAULTS.exception("%s is not stored", self._run.id)
             self._run.work.stop(INTERNAL)
 
-    async def begin(self, events: Sequence[StreamEvent], response: Response) -> None:
+    async def begin(self, events: Iterable[Numbered], state: State) -> None:
         """Stores the first events, and that the run is there, before this returns."""
-        self._take(events, response)
+        self._take(events, state)
         await _to_its_end(self._store())
 
-    async def end(self, events: Sequence[StreamEvent], response: Response, store: Store) -> None:
+    async def end(self, events: Iterable[Numbered], state: State, store: Store) -> None:
         """Stores the last events with what ``store`` writes beside them, and publishes them. Nothing comes after.
 
         Where that cannot be stored, the error is raised, and the events never were.
         """
         before = self._waiting[:], self._next
-        self._take(events, response)
+        self._take(events, state)
         try:
             await _to_its_end(self._store(store, over=True))
         except AntiphonError:
@@ -152,7 +167,8 @@ class Journal:
         async with self._storing:
             if self._lease is not None and self._begun and not self.over and not self.lost:
                 await self._runs.store.delete(self._lease.key, lease=self._lease)
-                await self._runs.store.delete(Key("response", self._run.owner, self._run.id), lease=self._lease)
+                for key in self._besides:
+                    await self._runs.store.delete(key, lease=self._lease)
                 self.over = True
 
     async def close(self) -> None:
@@ -179,7 +195,7 @@ class Journal:
         async with self._storing:
             if self.over or self.lost:
                 raise lease_lost()
-            events, inputs, response = self._waiting, self._inputs[:], self._response
+            events, inputs, state = self._waiting, self._inputs[:], self._state
             self._waiting, self._size = [], 0
             try:
                 await self._write(Batch(events, pack_inputs(inputs), over), store)
@@ -189,22 +205,21 @@ class Journal:
                 raise
             del self._inputs[: len(inputs)]
             self._begun, self.over = True, over
-            self._run.add(events, response)
+            self._publish(events, state)
 
     async def _write(self, batch: Batch, store: Store | None) -> None:
-        entries, status = [entry_of(batch)], self._response.status
+        entries = [entry_of(batch)]
         if self._lease is None:
             self._lease = await self._claimed()
         if not self._begun:
             entries.insert(0, entry_of(self._head))
             store = store or self._open
-        working = status if status in ("queued", "in_progress") else "in_progress"
-        write = self._runs.write(self._lease.key, RunState("over" if batch.over else working), self._lease, *entries)
+        state = RunState("over" if batch.over else self._status(self._state))
+        write = self._runs.write(self._lease.key, state, self._lease, *entries)
         await (store(write) if store is not None else self._runs.store.put_all(write))
 
     async def _claimed(self) -> Lease:
-        key = run_key(self._run.owner, self._run.id)
-        lease = await self._leases.acquire(key, signalled=self._run.signalled, lost=self._run.lose)
+        lease = await self._leases.acquire(self._run.key, signalled=self._run.signalled, lost=self._run.lose)
         assert lease is not None, "an id that is given twice"
         return lease
 

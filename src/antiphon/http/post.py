@@ -7,21 +7,22 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.conversation import Event
-from antiphon.errors import AntiphonError, Position, RequestError
-from antiphon.generation import Draft, Meter, Model, Plan, StepEvents, TimeLimits, check_visible, constrain
-from antiphon.generation.together import drive_all
+from antiphon.errors import AntiphonError
+from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, check_prompts, constrain
+from antiphon.generation.tape import Tape
+from antiphon.generation.together import Drive, drive_all
 from antiphon.generation.turn import Keep, Source, in_order, steps
-from antiphon.generation.turn import Send as SendStep
 from antiphon.observe import RequestMeter
+from antiphon.store import Key as StreamKey
 from antiphon.tenancy import Tenant
 from antiphon.wire.errors import UNREADABLE
 from antiphon.wire.fields import check_fields, check_shapes, warnings
@@ -36,6 +37,8 @@ from .errors import INTERNAL, ClientGone, api_error, error_event
 from .exchange import FAULTS, GONE, KEY, Exchange
 from .gate.large import BodyRoom
 from .lifecycle import Work
+from .recorded import KIND, LeftStream, Recording, StreamHead, check_resumable, resumable, unrecorded
+from .runs import into
 from .server_tools import ServerToolUse
 from .session import SessionTurn
 from .sse import Outbox, fill, send_events
@@ -43,16 +46,6 @@ from .sse import Outbox, fill, send_events
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
 Happened = TypeVar("Happened")
-Happened_co = TypeVar("Happened_co", covariant=True)
-Written = TypeVar("Written")
-
-
-class Drive(Protocol[Happened_co]):
-    """Runs a request to its end, as `antiphon.generation.turn.drive` does with the events of a source."""
-
-    def __call__(
-        self, write: Callable[[StepEvents[Happened_co]], Written], send: SendStep[Written]
-    ) -> Coroutine[Any, Any, None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +58,13 @@ class Post:
     scope: Scope
     receive: Receive
     send: Send
+    left: LeftStream | None = None
+    """The stream of another server that is gone on with."""
 
     @classmethod
-    def unattended(cls, context: Context, exchange: Exchange, body: bytes) -> Post:
+    def unattended(cls, context: Context, exchange: Exchange, body: bytes, left: LeftStream | None = None) -> Post:
         """One whose client is gone: nobody hangs up, and nobody gets the answer."""
-        return cls(context, exchange, body, {}, _nobody_hangs_up, _nobody_listens)
+        return cls(context, exchange, body, {}, _nobody_hangs_up, _nobody_listens, left)
 
     async def read(self, kind: type[Body]) -> Body:
         """The body as ``kind``; fields that it does not know are noted. Raises `RequestError`."""
@@ -104,6 +99,15 @@ class Post:
         json_alone = self.exchange.headers.get("accept", "").strip() == JSON
         self.exchange.stream = self.context.dialect.streams(False if requested is None and json_alone else requested)
         return self.exchange.stream
+
+    @property
+    def began(self) -> float:
+        """Unix time in seconds when the answer was begun, be it at another server."""
+        return self.left.head.began if self.left else self.context.clock()
+
+    def named(self, id: str) -> str:
+        """The id of the answer: the one that it has already, or ``id``."""
+        return self.left.left.run.id if self.left else id
 
     @property
     def tenant(self) -> Tenant:
@@ -148,47 +152,83 @@ class Post:
         session: SessionTurn | None = None,
         tools: ServerToolUse | None = None,
         keep: Keep | None = None,
+        id: str | None = None,
+        began: float = 0.0,
     ) -> None:
         """Constrains the drafts, runs them when it is this request's turn and sends what ``writer`` makes of them.
 
         Choices are numbered draft by draft. ``session`` keeps the turn of the one draft, ``tools`` answers its calls;
-        ``keep`` is awaited before a session's.
+        ``keep`` is awaited before a session's. ``id`` and ``began`` are the answer's; without them no stream of the
+        wire can be resumed.
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
-        self._check_prompts(drafts)
-        plans = [await constrain(draft) for draft in drafts]
+        check_prompts(drafts, reveals=self.reveals, scored=self.context.limits.max_scored_tokens)
+        recording = self._recording(drafts, writer, session, id, began)
+        tape = recording.tape if recording else None
+        plans = [await constrain(self._as_begun(draft)) for draft in drafts]
         meter = self.meter()
         n = plans[0].request.n
-        sources = [self.turn(plan, meter, first_choice=i * n) for i, plan in enumerate(plans)]
+        sources = [self.turn(plan, meter, first_choice=i * n, tape=tape) for i, plan in enumerate(plans)]
         if tools is not None:
-            sources = [partial(tools.steps, plans[0], meter)]
+            sources = [partial(tools.steps, plans[0], meter, tape=tape)]
         slots = plans[0].model.engine.info.slots
         kept = in_order(keep, session.keeper(plans[0]) if session else None)
         run = self.driver(sources, at_once=slots // n, keep=kept)
+        if recording is not None:
+            await self._deliver_recorded(run, writer, recording)
+            return
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
             await self.deliver(run, writer, work)
 
-    def turn(self, plan: Plan, meter: Meter, *, first_choice: int = 0) -> Source[Event]:
+    def turn(self, plan: Plan, meter: Meter, *, first_choice: int = 0, tape: Tape | None = None) -> Source[Event]:
         """The one turn of ``plan``; its reply may be whole where nobody reads on the way, or limits its first token."""
         whole = not self.exchange.stream and not self.context.limits.first_token_timeout
-        return partial(steps, plan, meter, first_choice=first_choice, whole=whole)
+        return partial(steps, plan, meter, first_choice=first_choice, whole=whole, tape=tape)
 
-    def _check_prompts(self, drafts: Sequence[Draft]) -> None:
-        """What is requested of the prompts' ids may be known to this client, and is not too much."""
-        for draft in drafts:
-            check_visible(draft, reveals=self.reveals)
-        scored = sum(len(draft.prompt_ids) for draft in drafts if draft.request.prompt_logprobs is not None)
-        most = self.context.limits.max_scored_tokens
-        if scored > most:
-            error = RequestError(
-                f"log probabilities of {scored} tokens of prompts are requested; at most {most} are possible at once.",
-                code="invalid_value",
-                position=Position(path="prompt_logprobs"),
-                hint="Send fewer prompts in one request, or shorter ones.",
-            )
-            drafts[0].request.reword(error)
-            raise error
+    def _as_begun(self, draft: Draft) -> Draft:
+        """The draft with the ids of calls that it had where its answer was begun."""
+        if self.left is None:
+            return draft
+        return replace(draft, request=replace(draft.request, call_key=self.left.head.call_key))
+
+    def _recording(
+        self, drafts: Sequence[Draft], writer: Writer[Event], session: SessionTurn | None, id: str | None, began: float
+    ) -> Recording | None:
+        """What stores the stream as it is made, where its client requests that. Raises `RequestError`."""
+        exchange = self.exchange
+        if not exchange.stream or id is None or not (self.left or resumable(exchange.headers)):
+            return None
+        several = len(drafts) > 1 or drafts[0].request.n > 1
+        check_resumable(self.context, exchange.path, several=several, session=session is not None)
+        head = StreamHead.of(exchange, self.body, began, drafts[0].request.call_key)
+        left = self.left.left if self.left else None
+        key = StreamKey(KIND, exchange.owner, id)
+        return Recording(self.context, key, head, writer.form, left=left, unforeseen=self.unforeseen)
+
+    async def _deliver_recorded(self, run: Drive[Event], writer: Writer[Event], recording: Recording) -> None:
+        """Sends the stream from what is stored; it goes on where its client leaves."""
+
+        async def made() -> None:
+            async with self.admitted():
+                await run(writer.change, recording.publish)
+
+        def work() -> Coroutine[Any, Any, None]:
+            return self.run(made(), recording.run.work)
+
+        if self.left is not None:
+            await recording.make(work, writer.end)
+            return
+        making = recording.begin(work, writer.end)
+        self.exchange.resume = f"/v1/streams/{recording.run.id}"
+        events = recording.run.follow()
+        try:
+            await self.stream(lambda outbox: into(outbox, events), lambda: b"", writer.form, Work())
+        except AntiphonError:
+            self.exchange.resume = None  # There is no stream.
+            raise
+        finally:
+            recording.leave(making, self.exchange)
 
     def driver(
         self, sources: Sequence[Source[Happened]], *, at_once: int = 1, keep: Keep | None = None
@@ -198,6 +238,7 @@ class Post:
 
     async def deliver(self, run: Drive[Happened], writer: Writer[Happened], work: Work) -> None:
         """Sends what ``writer`` makes of the steps that ``run`` drives: each as it comes, or all of them at the end."""
+        self.ignore(unrecorded(self.exchange))
         if self.exchange.stream:
             await self.stream(lambda outbox: run(writer.change, outbox.write), writer.end, writer.form, work)
         else:
@@ -337,6 +378,10 @@ class PostRoute:
             if error.code == UNREADABLE and post.exchange.model is not None:
                 error.hint = f"The model {post.exchange.model!r} reads text, and no engine here takes more."
             raise
+
+    async def go_on(self, exchange: Exchange, left: LeftStream) -> None:
+        """Makes the rest of a stream that another server left. Raises what `answer` raises before it goes on."""
+        await self.answer(Post.unattended(self._context, exchange, left.head.body, left))
 
     async def answer(self, post: Post) -> None:
         """Answers one request. Raises `AntiphonError` for the error that is answered instead."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date
 
 import msgspec
@@ -16,9 +15,7 @@ from antiphon.wire.responses.schema import Response
 
 from .gate.keys import Scope
 from .post import Post
-
-CARRIED = ("x-session-affinity", "traceparent")
-"""Headers of the request that count for the response."""
+from .recorded import carried
 
 
 class StoredCompaction(msgspec.Struct, frozen=True):
@@ -69,10 +66,6 @@ def head_of_run(
         before=before,
         compaction=None if compaction is None else _stored(compaction),
     )
-
-
-def carried(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: headers[name] for name in CARRIED if name in headers}
 
 
 def _stored(compaction: Compaction) -> StoredCompaction:

@@ -1,9 +1,9 @@
-"""Responses while they are made, so that other requests can find, follow and cancel them."""
+"""Answers while they are made, so that other requests can find, follow and cancel them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
@@ -34,15 +34,13 @@ CANCEL = "cancel"
 
 @dataclass(slots=True)
 class Run:
-    """One response while it is made. ``log``: its events so far, as they are sent, where others may follow it.
+    """One answer while it is made. ``log``: its events so far, as they are sent, where others may follow it.
 
-    ``response`` is the response as it was published last; of one that nobody may follow only the end is. ``recorded``:
-    its events are stored before they are published, so that it may be followed although it is not in the background.
+    ``recorded``: its events are stored before they are published, so that others than the client that began it may
+    follow it.
     """
 
-    id: str
-    owner: str
-    response: Response
+    key: Key
     work: Work = field(default_factory=Work)
     log: list[bytes] = field(default_factory=list)
     recorded: bool = False
@@ -53,14 +51,21 @@ class Run:
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
+    def id(self) -> str:
+        return self.key.name
+
+    @property
+    def owner(self) -> str:
+        return self.key.owner
+
+    @property
     def followed(self) -> bool:
         """Whether others than the client that began it may read it."""
-        return self.response.background or (self.recorded and bool(self.log))
+        return self.recorded and bool(self.log)
 
-    def add(self, events: Sequence[bytes], response: Response) -> None:
-        """Publishes events, and the response as it is after them."""
+    def add(self, events: Sequence[bytes]) -> None:
+        """Publishes events."""
         self.log += events
-        self.response = response
         self._wake()
 
     def close(self, error: AntiphonError | None = None) -> None:
@@ -72,7 +77,7 @@ class Run:
         self._ended.set()
 
     async def follow(self, after: int = -1) -> AsyncGenerator[bytes, None]:
-        """Its events with a sequence number above ``after``, until it is over; raises ``error``."""
+        """Its events with a number above ``after``, until it is over; raises ``error``."""
         next = after + 1
         while True:
             if next < len(self.log):
@@ -87,13 +92,17 @@ class Run:
 
     async def cancel(self) -> None:
         """Stops the work, begun or not; returns when it has ended and its end is stored."""
-        self.work.stop(ResponseCancelled("The response was cancelled."))
+        self.work.stop(self.cancelled())
         await self._ended.wait()
 
     def signalled(self, signal: str) -> None:
         """Another server left word for the one that makes it."""
         if signal == CANCEL:
-            self.work.stop(ResponseCancelled("The response was cancelled."))
+            self.work.stop(self.cancelled())
+
+    def cancelled(self) -> AntiphonError:
+        """What who waits for it is told of a client that cancelled it."""
+        return ResponseCancelled("The response was cancelled.")
 
     def lose(self) -> None:
         """Another server makes it, or may."""
@@ -105,34 +114,52 @@ class Run:
         self._changed = asyncio.Event()
 
 
+@dataclass(slots=True)
+class ResponseRun(Run):
+    """A response while it is made: ``response``, as it was published last; of one that nobody may follow its end is."""
+
+    response: Response = field(kw_only=True)
+
+    @property
+    def followed(self) -> bool:
+        return self.response.background or (self.recorded and bool(self.log))
+
+    def publish(self, events: Sequence[bytes], response: Response) -> None:
+        """Publishes events, and the response as it is after them."""
+        self.response = response
+        self.add(events)
+
+
 def _nobody(key: Key) -> None:
     """This server takes over nothing."""
 
 
 class Runs:
-    """All runs of this server by owner and id, and the tasks of those that no request waits for."""
+    """All runs of this server by their keys, and the tasks of those that no request waits for."""
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[str, str], Run] = {}
+        self._runs: dict[Key, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.take_over: Callable[[Key], None] = _nobody
         """Goes on here, soon, with a run that another server has left; nothing happens where there is none."""
+        self.resumable: Collection[str] = ()
+        """The paths whose streams can be gone on with."""
 
     def add(self, run: Run) -> None:
-        self._runs[run.owner, run.id] = run
+        self._runs[run.key] = run
 
-    def get(self, owner: str, id: str) -> Run | None:
-        return self._runs.get((owner, id))
+    def get(self, key: Key) -> Run | None:
+        return self._runs.get(key)
 
-    def followed(self, owner: str, id: str) -> Run | None:
+    def followed(self, key: Key) -> Run | None:
         """The run, if others than the client that began it may read it."""
-        run = self.get(owner, id)
+        run = self.get(key)
         return run if run is not None and run.followed else None
 
     def remove(self, run: Run) -> None:
         run.close()
-        if self.get(run.owner, run.id) is run:  # This server may have taken it over from itself.
-            del self._runs[run.owner, run.id]
+        if self.get(run.key) is run:  # This server may have taken it over from itself.
+            del self._runs[run.key]
 
     def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -143,20 +170,34 @@ class Runs:
     async def aclose(self) -> None:
         """The server stops: what it makes is left to other servers where it is recorded, else it ends as failed."""
         for run in tuple(self._runs.values()):
-            run.work.stop(AntiphonError("The server stopped before the response was whole.", code="draining"))
+            run.work.stop(AntiphonError("The server stopped before the answer was whole.", code="draining"))
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+RESPONSES = StreamForm(lambda error: error_bytes(error) + DONE)
+"""Streams of responses."""
 
 
 class EventsResponse(HttpResponse):
     """Events of a run, or of a finished response; a client that hangs up stops following, and not the run.
 
-    ``watched``: whoever runs it looks whether the client hangs up.
+    ``watched``: whoever runs it looks whether the client hangs up. ``end`` comes after the last event.
     """
 
-    def __init__(self, events: AsyncGenerator[bytes, None], rules: Rules, *, watched: bool = False) -> None:
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes, None],
+        rules: Rules,
+        *,
+        watched: bool = False,
+        form: StreamForm = RESPONSES,
+        end: bytes = DONE,
+    ) -> None:
         super().__init__()
         self._events = events
         self._rules = rules
+        self._form = form
+        self._end = end
         self._watched = watched
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -170,10 +211,10 @@ class EventsResponse(HttpResponse):
         limits = self._rules.limits
         outbox = Outbox(limits.stream_buffer, limits.keep_alive, gather=self._rules.gather)
         following = asyncio.ensure_future(
-            fill(outbox, lambda outbox: into(outbox, self._events), lambda: DONE, Work(), _unforeseen)
+            fill(outbox, lambda outbox: into(outbox, self._events), lambda: self._end, Work(), _unforeseen)
         )
         try:
-            await send_events(outbox, send, StreamForm(lambda error: error_bytes(error) + DONE))
+            await send_events(outbox, send, self._form)
         finally:
             outbox.close()
             following.cancel()

@@ -11,6 +11,7 @@ from antiphon.formats import Format
 from antiphon.generation import Meter, Plan, StepEvents
 from antiphon.generation.meter import Deadline
 from antiphon.generation.rounds import Rounds
+from antiphon.generation.tape import Tape
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.errors import refused
@@ -30,10 +31,12 @@ class ServerToolUse:
     session: str
     turn: tuple[Message, ...] = ()
 
-    async def steps(self, plan: Plan, meter: Meter, deadline: Deadline) -> AsyncGenerator[StepEvents[Event], None]:
+    async def steps(
+        self, plan: Plan, meter: Meter, deadline: Deadline, *, tape: Tape | None = None
+    ) -> AsyncGenerator[StepEvents[Event], None]:
         """The events of all turns as the client sees them: calls that run here, and their results, are left out."""
         router = self.offer.router
-        rounds = Rounds(plan, router, session=self.session, meter=meter)
+        rounds = Rounds(plan, router, session=self.session, meter=meter, tape=tape)
         hidden, before = False, len(plan.request.conversation.messages)
         async with aclosing(rounds.steps(deadline)) as steps:
             async for step in steps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from antiphon.http.recorded import RESUMABLE
 from antiphon.wire.chat.schema import ChatChunk, ChatCompletion, ChatRequest
 from antiphon.wire.chat.stored import (
     ChatCompletionList,
@@ -47,6 +48,7 @@ from antiphon.wire.responses.schema import (
     TokenCount,
     TokensRequest,
 )
+from antiphon.wire.streams import DeletedStream
 from antiphon.wire.transcript.schema import CancelledTranscript, TranscriptCancel
 
 from .parts import Described, events_of, named, operation, plain, schema
@@ -60,6 +62,7 @@ _KINDS = (
     ItemList, TemplateCheckRequest, CheckedTemplate, TemplateTryRequest, TriedTemplate, ConvertRequest, Converted,
     ConversionForms, SchemaCheckRequest, SchemaChecked, EncodeRequest, Encoded, StoredChatCompletion,
     ChatCompletionList, ChatCompletionUpdate, DeletedChatCompletion, TranscriptCancel, CancelledTranscript,
+    DeletedStream,
 )  # fmt: skip
 
 
@@ -74,7 +77,7 @@ def openai_routes() -> Described:
             },
             "/v1/chat/completions": {
                 "get": _listed(),
-                "post": operation("Continues a conversation.", ChatCompletion, body=ChatRequest, events=ChatChunk),
+                "post": _resumable("Continues a conversation.", ChatCompletion, ChatRequest, ChatChunk),
             },
             **_stored_chat(),
             "/v1/chat/interactive": {"post": _interactive()},
@@ -83,9 +86,7 @@ def openai_routes() -> Described:
                 "post": operation("Cancels an answer, or one call.", CancelledTranscript, body=TranscriptCancel),
                 "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
             },
-            "/v1/completions": {
-                "post": operation("Continues texts.", Completion, body=CompletionRequest, events=Completion)
-            },
+            "/v1/completions": {"post": _resumable("Continues texts.", Completion, CompletionRequest, Completion)},
             "/v1/embeddings": {"post": operation("Makes embeddings of texts.", EmbeddingList, body=EmbeddingRequest)},
             "/v1/encode": {"post": operation("The ids of texts.", Encoded, body=EncodeRequest)},
             "/v1/tokenize": {"post": operation("The ids of a text or a chat.", Tokens, body=TokenizeRequest)},
@@ -122,6 +123,15 @@ def openai_routes() -> Described:
             },
         },
     )
+
+
+def _resumable(summary: str, answer: type, body: type, events: type) -> dict[str, Any]:
+    """An operation whose stream can be resumed where its client requests that."""
+    described = operation(summary, answer, body=body, events=events)
+    described["parameters"] = [{"name": RESUMABLE, "in": "header", "schema": {"type": "boolean"}}]
+    where = {"description": "The path of the stream, where it can be resumed.", "schema": {"type": "string"}}
+    described["responses"]["200"]["headers"] = {"x-antiphon-resume": where}
+    return described
 
 
 def _interactive() -> dict[str, Any]:
@@ -181,6 +191,23 @@ def _stored_chat() -> dict[str, Any]:
     }
 
 
+def _stream() -> dict[str, Any]:
+    """A stream that can be resumed: its events again, and its end."""
+    events = {"description": "Its events.", "content": {"text/event-stream": events_of()}}
+    error = {"description": "An error.", "content": {"application/json": schema(ErrorBody)}}
+    after = {"name": "starting_after", "in": "query", "schema": {"type": "integer", "minimum": 0}}
+    last = {"name": "last-event-id", "in": "header", "schema": {"type": "integer", "minimum": 0}}
+    return {
+        "parameters": [named("id")],
+        "get": {
+            "summary": "The events of a stream, after a number.",
+            "parameters": [after, last],
+            "responses": {"200": events, "default": error},
+        },
+        "delete": operation("Ends a stream, and deletes its events.", DeletedStream),
+    }
+
+
 def _stored() -> dict[str, Any]:
     """Responses and conversations."""
     one, item = [named("id")], [named("id"), named("item")]
@@ -189,6 +216,7 @@ def _stored() -> dict[str, Any]:
     one_item["responses"]["200"]["content"]["application/json"] = {"schema": {"type": "object"}}
     made["responses"]["200"]["content"]["text/event-stream"] = events_of()
     return {
+        "/v1/streams/{id}": _stream(),
         "/v1/responses": {"post": made},
         "/v1/responses/compact": {
             "post": operation("Compacts a conversation.", CompactedResponse, body=ResponsesRequest)

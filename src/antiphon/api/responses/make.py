@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -16,22 +16,25 @@ from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
 from antiphon.http.following import making_key
-from antiphon.http.journal import Journal, Left
+from antiphon.http.journal import Journal, Left, Numbered, Status, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.run_head import head_of_run
-from antiphon.http.runs import EventsResponse, Run, into, json_response
-from antiphon.store import Lease, Write
+from antiphon.http.runs import EventsResponse, ResponseRun, into, json_response
+from antiphon.store import Key, Lease, Write
 from antiphon.store.exclusive import Exclusive
 from antiphon.wire.responses.ending import ResponseCancelled
 from antiphon.wire.responses.event_schema import StreamEvent
 from antiphon.wire.responses.items import Entry
 from antiphon.wire.responses.output import ItemMessages
-from antiphon.wire.responses.write import ResponseWriter, error_bytes, event_bytes
+from antiphon.wire.responses.schema import Response
+from antiphon.wire.responses.write import ResponseWriter, error_bytes, event_bytes, numbered_bytes
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import StreamForm
 
 from .request import ResponsePlan
+
+ResponseJournal = Journal[Response]
 
 
 class ResponseMaker:
@@ -42,7 +45,13 @@ class ResponseMaker:
     """
 
     def __init__(
-        self, post: Post, plan: ResponsePlan, claim: Exclusive, alone: Exclusive, *, left: Left | None = None
+        self,
+        post: Post,
+        plan: ResponsePlan,
+        claim: Exclusive,
+        alone: Exclusive,
+        *,
+        left: Left[ResponseRun] | None = None,
     ) -> None:
         """``claim`` is what an idempotency key gives, ``alone`` the conversation; who lost one of them is stopped."""
         context = post.context
@@ -50,7 +59,8 @@ class ResponseMaker:
         self._runs = context.runs
         self._plan = plan
         self._left = left
-        self._run = Run(plan.head.id, plan.owner, plan.head) if left is None else left.run
+        key = run_key(plan.owner, plan.head.id)
+        self._run = ResponseRun(key, response=plan.head) if left is None else left.run
         self._journal = self._recorded(left)
         view = plan.view if self._journal is None else plan.view.taped(self._journal.tape)
         self._writer = ResponseWriter(
@@ -62,7 +72,7 @@ class ResponseMaker:
         claim.lost = alone.lost = self._run.lose
         self._has_client = False
 
-    def _recorded(self, left: Left | None) -> Journal | None:
+    def _recorded(self, left: Left[ResponseRun] | None) -> ResponseJournal | None:
         """What stores its events as they come; None where they are not stored (`StoredRuns.records`)."""
         context, head, plan = self._post.context, self._plan.head, self._plan
         if left is None and not context.stored_runs.records(
@@ -76,7 +86,11 @@ class ResponseMaker:
             context.leases,
             self._run,
             head_of_run(self._post, head, plan.first.request, before=len(plan.before), compaction=plan.compaction),
-            lambda write: self._record.store(also=(write,)),
+            self._run.response,
+            self._run.publish,
+            status=_status,
+            open=lambda write: self._record.store(also=(write,)),
+            besides=(Key("response", plan.owner, head.id),),
             left=left,
             gather=context.rules.gather,
         )
@@ -104,7 +118,7 @@ class ResponseMaker:
             run.response = writer.response
             self._runs.remove(run)
 
-    async def _answer_recorded(self, journal: Journal) -> None:
+    async def _answer_recorded(self, journal: ResponseJournal) -> None:
         """Streams it from what is stored. Nothing is left of one whose client hangs up."""
         self._has_client = True
         self._runs.add(self._run)
@@ -135,7 +149,7 @@ class ResponseMaker:
                 await self._record.store()
                 self._publish(self._writer.queued())
             else:
-                await self._journal.begin(self._writer.queued(), self._writer.response)
+                await self._journal.begin(numbered(self._writer.queued()), self._writer.response)
             queued = run.response
             self._runs.spawn(self._in_background(resources.pop_all()))
         if self._post.exchange.stream:
@@ -204,8 +218,8 @@ class ResponseMaker:
     def _publish(self, events: list[StreamEvent]) -> asyncio.Future[None] | None:
         """Hands events to those who follow the response, stored first where it is recorded."""
         if self._journal is not None:
-            return self._journal.publish(events, self._writer.response)
-        self._run.add([event_bytes(event) for event in events], self._writer.response)
+            return self._journal.publish(numbered(events), self._writer.response)
+        self._run.publish([event_bytes(event) for event in events], self._writer.response)
         return None
 
     async def _drive(self, write: Callable[[StepEvents[RoundEvent]], Written], send: Send[Written]) -> None:
@@ -247,7 +261,7 @@ class ResponseRecord:
         archive: Archive,
         plan: ResponsePlan,
         writer: ResponseWriter,
-        journal: Journal | None,
+        journal: ResponseJournal | None,
         *,
         claim: Lease | None,
         alone: Lease | None,
@@ -277,7 +291,7 @@ class ResponseRecord:
                 await self.store(outputs, conversation=added)
             else:
                 await self._journal.end(
-                    self._writer.latest,
+                    numbered(self._writer.latest),
                     self._writer.response,
                     lambda write: self.store(outputs, conversation=added, also=(write,)),
                 )
@@ -322,6 +336,14 @@ class ResponseRecord:
             also=also,
         )
         self._unstored, self._claim = (), None  # What is stored has its key.
+
+
+def numbered(events: Iterable[StreamEvent]) -> Iterator[Numbered]:
+    return ((event.sequence_number, numbered_bytes(event)) for event in events)
+
+
+def _status(response: Response) -> Status:
+    return "queued" if response.status == "queued" else "in_progress"
 
 
 def _entry(entry: ItemMessages) -> Entry:

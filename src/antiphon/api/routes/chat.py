@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from antiphon.api.chat.record import CompletionRecord, check_stored
-from antiphon.conversation import Message
+from antiphon.conversation import Event, Message
 from antiphon.generation import Draft, Model, plan_turn
 from antiphon.generation.turn import Keep, in_order
+from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.server_tools import ServerToolUse, server_tools
 from antiphon.http.session import SessionTurn, session_turn
@@ -22,6 +23,7 @@ from antiphon.wire.chat.unfinished import TurnMemory
 from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter, Opening
 from antiphon.wire.fields import session_name
 from antiphon.wire.prompt_notes import notes_of
+from antiphon.wire.writer import Writer
 
 
 class ChatCompletions(PostRoute):
@@ -34,7 +36,8 @@ class ChatCompletions(PostRoute):
         check_stored(wire)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
-        id = completion_id(context.clock())
+        began = post.began
+        id = post.named(completion_id(began))
         async with AsyncExitStack() as stack:
             session = await self._session(wire, post.exchange.owner, stack)
             tenant = post.tenant.asking(affinity=session.affinity if session else None)
@@ -43,19 +46,18 @@ class ChatCompletions(PostRoute):
             offer = tools.offer if tools else None
             memory = _memory(post, wire, model)
             recalled = await memory.recall(wire.messages) if memory else {}
-            reading = Reading(context.dialect, context.limits, context.today, tenant, earlier, stream, offer, recalled)
+            reading = Reading(context.dialect, context.limits, day_of(began), tenant, earlier, stream, offer, recalled)
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
             draft = await post.off_loop(lambda: _draft(wire, model, reading), more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
-            head = _head(wire, draft, reading, id=id, created=context.clock())
+            head = _head(wire, draft, reading, id=id, created=began)
             shape, keep = _shape(wire, draft, post), _keeper(memory, wire, draft, tools)
+            writer: Writer[Event] = ChatWriter(head, shape, post.form)
             if wire.store:
-                record = CompletionRecord(post, wire, head, shape)
+                writer = record = CompletionRecord(post, wire, head, shape)
                 keep = in_order(keep, record.keep)
-                await post.answer([draft], record, session=session, tools=tools, keep=keep)
-            else:
-                await post.answer([draft], ChatWriter(head, shape, post.form), session=session, tools=tools, keep=keep)
+            await post.answer([draft], writer, session=session, tools=tools, keep=keep, id=id, began=began)
 
     async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
         """The session that the request names, which no other request has meanwhile."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 
 from antiphon.generation import plan_turn
+from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
 from antiphon.tokens import decode
 from antiphon.wire.chat.read import Reading
@@ -21,14 +22,16 @@ class Completions(PostRoute):
         wire = await post.read(CompletionRequest)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
-        reading = Reading(context.dialect, context.limits, context.today, post.tenant, stream=stream)
+        began = post.began
+        reading = Reading(context.dialect, context.limits, day_of(began), post.tenant, stream=stream)
         requested = await post.off_loop(lambda: read_completion(wire, model, reading, reveals=post.reveals))
         most = context.dialect.prompt_limit(model.context)
         drafts = await post.off_loop(lambda: [plan_turn(model, turn, most=most) for turn in requested.turns])
         options = wire.stream_options
+        id = post.named(f"cmpl-{secrets.token_hex(12)}")
         head = CompletionHead(
-            id=f"cmpl-{secrets.token_hex(12)}",
-            created=int(context.clock()),
+            id=id,
+            created=int(began),
             model=model.name,
             dialect=context.dialect,
             prompts=tuple(draft.prompt_ids for draft in drafts),
@@ -38,4 +41,4 @@ class Completions(PostRoute):
             usage=bool(options and options.include_usage),
             continuous_usage=bool(options and options.continuous_usage_stats),
         )
-        await post.answer(drafts, CompletionWriter(head, requested, post.form))
+        await post.answer(drafts, CompletionWriter(head, requested, post.form), id=id, began=began)

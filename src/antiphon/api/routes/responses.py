@@ -20,11 +20,11 @@ from antiphon.errors import Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
-from antiphon.http.following import events_after, latest, stop
+from antiphon.http.following import events_after, latest, number_after, stop
 from antiphon.http.gate.idempotency import in_progress
 from antiphon.http.journal import run_key
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.runs import EventsResponse, json_response, replayed
+from antiphon.http.runs import EventsResponse, ResponseRun, json_response, replayed
 from antiphon.store.exclusive import Exclusive
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.compaction import (
@@ -70,18 +70,16 @@ class Responses:
 
     async def _events(self, request: Request) -> HttpResponse:
         owner, id = _owner_and_id(request)
-        after = request.query_params.get("starting_after") or request.headers.get("last-event-id", "")
-        if after and not (after.isascii() and after.isdecimal() and len(after) < 10):
-            raise refused("starting_after", "must be the number of an event.")
-        events = await events_after(self._context, owner, id, int(after or -1))
-        if events is None and after:
+        after = number_after(request.query_params, request.headers)
+        events = await events_after(self._context, owner, id, after)
+        if events is None and after >= 0:
             raise refused("starting_after", "the response is finished: its events are sent from the first on.")
         return EventsResponse(events or replayed(await self._context.archive.finished(owner, id)), self._context.rules)
 
     async def delete(self, request: Request) -> HttpResponse:
         """Deletes a stored response; one that is being made is stopped first."""
         owner, id = _owner_and_id(request)
-        await stop(self._context, owner, id)
+        await stop(self._context, run_key(owner, id))
         await self._context.archive.delete_response(owner, id)
         await self._context.archive.store.delete(run_key(owner, id))
         return json_response(DeletedResponse(id=id))
@@ -92,9 +90,9 @@ class Responses:
         Raises `RequestError` for one that was answered at once and is finished: nothing of it can be cancelled.
         """
         owner, id = _owner_and_id(request)
-        run = self._context.runs.get(owner, id)
-        await stop(self._context, owner, id)
-        if run is not None:
+        run = self._context.runs.get(run_key(owner, id))
+        await stop(self._context, run_key(owner, id))
+        if isinstance(run, ResponseRun):
             return json_response(run.response)
         response = await self._context.archive.finished(owner, id)
         if not response.background and response.status != "cancelled":
@@ -144,7 +142,7 @@ class CreateResponse(PostRoute):
     async def _repeat(self, post: Post, id: str) -> None:
         """Answers with the response ``id``, which a request under the same idempotency key made before."""
         context, owner = self._context, post.exchange.owner
-        run = context.runs.followed(owner, id)
+        run = context.runs.followed(run_key(owner, id))
         if run is None and not await context.archive.has(owner, id):
             raise in_progress()
         if not post.exchange.stream:

@@ -31,6 +31,7 @@ from .native import native_routes
 from .openchatml import openchatml_routes
 from .responses import Responses
 from .stored_chat import StoredCompletions
+from .streams import Streams
 
 AnyRoute = Route | WebSocketRoute
 
@@ -86,6 +87,7 @@ def _routes(context: Context, prefix: str) -> list[AnyRoute]:
         *StoredCompletions(context).routes(prefix),
         *native_routes(context, prefix),
         *openchatml_routes(context, prefix),
+        *Streams(context).routes(prefix),
         Route(f"{prefix}/health", health.ready, methods=["GET"]),
         Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
         Route(f"{prefix}/livez", health.live, methods=["GET"]),

@@ -12,7 +12,7 @@ from antiphon.errors import AntiphonError, RequestError
 from antiphon.generation import StepEvents
 from antiphon.generation.rounds import RoundEvent, sum_of
 from antiphon.wire.json import encode
-from antiphon.wire.sse import DONE, named_event
+from antiphon.wire.sse import DONE, named_event, with_id
 from antiphon.wire.writer import JSON, StreamForm
 
 from .compaction import Compaction
@@ -203,7 +203,7 @@ def event_bytes(event: StreamEvent) -> bytes:
 
 def numbered_bytes(event: StreamEvent) -> bytes:
     """The same with its number as its id, which a browser that connects again sends as ``last-event-id``."""
-    return b"id: %d\n%b" % (event.sequence_number, event_bytes(event))
+    return with_id(event.sequence_number, event_bytes(event))
 
 
 def error_bytes(error: AntiphonError, number: int = -1) -> bytes:

@@ -1,0 +1,123 @@
+"""Goes on with answers whose servers died, or stopped: from their very last stored token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from antiphon.errors import AntiphonError, EngineLostError, StoreError
+from antiphon.generation.tape import unpack_inputs
+from antiphon.store import Key, Lease
+from antiphon.store.runs import RunState, published
+
+from .context import Context
+from .exchange import FAULTS
+from .journal import Left
+from .runs import Run
+
+ATTEMPTS = 10
+"""How often an answer is taken over of which nothing more is published, before it ends as failed."""
+
+Head = TypeVar("Head")
+
+
+class Heir(Protocol[Head]):
+    """Goes on with the runs of one kind. ``head`` is the kind of what each of them began with."""
+
+    @property
+    def head(self) -> type[Head]: ...
+
+    def run(self, key: Key, head: Head | None) -> Run:
+        """The run, of which nothing is published yet. None: its events have expired."""
+
+    async def go_on(self, left: Left[Any], head: Head, failed: AntiphonError | None) -> None:
+        """Makes the rest of it, beside all requests, or ends it where it cannot be made or has ``failed``.
+
+        Raises what is to be tried again, here or elsewhere.
+        """
+
+
+@dataclass(slots=True)
+class Recovery:
+    """Takes over what other servers left. ``heirs`` are by the kinds of their runs."""
+
+    context: Context
+    heirs: Mapping[str, Heir[Any]]
+    _taking: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[None]:
+        """Looks for answers that were left, now and then, until the block is left."""
+        self.context.runs.take_over = self.take
+        looking = asyncio.ensure_future(self._look())
+        try:
+            yield
+        finally:
+            working = looking, *self._taking.values()
+            for task in working:
+                task.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
+
+    async def _look(self) -> None:
+        """Each look is a query a kind; a store that cannot be used now may be the next time."""
+        while True:
+            try:
+                for kind in self.heirs:
+                    for key in await self.context.archive.store.abandoned(kind):
+                        self.take(key)
+            except StoreError as error:
+                FAULTS.warning("answers of other servers are not looked for: %s", error.code)
+            except Exception:  # noqa: BLE001 - a store of another package
+                FAULTS.exception("answers of other servers are not looked for")
+            await asyncio.sleep(self.context.leases.seconds / 3)
+
+    def take(self, key: Key) -> None:
+        """Goes on with the answer here, soon, where nobody else does."""
+        if key not in self._taking and not self.context.lifecycle.draining:
+            task = self._taking[key] = asyncio.ensure_future(self._take(key))
+            task.add_done_callback(lambda done: self._taking.pop(key, None))
+
+    async def _take(self, key: Key) -> None:
+        try:
+            await self._claim(key, self.heirs[key.kind])
+        except AntiphonError as error:
+            FAULTS.warning("%s is not taken over now: %s", key.name, error.code)
+        except Exception:  # noqa: BLE001 - nobody waits for it
+            FAULTS.exception("%s is not taken over", key.name)
+
+    async def _claim(self, key: Key, heir: Heir[Head]) -> None:
+        context, runs = self.context, self.context.stored_runs
+        known = await runs.state(key) is not None
+        head = await runs.head(key, heir.head) if known else None
+        run = heir.run(key, head)
+        lease = await context.leases.acquire(key, signalled=run.signalled, lost=run.lose)
+        if lease is None:
+            return
+        state = await runs.state(key)
+        if head is None or state is None or state.status == "over":
+            await context.leases.release(lease)
+            return
+        try:
+            failed = EngineLostError("No server gets any further with the answer.")
+            left = await self._left(run, lease)
+            await heir.go_on(left, head, failed if state.attempts >= ATTEMPTS else None)
+        except BaseException:
+            await context.leases.abandon(lease)
+            raise
+
+    async def _left(self, run: Run, lease: Lease) -> Left[Run]:
+        batches = await self.context.stored_runs.batches(run.key)
+        run.recorded, run.log = True, published(batches)
+        return Left(run, lease, [one for batch in batches for one in unpack_inputs(batch.inputs)])
+
+
+async def note_attempt(context: Context, left: Left[Any]) -> None:
+    """Stores that the run is gone on with once more, before it is."""
+    runs, key = context.stored_runs, left.run.key
+    state = await runs.state(key)
+    again = RunState("in_progress", 1) if state is None else RunState(state.status, state.attempts + 1)
+    await context.archive.store.put_all(runs.write(key, again, left.lease))
+    FAULTS.info("%s is gone on with here, after %d events", key.name, len(left.run.log))
