@@ -1,9 +1,10 @@
 """Kills servers over one store while many stream: ``chaos_cluster.py [--kills 50] [--replies 200] [--real]``.
 
-Three servers, each a process, share a store. Writers stream responses with tools, in conversations and in chains; each
-goes on at another server, from the last event that it has, whenever its own is gone. SIGKILL comes at seeded points.
-Afterwards each response was read to its end, in order, with nothing twice and nothing missing; another server sends
-just the same events again; it says what one server says that nobody kills; and no conversation has it twice.
+Three servers, each a process, share a store. Writers stream responses with tools, in conversations and in chains, and
+chats that can be resumed; each goes on at another server, from the last event that it has, whenever its own is gone.
+SIGKILL comes at seeded points. Afterwards each response was read to its end, in order, with nothing twice and nothing
+missing; another server sends just the same events again; it says what one server says that nobody kills; and no
+conversation has it twice.
 With a real model each kill is in the middle of a reply, and `Seams` says whether the reply goes on as it should.
 A table says what was done; the exit code says whether it holds.
 """
@@ -33,6 +34,7 @@ import aiohttp
 
 from antiphon.store import store_at
 from clients.chaos import PROGRAM, default_model, free_port
+from clients.chaos_chats import Chat
 from clients.seams import Seams
 from kit.postgres import running_postgres
 
@@ -138,6 +140,7 @@ class Cluster:
     """Tokens of one turn of a reply."""
     killed: int = 0
     told: dict[str, Told] = field(default_factory=dict)
+    chats: list[Chat] = field(default_factory=list)
     conversations: dict[str, list[str]] = field(default_factory=dict)
     seams: Counter[str] = field(default_factory=Counter)
     waits: list[float] = field(default_factory=list)
@@ -152,7 +155,13 @@ class Cluster:
 
         async def write() -> None:
             while self.killed < self.kills or len(self.told) < self.replies:
-                await self._write(f"w{next(numbers)}")
+                number = next(numbers)
+                if self.real is None and number % 4 == 3:
+                    chat = Chat(f"c{number}: look up {number % 3} things")
+                    self.chats.append(chat)
+                    await chat.complete(self.client, self._any, self.most)
+                else:
+                    await self._write(f"w{number}")
 
         async with asyncio.TaskGroup() as work:
             work.create_task(self._kill())
@@ -180,13 +189,13 @@ class Cluster:
         events = self.chance.randint(8, self.most // 2)
         while True:
             await asyncio.sleep(PAUSE)
-            for told in self.told.values():
+            for told in tuple(self.told.values()):
                 if (victim := told.made_at(events)) is None:
                     continue
                 await next(one for one in self.replicas if one is not victim).ready(self.client)
                 if told.made_at(events) is victim:
                     victim.pause()
-                    for other in self.told.values():
+                    for other in tuple(self.told.values()):
                         if other.made_at(1) is victim:
                             await real.note(other.id)
                     victim.kill()
@@ -282,6 +291,8 @@ class Cluster:
                 if stored != last:
                     other = [(name, stored.get(name)) for name in last if stored.get(name) != last[name]]
                     self.faults.append(f"{told.text}: another response is stored: {answer.status} {other}")
+        for chat in self.chats:
+            self.faults += await chat.judge(self.client, self._any(), alone.replicas[0].url)
         for id, texts in self.conversations.items():
             async with self.client.get(
                 f"{self._any()}/v1/conversations/{id}/items", params={"limit": "100", "order": "asc"}
@@ -308,19 +319,25 @@ class Cluster:
         if kept != made:
             self.faults.append(f"the conversation {id} has {len(kept)} items of the model and not {len(made)}")
 
+    @property
+    def chats_broke(self) -> int:
+        return sum(chat.broke for chat in self.chats)
+
     def table(self) -> str:
         rows = [
             f"{'replies that ended':<44} {sum(told.over for told in self.told.values()):>7,} of {len(self.told):,}",
             f"{'events':<44} {sum(len(told.events) for told in self.told.values()):>7,}",
             f"{'servers killed':<44} {self.killed:>7,}",
             f"{'connections that broke in a reply':<44} {self.seams['in a reply']:>7,}",
+            f"{'chats that were resumable; connections broken':<44} {len(self.chats):>7,} {self.chats_broke:>7,}",
         ]
         if self.real is not None:
             margins = self.real.margins
+            less = f"{sum(map(bool, margins)):>7,} {max(margins, default=0):>7.3f}"
             rows += [
                 f"{'replies of the model that were broken':<44} {len(self.real.broken):>7,}",
                 f"{'tokens judged after the seams':<44} {len(margins):>7,}",
-                f"{'not the likeliest; most below it':<44} {sum(map(bool, margins)):>7,} {max(margins, default=0):>7.3f}",
+                f"{'not the likeliest; most below it':<44} {less}",
             ]
         if self.waits:
             ordered = sorted(self.waits)

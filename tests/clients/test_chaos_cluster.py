@@ -12,6 +12,7 @@ async def test_streams_go_on_when_their_servers_are_killed() -> None:
     assert not cluster.faults, cluster.table()
     assert cluster.killed == 4
     assert cluster.seams["in a reply"], "no kill met a reply"
+    assert cluster.chats
 
 
 async def test_a_reply_of_a_real_model_goes_on_without_a_lost_or_a_doubled_token(smollm2_path: Path) -> None:

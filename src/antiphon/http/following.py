@@ -129,7 +129,7 @@ async def stop(context: Context, key: Key) -> None:
             await run.cancel()
             return
         state = await context.stored_runs.state(key)
-        if state is None and await context.leases.signal(making_key(owner, id), CANCEL):
+        if state is None and await context.leases.signal(making_key(key.owner, key.name), CANCEL):
             await asyncio.sleep(LOOKS)
             continue
         if state is None or state.status == "over":
