@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 MODEL ?= smollm2
 PORT ?= 8080
-WORKERS ?= 3
+WORKERS ?= 4
 TESTS ?= tests
 # "same" draws the same examples for property tests at every run.
 EXAMPLES ?= untimed

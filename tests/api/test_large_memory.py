@@ -59,7 +59,10 @@ ROUTES: dict[str, list[str]] = {
     "/v1/encode": ['{"input":@}', '{"input":["a",@]}'],
     "/v1/detokenize": ['{"tokens":@}'],
     "/v1/render": ["{" + MESSAGES + "}"],
+    "/v1/convert": ['{"input":@}', '{"input":@,"from":"chatml","to":"openai"}'],
+    "/v1/schemas/check": ['{"schema":{"const":@}}', '{"schema":{},"text":@}'],
     "/v1/templates/check": ['{"template":@}'],
+    "/v1/templates/try": ['{"template":@,"messages":[]}', '{"model":"small",' + MESSAGES + "}"],
     "/v1/parse": ['{"text":@}', '{"ids":@}'],
     "/v1/openchatml": [
         HEAD + "user<|message|>@<|end|>\n",

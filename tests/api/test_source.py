@@ -21,6 +21,7 @@ OWN_CODE = {
     "formats/template/load.py": "runs the Python file of templates that the server's owner names",
 }
 """Where code comes from text on purpose."""
+OF_SHELLS = {"cli/completion.py": "prints a script for the shell that it names, and starts none"}
 
 NO_NETWORK = """
 import sys
@@ -65,7 +66,7 @@ def test_no_text_becomes_code() -> None:
                 found.append(f"{where}:{node.lineno} {module}.{name}")
             case _:
                 pass
-        if any(keyword.arg == "shell" for keyword in node.keywords):
+        if where not in OF_SHELLS and any(keyword.arg == "shell" for keyword in node.keywords):
             found.append(f"{where}:{node.lineno} shell")
         if any(keyword.arg in ("trust_remote_code", "auto_map") for keyword in node.keywords):
             found.append(f"{where}:{node.lineno} remote code")

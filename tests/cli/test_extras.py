@@ -38,6 +38,7 @@ OF_AN_EXTRA = {
     "antiphon.engines.grpc.trtllm": "grpc",
     "antiphon.engines.grpc.vllm": "grpc",
     "antiphon.generation.compile": "local",
+    "antiphon.grammar.admitted": "local",
     "antiphon.grammar.compiler": "local",
     "antiphon.grammar.ending": "local",
     "antiphon.grammar.faults": "local",

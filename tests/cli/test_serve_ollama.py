@@ -58,7 +58,7 @@ def test_both_addresses_are_the_same_server_and_end_together(tmp_path: Path) -> 
 
 def test_the_address_is_printed_for_people(tmp_path: Path) -> None:
     with serving(tmp_path) as (_, output):
-        address = output.rpartition("http://")[2].strip()
+        address = output.rpartition("http://")[2].partition(",")[0].strip()
         assert request(f"http://{address}", "GET", "/").body == b"Ollama is running"
 
 

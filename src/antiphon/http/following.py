@@ -37,7 +37,7 @@ async def latest(context: Context, owner: str, id: str) -> Response:
         state = await context.stored_runs.state(run_key(owner, id))
     if state is not None and state.status != "over":
         return replace(response, status=state.status)
-    if state is None and await context.archive.store.lease(making_key(owner, id)) is not None:
+    if state is None and await _made_elsewhere(context, owner, id):
         return response
     return await context.archive.finished(owner, id)
 
@@ -53,9 +53,15 @@ async def events_after(context: Context, owner: str, id: str, after: int = -1) -
         return run.follow(after)
     if await context.stored_runs.state(key) is not None:
         return events_of(context, key, after)
-    if after < 0 and await context.archive.store.lease(making_key(owner, id)) is not None:
+    if after < 0 and await _made_elsewhere(context, owner, id):
         return _once_made(context, owner, id)
     return None
+
+
+async def _made_elsewhere(context: Context, owner: str, id: str) -> bool:
+    """Whether another server makes it. A lease of our own is one that a faulty store did not let us release."""
+    lease = await context.archive.store.lease(making_key(owner, id))
+    return lease is not None and lease.holder != context.leases.holder
 
 
 async def _once_made(context: Context, owner: str, id: str) -> AsyncGenerator[bytes, None]:

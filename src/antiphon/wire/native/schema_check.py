@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # llguidance is an extra
 PATH = "schema"
 MOST_TEXT = 65_536
 """Characters of a text that is followed."""
-MOST_KEYWORDS = 500
+MOST_KEYWORDS = 512
 """Keywords of each kind that are listed."""
 MOST_ADMITTED = 16
 SECONDS = 5.0
