@@ -45,8 +45,16 @@ serve: setup     ## the default model behind an OpenAI-compatible API on 127.0.0
 model: setup     ## fetch the default models into the cache (nothing to do when they are there)
 	@$(BIN)/antiphon pull $(MODEL) minilm
 
-test: check model oracles postgres ## everything that must pass: lint, types, import contracts, tests
+# What waits, for a network or for a page, leaves its core to the rest.
+test:            ## everything that must pass: lint, types, import contracts, tests, the playground in a browser
+	@$(MAKE) --no-print-directory --jobs=3 check model oracles postgres
+	@$(MAKE) --no-print-directory --jobs=2 tests browser-if-here
+
+.PHONY: tests browser-if-here
+tests:
 	$(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(EXAMPLES) $(TESTS)
+
+browser-if-here:
 	@if [ -x "$(CHROMIUM)" ] && command -v npm > /dev/null; then $(MAKE) --no-print-directory test-browser; else echo "The playground was not looked at: there is no chromium, or no npm (make test-browser installs it)."; fi
 
 postgres:        ## PostgreSQL and pgbouncer, which tests of the store start; installed where apt is and they are not
