@@ -71,6 +71,7 @@ def said(got: Got) -> list[Any]:
     return [json.loads(line) for line in got.body.splitlines()]
 
 
+@pytest.mark.one_process("/api/ps lists what the worker that answers has opened")
 def test_a_model_is_fetched_listed_asked_and_deleted(
     tmp_path: Path, smollm2_path: Path, minilm_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -172,6 +172,7 @@ class Breaking(ScriptedEngine):
             yield step
 
 
+@pytest.mark.one_process("about the store in memory, which records nothing")
 def test_an_engine_that_dies_in_mid_stream_is_an_error_and_a_failed_response() -> None:
     with running(responses_app(small=Breaking(HELLO))) as base:
         events = events_of(respond(base, {"stream": True}))

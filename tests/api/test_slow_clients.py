@@ -97,6 +97,7 @@ async def test_a_pipelined_request_does_not_hide_that_the_client_hung_up() -> No
         await until(lambda: engine.running == 0)
 
 
+@pytest.mark.one_process("each worker counts its own connections")
 async def test_more_connections_than_the_server_takes_are_refused() -> None:
     application = app(ids("ok", END), limits=Limits(max_connections=100))
     async with serving(application) as port:

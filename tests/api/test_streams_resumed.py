@@ -298,6 +298,7 @@ def test_what_cannot_be_resumed_is_refused_and_what_is_not_streamed_is_noted(tmp
             assert got.error["param"] == "x-antiphon-resumable"
 
 
+@pytest.mark.one_process("about the store in memory")
 @pytest.mark.parametrize("events", ["background", "none", None])
 def test_a_server_that_stores_no_streams_refuses(tmp_path: Path, events: Any) -> None:
     limits = SessionLimits(runs=RunLimits(events or "streams"))

@@ -58,6 +58,7 @@ async def test_a_key_with_200_requests_lets_another_s_in_before_its_own_second_r
     assert len(begun) == 201
 
 
+@pytest.mark.one_process("the order in the queue")
 async def test_a_full_queue_turns_away_the_key_that_waits_with_the_most() -> None:
     engine = scripted(LONG, delay=0.005)
     application = app(engine, keys=[ANNS, BOBS], limits=Limits(max_concurrent=1, max_queue=3))

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,21 @@ async def test_a_new_store_makes_its_folder_and_both_are_its_owner_s_alone(tmp_p
     await store.put(Key("k", "", "a"), Record(b"", 0.0))
     assert modes(path) == (0o600, 0o700)
     await store.aclose()
+
+
+def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
+    """As servers over one store are that are started together."""
+    for number in range(40):
+        path, start = tmp_path / f"{number}.db", threading.Barrier(6)
+
+        def opened(path: Path = path, start: threading.Barrier = start) -> None:
+            start.wait()
+            open_file(path, check=True).close()
+
+        with ThreadPoolExecutor(6) as threads:
+            for one in [threads.submit(opened) for _ in range(6)]:
+                one.result()
+        assert schema(path)[0] == VERSION
 
 
 def test_a_folder_that_is_there_already_stays_as_it_is(tmp_path: Path) -> None:

@@ -17,9 +17,12 @@ log = logging.getLogger("antiphon.store")
 VERSION = 3
 CHECK_SECONDS = 2.0
 """How long the pages may be checked when the file is opened; a larger file is checked as far as that goes."""
+WAITED = 30.0
+"""Seconds for which another process may have the file for itself."""
+_PAUSE = 0.01
 _STEPS = 10_000
 """Of SQLite's virtual machine, between two looks at the time."""
-_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON")
+_PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON")
 
 _TABLES = (
     """
@@ -69,9 +72,10 @@ def open_file(path: Path, *, check: bool) -> sqlite3.Connection:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
     # No statements are cached: SQLite keeps the values that were last written with each, and they may be large.
-    connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False, cached_statements=0)
+    connection = sqlite3.connect(path, timeout=WAITED, check_same_thread=False, cached_statements=0)
     try:
         connection.text_factory = bytes  # A damaged text must not raise before its checksum is seen.
+        _use_wal(connection)
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         _prepare(connection, path)
@@ -81,6 +85,20 @@ def open_file(path: Path, *, check: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """The journal of a new file, which several processes may open at once. SQLite does not wait for this lock itself."""
+    end = time.monotonic() + WAITED
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
