@@ -88,7 +88,7 @@ def open_file(path: Path, *, check: bool) -> sqlite3.Connection:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """The journal of a new file, which several processes may open at once. SQLite does not wait for this lock itself."""
+    """The journal of a new file, which several processes may open at once: SQLite does not wait for this lock."""
     end = time.monotonic() + WAITED
     while True:
         try:
