@@ -191,6 +191,7 @@ def test_every_route_that_takes_a_body_is_tried(tmp_path: Path) -> None:
     assert own - BODILESS - STREAMED - REFUSED == set(ROUTES)
 
 
+@pytest.mark.one_process("the memory of its process")
 @pytest.mark.parametrize("path", ROUTES)
 async def test_a_large_body_is_gone_when_it_is_answered(path: str, tmp_path: Path) -> None:
     async with application("chatml", 4096, tmp_path / "store.db") as app:
@@ -199,6 +200,7 @@ async def test_a_large_body_is_gone_when_it_is_answered(path: str, tmp_path: Pat
                 await _leaves_nothing(app, path, body, value)
 
 
+@pytest.mark.one_process("the memory of its process")
 @pytest.mark.parametrize("path", ["/v1/render", "/v1/parse", "/v1/openchatml"])
 @pytest.mark.parametrize("name", FORMATS)
 async def test_a_large_body_that_is_read_through_is_gone_too(path: str, name: str, tmp_path: Path) -> None:

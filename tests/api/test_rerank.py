@@ -341,6 +341,7 @@ async def test_every_name_needs_a_key_for_inference(path: str) -> None:
         assert (await exchange(app, path, body, [], key=key)).status == status
 
 
+@pytest.mark.one_process("rates agree once a second")
 async def test_what_is_read_is_charged_to_the_key() -> None:
     secret, alice = new_key("alice")
     app = create_app(
