@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from antiphon.cli.connecting.address import local_url
 from antiphon.cli.connecting.clients import CLIENTS, Endpoint
+from antiphon.config import load_config
 from kit.program import in_process
 
 READ: Mapping[str, Callable[[str], Any]] = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}
@@ -166,3 +168,15 @@ def test_a_configured_server_is_the_default(at: Any, tmp_path: Path) -> None:
     listed = json.loads(at("--json").stdout)
     assert len(listed) >= 12
     assert {client["name"] for client in listed} == set(CLIENTS)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8080"), ("0.0.0.0", "http://127.0.0.1:8080"), ("", "http://127.0.0.1:8080"),
+        ("::", "http://[::1]:8080"), ("::1", "http://[::1]:8080"), ("fd00::7", "http://[fd00::7]:8080"),
+        ("box", "http://box:8080"),
+    ],
+)  # fmt: skip
+def test_the_address_of_the_configuration_is_one_that_a_client_can_call(host: str, url: str) -> None:
+    assert local_url(load_config({}, {"server.host": host}).config) == url

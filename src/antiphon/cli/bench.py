@@ -38,7 +38,8 @@ def command(
     prompt: Annotated[int, typer.Option("--in", min=1, max=1_000_000, help="Tokens of a prompt, about.")] = 128,
     output: Annotated[int, typer.Option("--out", min=1, help="Tokens of an answer, at most.")] = 64,
     full: Annotated[
-        bool, typer.Option("--full", help="Answers have all of --out, where the server knows min_tokens (vLLM, ours).")
+        bool,
+        typer.Option("--full", help="Answers have all of --out, where the server knows min_tokens (vLLM, Antiphon)."),
     ] = False,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds that a request may take.")] = 300.0,
     key_variable: Annotated[

@@ -1,4 +1,4 @@
-"""``antiphon connect``: the configuration with which a client uses a server of ours."""
+"""``antiphon connect``: the configuration with which a client uses Antiphon."""
 
 from __future__ import annotations
 

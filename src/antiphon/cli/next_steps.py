@@ -11,6 +11,7 @@ from antiphon.config import Config, find_entry
 from antiphon.errors import AntiphonError
 from antiphon.models.store import ModelStore
 
+from .connecting.address import local_url
 from .options import configure, megabytes
 
 PATIENCE = 0.5
@@ -46,20 +47,13 @@ def steps_of(config: Config) -> Iterator[tuple[str, str]]:
     yield QUESTION, f"one answer of {name}"
     yield "antiphon chat", "a conversation in the terminal"
     if url is None:
-        yield "antiphon serve", f"the API and the playground at {address(config)}"
+        yield "antiphon serve", f"the API and the playground at {local_url(config)}"
     yield "antiphon doctor", "checks this machine"
-
-
-def address(config: Config) -> str:
-    """Where the server of this configuration listens."""
-    server = config.server
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(server.host, server.host)  # noqa: S104 - compared
-    return f"http{'s' if server.tls_cert else ''}://{host}:{server.port}"
 
 
 def running(config: Config) -> str | None:
     """The URL of a server of ours at the usual port; None where there is none. One with TLS is not asked."""
-    url = address(config)
+    url = local_url(config)
     if url.startswith("https"):
         return None
     connection = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)

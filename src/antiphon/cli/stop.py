@@ -34,14 +34,14 @@ def command(
         print(f"{chosen.url} {'has ended' if wait else 'ends'}")
 
 
-def choose(servers: list[RunningServer], wanted: int | None) -> RunningServer:
+def choose(servers: list[RunningServer], port_or_pid: int | None) -> RunningServer:
     """The server of a port or process. Raises `NotFoundError` where there is none, `RequestError` for several."""
-    found = [server for server in servers if wanted in (None, server.port, server.pid)]
+    found = [server for server in servers if port_or_pid in (None, server.port, server.pid)]
     if len(found) == 1:
         return found[0]
     listed = ", ".join(f"{server.port} (pid {server.pid})" for server in found or servers)
     if not found:
-        which = "" if wanted is None else f" of port or process {wanted}"
+        which = "" if port_or_pid is None else f" of port or process {port_or_pid}"
         hint = f"There are {listed}." if servers else "antiphon ps lists those that run here."
         raise NotFoundError(f"no server{which} runs here", code="not_found", hint=hint)
     raise RequestError("several servers run here", hint=f"Name a port or a process: {listed}.")

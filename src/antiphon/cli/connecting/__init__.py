@@ -1,1 +1,1 @@
-"""Clients of others: what each must be told, and their settings files."""
+"""Clients of others: what each needs, and their settings files."""

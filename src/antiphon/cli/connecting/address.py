@@ -11,7 +11,9 @@ from antiphon.errors import RequestError
 def local_url(settings: Config) -> str:
     """Where `antiphon serve` listens by the configuration, as a client of this machine names it."""
     server = settings.server
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(server.host, server.host)  # noqa: S104 - compared, not bound
+    anywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+    host = anywhere.get(server.host, server.host)
+    host = f"[{host}]" if ":" in host else host
     return f"{'https' if server.tls_cert else 'http'}://{host}:{server.port}"
 
 

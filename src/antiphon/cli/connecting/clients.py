@@ -1,4 +1,4 @@
-"""What each client must be told to use a server of ours: variables of the environment, or its settings file."""
+"""what each client needs to use Antiphon: variables of the environment, or its settings file."""
 
 from __future__ import annotations
 
