@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
 
-from antiphon.archive.responses import Archive
+from antiphon.archive.archive import Archive
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Leases, Sessions, StoredRuns, UnfinishedTurns
-from antiphon.tools.mcp import ClientServers
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 from antiphon.wire.transcript.runs import TranscriptRuns
@@ -31,6 +31,9 @@ from .lifecycle import Lifecycle
 from .rules import Rules
 from .runs import Runs
 from .source import ModelSource, ServerTools
+
+if TYPE_CHECKING:  # few servers let requests name any
+    from antiphon.tools.mcp import ClientServers
 
 REASONING, HIDDEN = "x-antiphon-reasoning", "hidden"
 """The header by which a client declines reasoning that it may see."""

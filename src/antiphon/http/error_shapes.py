@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+import msgspec
 
 from antiphon.conversation import FinishReason
 from antiphon.wire.dialect import Dialect
@@ -13,8 +14,7 @@ from antiphon.wire.errors import ErrorBody, ErrorDetail
 from antiphon.wire.messages.errors import ErrorCode, MessagesError, MessagesErrorDetail
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiError:
+class ApiError(msgspec.Struct, frozen=True, kw_only=True):
     """The one error from which every shape is written (resolution X-20)."""
 
     status: int
@@ -34,8 +34,7 @@ def openai_error(error: ApiError) -> object:
     return ErrorBody(ErrorDetail(message=error.message, type=error.type, param=error.param, code=error.code))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorShape:
+class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     """``body`` makes what is sent as JSON, ``event`` the last event of a stream that broke (None: the body too).
 
     ``statuses``: where an error has another status than OpenAI's. ``id_header``: one more header that has the id of
@@ -44,7 +43,7 @@ class ErrorShape:
 
     body: Callable[[ApiError], object] = openai_error
     event: Callable[[ApiError], object] | None = None
-    statuses: Mapping[int, int] = field(default_factory=dict)
+    statuses: Mapping[int, int] = msgspec.field(default_factory=dict)
     id_header: str | None = None
 
 

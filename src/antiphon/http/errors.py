@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import dataclass, replace
 
+import msgspec
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from antiphon.errors import (
@@ -34,8 +35,7 @@ class ClientGone(Exception):
     """The client hung up; there is nobody to answer. nginx's 499 in the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorAnswer:
+class ErrorAnswer(msgspec.Struct, frozen=True):
     """How an error is answered. ``retry``: sent to clients as whether to try again; None: not sent."""
 
     status: int

@@ -6,17 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
-from msgspec.structs import replace
-
 from antiphon.errors import AntiphonError, OverloadedError
 from antiphon.store import Key
 from antiphon.store.runs import published
 from antiphon.wire.errors import refused
-from antiphon.wire.responses.schema import Response
 
 from .context import Context
-from .journal import run_key
-from .runs import CANCEL, ResponseRun, replayed
+from .runs import CANCEL
 
 LOOKS = 0.05
 """Seconds between two looks at what another server has published."""
@@ -24,51 +20,6 @@ PATIENCE = 60.0
 """Seconds in which a response must end that is cancelled."""
 QUIET = 20
 """Looks in a row at which nothing is new, before it is looked for who makes it."""
-
-
-async def latest(context: Context, owner: str, id: str) -> Response:
-    """The response as far as it is made. Raises `NotFoundError` where it is neither stored nor to be followed."""
-    run = context.runs.followed(run_key(owner, id))
-    if isinstance(run, ResponseRun):
-        return run.response
-    response = (await context.archive.response(owner, id)).response
-    state = None
-    if response.status in ("queued", "in_progress"):
-        state = await context.stored_runs.state(run_key(owner, id))
-    if state is not None and state.status != "over":
-        return replace(response, status=state.status)
-    if state is None and await _made_elsewhere(context, owner, id):
-        return response
-    return await context.archive.finished(owner, id)
-
-
-async def events_after(context: Context, owner: str, id: str, after: int = -1) -> AsyncGenerator[bytes, None] | None:
-    """The events of a response that is being made, or whose events are stored; None where there is no such.
-
-    Of one that another server makes and does not record, ``after`` none: they come once it is made.
-    """
-    key = run_key(owner, id)
-    run = context.runs.followed(key)
-    if run is not None and not run.recorded:
-        return run.follow(after)
-    if await context.stored_runs.state(key) is not None:
-        return events_of(context, key, after)
-    if after < 0 and await _made_elsewhere(context, owner, id):
-        return _once_made(context, owner, id)
-    return None
-
-
-async def _made_elsewhere(context: Context, owner: str, id: str) -> bool:
-    """Whether another server makes it. A lease of our own is one that a faulty store did not let us release."""
-    lease = await context.archive.store.lease(making_key(owner, id))
-    return lease is not None and lease.holder != context.leases.holder
-
-
-async def _once_made(context: Context, owner: str, id: str) -> AsyncGenerator[bytes, None]:
-    await context.leases.until_free(making_key(owner, id))
-    async with aclosing(replayed(await context.archive.finished(owner, id))) as events:
-        async for event in events:
-            yield event
 
 
 def making_key(owner: str, id: str) -> Key:

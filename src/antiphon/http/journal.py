@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
+
+import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, StoreError
 from antiphon.generation.tape import Input, Tape, pack_inputs
@@ -36,8 +37,7 @@ def run_key(owner: str, id: str) -> Key:
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 
-@dataclass(frozen=True, slots=True)
-class Left(Generic[AnyRun]):
+class Left(msgspec.Struct, Generic[AnyRun], frozen=True):
     """A run that another server left: its events so far are in the run's log, and what they depended on is here."""
 
     run: AnyRun
@@ -141,13 +141,7 @@ class Journal(Generic[State]):
 
         Where that cannot be stored, the error is raised, and the events never were.
         """
-        before = self._waiting[:], self._next
-        self._take(events, state)
-        try:
-            await _to_its_end(self._store(store, over=True))
-        except AntiphonError:
-            self._waiting, self._next = before
-            raise
+        await _to_its_end(self._store(store, last=(tuple(events), state)))
 
     async def stored(self) -> None:
         """Returns when nothing is being stored."""
@@ -191,16 +185,24 @@ class Journal(Generic[State]):
         if self._flushing is not None:
             self._flushing.cancel()
 
-    async def _store(self, store: Store | None = None, *, over: bool = False) -> None:
+    async def _store(self, store: Store | None = None, *, last: tuple[Sequence[Numbered], State] | None = None) -> None:
+        """``last``: they are taken when it is their turn to be stored, so that no write but this one has them."""
         async with self._storing:
             if self.over or self.lost:
                 raise lease_lost()
+            before, over = (self._waiting, self._next, self._state), last is not None
+            if last is not None:
+                self._waiting = self._waiting[:]
+                self._take(*last)
             events, inputs, state = self._waiting, self._inputs[:], self._state
             self._waiting, self._size = [], 0
             try:
                 await self._write(Batch(events, pack_inputs(inputs), over), store)
             except BaseException as error:
-                self._waiting = events + self._waiting
+                if over:
+                    self._waiting, self._next, self._state = before
+                else:
+                    self._waiting = events + self._waiting
                 self.lost = self.lost or (isinstance(error, ConflictError) and error.code == "lease_lost")
                 raise
             del self._inputs[: len(inputs)]

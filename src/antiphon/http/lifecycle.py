@@ -45,13 +45,17 @@ class Work:
 
 
 class Lifecycle:
-    """``loading`` while the first model loads; ``draining`` once the server is stopping."""
+    """``loading`` while the first model loads; ``draining`` once the server is stopping.
+
+    ``first_load_is_told``: somebody calls `on_first_load`, before that load is over or after it.
+    """
 
     def __init__(self) -> None:
         self.loading: bool = False
         self._first_load_pending = False
         self._load_error: AntiphonError | None = None
         self._on_first_load: Callable[[AntiphonError | None], None] | None = None
+        self.first_load_is_told: bool = False
         self.draining: bool = False
         self.drained: asyncio.Event = asyncio.Event()
         self.works: set[Work] = set()
@@ -66,17 +70,17 @@ class Lifecycle:
         self.loading = self._first_load_pending = True
 
     def end_first_load(self, error: AntiphonError | None = None) -> bool:
-        """The first load is over; False where that was known. ``error``: why the model cannot be loaded."""
+        """The first load is over; False where nobody hears how it went. ``error``: why the model cannot be loaded."""
         if not self._first_load_pending:
             return False
         self._first_load_pending, self._load_error = False, error
         if self._on_first_load is not None:
             self._on_first_load(error)
-        return self._on_first_load is not None
+        return self.first_load_is_told
 
     def on_first_load(self, call: Callable[[AntiphonError | None], None]) -> None:
         """Calls ``call`` once the model that is loaded at the start is there, or cannot be; at once if none is."""
-        self._on_first_load = call
+        self._on_first_load, self.first_load_is_told = call, True
         if not self._first_load_pending:
             call(self._load_error)
 

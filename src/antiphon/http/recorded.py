@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -109,8 +108,7 @@ class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LeftStream:
+class LeftStream(msgspec.Struct, frozen=True):
     """A stream that another server left, with its head."""
 
     head: StreamHead

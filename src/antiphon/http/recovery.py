@@ -16,6 +16,7 @@ from antiphon.store.runs import RunState, published
 from .context import Context
 from .exchange import FAULTS
 from .journal import Left
+from .later import Later
 from .runs import Run
 
 ATTEMPTS = 10
@@ -42,10 +43,10 @@ class Heir(Protocol[Head]):
 
 @dataclass(slots=True)
 class Recovery:
-    """Takes over what other servers left. ``heirs`` are by the kinds of their runs."""
+    """Takes over what other servers left. ``heirs`` make each an `Heir`, by the kinds of their runs."""
 
     context: Context
-    heirs: Mapping[str, Heir[Any]]
+    heirs: Mapping[str, Later]
     _taking: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
 
     @asynccontextmanager
@@ -82,7 +83,7 @@ class Recovery:
 
     async def _take(self, key: Key) -> None:
         try:
-            await self._claim(key, self.heirs[key.kind])
+            await self._claim(key, await self.heirs[key.kind].get())
         except AntiphonError as error:
             FAULTS.warning("%s is not taken over now: %s", key.name, error.code)
         except Exception:  # noqa: BLE001 - nobody waits for it

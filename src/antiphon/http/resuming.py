@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 from starlette.datastructures import Headers
 
 from antiphon.errors import AntiphonError, ConflictError, NotFoundError, OverloadedError, StoreError
@@ -22,8 +22,7 @@ from .post import Post, PostRoute
 from .recorded import LeftStream, StreamHead, StreamRun
 
 
-@dataclass(frozen=True, slots=True)
-class StreamHeir:
+class StreamHeir(msgspec.Struct, frozen=True):
     """Goes on with streams by the routes that answered their requests, by path. ``shape`` is of errors at a path."""
 
     context: Context

@@ -14,10 +14,6 @@ from antiphon.errors import AntiphonError
 from antiphon.store import Key
 from antiphon.store.store import lease_lost
 from antiphon.wire.json import encode
-from antiphon.wire.responses.ending import ResponseCancelled
-from antiphon.wire.responses.replay import replay
-from antiphon.wire.responses.schema import Response
-from antiphon.wire.responses.write import error_bytes, events_bytes
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import JSON, StreamForm
 
@@ -102,7 +98,7 @@ class Run:
 
     def cancelled(self) -> AntiphonError:
         """What who waits for it is told of a client that cancelled it."""
-        return ResponseCancelled("The response was cancelled.")
+        raise NotImplementedError
 
     def lose(self) -> None:
         """Another server makes it, or may."""
@@ -112,22 +108,6 @@ class Run:
         """Wakes all followers that wait now; those that come later wait for the next change."""
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-@dataclass(slots=True)
-class ResponseRun(Run):
-    """A response while it is made: ``response``, as it was published last; of one that nobody may follow its end is."""
-
-    response: Response = field(kw_only=True)
-
-    @property
-    def followed(self) -> bool:
-        return self.response.background or (self.recorded and bool(self.log))
-
-    def publish(self, events: Sequence[bytes], response: Response) -> None:
-        """Publishes events, and the response as it is after them."""
-        self.response = response
-        self.add(events)
 
 
 def _nobody(key: Key) -> None:
@@ -174,12 +154,8 @@ class Runs:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-RESPONSES = StreamForm(lambda error: error_bytes(error) + DONE)
-"""Streams of responses."""
-
-
 class EventsResponse(HttpResponse):
-    """Events of a run, or of a finished response; a client that hangs up stops following, and not the run.
+    """Events of a run, or of a finished answer; a client that hangs up stops following, and not the run.
 
     ``watched``: whoever runs it looks whether the client hangs up. ``end`` comes after the last event.
     """
@@ -188,9 +164,9 @@ class EventsResponse(HttpResponse):
         self,
         events: AsyncGenerator[bytes, None],
         rules: Rules,
+        form: StreamForm,
         *,
         watched: bool = False,
-        form: StreamForm = RESPONSES,
         end: bytes = DONE,
     ) -> None:
         super().__init__()
@@ -233,10 +209,6 @@ async def into(outbox: Outbox, events: AsyncGenerator[bytes, None]) -> None:
 def _unforeseen(error: Exception) -> AntiphonError:
     FAULTS.error("a response cannot be followed", exc_info=error)
     return INTERNAL
-
-
-async def replayed(response: Response) -> AsyncGenerator[bytes, None]:
-    yield events_bytes(replay(response))
 
 
 def json_response(value: object) -> HttpResponse:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+
+import msgspec
 
 from antiphon.conversation import Message
 from antiphon.errors import ConflictError
@@ -23,13 +24,12 @@ class SessionCancelled(ConflictError):
     default_code = "session_cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTurn:
+class SessionTurn(msgspec.Struct, frozen=True):
     """One turn of a session. ``ends``: the session is forgotten with it (``sequence_end``)."""
 
     session: OpenSession
     ends: bool = False
-    work: Work = field(default_factory=Work)
+    work: Work = msgspec.field(default_factory=Work)
 
     @property
     def history(self) -> tuple[Message, ...]:

@@ -52,8 +52,7 @@ class Outbox:
         self._reader: asyncio.Future[None] | None = None
         self._gatherer: asyncio.Future[None] | None = None
         self._writers: list[asyncio.Future[None]] = []
-        self._written = self._loop.time()
-        self._due = self._written
+        self._due = self._taken = self._loop.time()
         # One timer a stream, set anew only when it fires: an event must not cost a timer.
         self._timer = self._loop.call_later(patience, self._keep_alive)
         self.closed: bool = False
@@ -68,7 +67,6 @@ class Outbox:
         """Adds a chunk. What it returns is to be awaited before the next: there is no room until then."""
         self._chunks.append(chunk)
         self._size += len(chunk)
-        self._written = self._loop.time()
         if self._reader is not None:
             _wake(self._reader)
             self._reader = None
@@ -111,17 +109,20 @@ class Outbox:
         taken = b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
-        self._due = self._loop.time() + self._pause
+        self._taken = self._loop.time()
+        self._due = self._taken + self._pause
         for writer in self._writers:
             _wake(writer)
         self._writers.clear()
         return taken
 
     def _keep_alive(self) -> None:
-        if not self._chunks and self._loop.time() - self._written >= self._patience:
+        now = self._loop.time()
+        if not self._chunks and now - self._taken >= self._patience:
             sign = self._sign_of_life
             self.write(sign() if callable(sign) else sign)
-        again = self._patience - (self._loop.time() - self._written)
+            self._taken = now
+        again = self._patience - (now - self._taken)
         self._timer = self._loop.call_later(max(again, self._patience / 8), self._keep_alive)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(msgspec.Struct, frozen=True):
     """Paths of PEM files: the chain, the server's own certificate first, and the key."""
 
     chain: str

@@ -30,8 +30,7 @@ _NAME = 255
 """Characters of a file's name at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(msgspec.Struct, frozen=True):
     """A form that is read. ``lifetime`` is in seconds, None where the form does not say."""
 
     file: UploadFile

@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -29,8 +28,7 @@ class Scope(StrEnum):
     MODELS = "models"
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """Who sends a request. ``name`` owns what is stored between requests; it is empty where the server has no keys."""
 
     name: str = ""

@@ -22,7 +22,6 @@ from antiphon.http.tls import Certificate
 
 from .connection import Connection
 from .handed import Handed
-from .socket import Socket
 
 if sys.platform != "win32":
     import resource
@@ -149,6 +148,13 @@ def bound_unsent(listener: socket.socket) -> None:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
 
 
+def _socket(*args: Any, **kwargs: Any) -> asyncio.Protocol:
+    """The protocol of one WebSocket, imported with the first."""
+    from .socket import Socket
+
+    return Socket(*args, **kwargs)
+
+
 class Server(uvicorn.Server):
     """uvicorn, which informs the application that it stops, and ends with exit code 0 when it stopped in order.
 
@@ -175,7 +181,7 @@ class Server(uvicorn.Server):
                 port=port,
                 loop="auto",
                 http=Connection,
-                ws=Socket,
+                ws=_socket,  # type: ignore[arg-type]  # uvicorn only calls it, as it would a class
                 ws_per_message_deflate=False,
                 lifespan="on",
                 log_config=None,
@@ -188,6 +194,7 @@ class Server(uvicorn.Server):
             )
         )
         self._context: Context = app.state.context
+        self._context.lifecycle.first_load_is_told = True
         self._drain = drain
         self._beside = beside
         self._handed = handed

@@ -1,0 +1,48 @@
+"""Routes whose code is imported with their first request."""
+
+from __future__ import annotations
+
+from inspect import isroutine
+from operator import attrgetter
+
+from starlette.routing import request_response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .context import Context
+from .exchange import Exchange
+from .later import Later
+from .post import PostRoute
+from .recorded import LeftStream
+
+
+class LazyRoute(PostRoute):
+    """The route that ``later`` makes, or the ``part`` of what it makes: a route, or a method that answers a request."""
+
+    def __init__(self, context: Context, later: Later, part: str = "") -> None:
+        super().__init__(context)
+        self._later = later
+        self._part = part
+        self._route: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (await self.loaded())(scope, receive, send)
+
+    async def go_on(self, exchange: Exchange, left: LeftStream) -> None:
+        route = await self.loaded()
+        assert isinstance(route, PostRoute)
+        await route.go_on(exchange, left)
+
+    async def loaded(self) -> ASGIApp:
+        """The route itself, the same for all requests."""
+        if self._route is None:
+            made = await self._later.get()
+            found = attrgetter(self._part)(made) if self._part else made
+            self._route = self._route or (request_response(found) if isroutine(found) else found)
+        return self._route
+
+
+class LazyRoutes(Later):
+    """The routes that a class makes of the context: what it makes is one, or its parts are."""
+
+    def __call__(self, part: str = "") -> LazyRoute:
+        return LazyRoute(self._context, self, part)
