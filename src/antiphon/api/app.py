@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Unpack
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import Match, Route
 
-from antiphon.archive.responses import Archive
+from antiphon.archive.archive import Archive
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.http.context import Context
@@ -28,10 +28,10 @@ from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.large import LargeWork
 from antiphon.http.gate.rates import Rates
 from antiphon.http.gate.shared_rates import SharedRates
+from antiphon.http.later import Later
 from antiphon.http.post import PostRoute
 from antiphon.http.recorded import KIND as STREAM
-from antiphon.http.recovery import Heir, Recovery
-from antiphon.http.resuming import StreamHeir
+from antiphon.http.recovery import Recovery
 from antiphon.http.rules import Rules
 from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
@@ -44,7 +44,6 @@ from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
 from .lifespan import lifespan_of
-from .responses.recovery import ResponseHeir
 from .routes.builtin import BUILT_IN
 from .routes.router import PathRouter
 from .routes.table import all_routes
@@ -67,11 +66,15 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         _error_places(settings.dialects, wires),
         {(wire.mark, place): wire.errors for wire in wires for place in wire.shared_places},
     )
-    answering = {route.path: route.endpoint for route in reversed(routes) if isinstance(route.endpoint, PostRoute)}
+    answering = {
+        route.path: route.endpoint
+        for route in reversed(routes)
+        if isinstance(route.endpoint, PostRoute) and isinstance(route, Route) and "POST" in (route.methods or ())
+    }
     context.runs.resumable = frozenset(answering)
-    heirs: dict[str, Heir[Any]] = {
-        RUN: ResponseHeir(context, spoken),
-        STREAM: StreamHeir(context, answering, errors.at),
+    heirs = {
+        RUN: Later(context, "antiphon.api.responses.recovery:ResponseHeir", spoken),
+        STREAM: Later(context, "antiphon.http.resuming:StreamHeir", answering, errors.at),
     }
     context.beside.append(Recovery(context, heirs).beside)
     envelope = Middleware(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from antiphon.config import BatchesConfig, Limits, ServerConfig
 from antiphon.http.gate.keys import Key
@@ -13,11 +13,13 @@ from antiphon.http.gate.shares import Shares
 from antiphon.http.source import ServerTools
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
-from antiphon.tools.mcp import ClientServers
 from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.dialects import DIALECTS
 
 from .wires import Wire
+
+if TYPE_CHECKING:  # few servers let requests name any
+    from antiphon.tools.mcp import ClientServers
 
 
 class AppOptions(TypedDict, total=False):

@@ -24,7 +24,7 @@ class Wire:
 
     ``errors`` writes errors at ``places`` and below them, those of keys and unknown paths included; and at
     ``shared_places``, which other wires have too, for requests that have the header ``mark``. ``described`` is what
-    ``/openapi.json`` says of it.
+    ``/openapi.json`` says of it, or where that is (``module:NAME``), which is imported for it.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Wire:
     shared_places: Sequence[str] = ()
     mark: str = ""
     errors: ErrorShape = OPENAI_ERRORS
-    described: Described = UNDESCRIBED
+    described: Described | str = UNDESCRIBED
 
 
 def load_wires(names: Iterable[str]) -> tuple[Wire, ...]:

@@ -17,9 +17,9 @@ from .dialect import OPENAI
 from .fields import SESSION_IDS
 from .messages.blocks import KINDS as MESSAGE_BLOCKS
 from .messages.tools import MOST as MOST_TOOLS
+from .metadata import MAX_KEY, MAX_METADATA, MAX_VALUE
 from .names.table import KNOWN
 from .native.templates import MAX_CONTROLS, MAX_TEMPLATE
-from .responses.read import MAX_KEY, MAX_METADATA, MAX_VALUE
 
 Schema = dict[str, Any]
 NULL: Schema = {"type": "null"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from antiphon.conversation import FUNCTIONS
 from antiphon.errors import RequestError
@@ -15,8 +16,7 @@ DOMAINS = "pages are not searched by their domain."
 """Why a search within domains, or without some, is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltIn(msgspec.Struct, frozen=True):
     """A tool that stands behind a recipient: ``function`` of the browser, empty for ``python``.
 
     ``wrapped``: it is called as a function, so code comes as an argument.

@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from typing import Literal
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from antiphon.conversation import Message
 from antiphon.errors import FormatError, Position, RequestError
 from antiphon.store import pack, unpack
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _NONCE = 12
 Purpose = Literal["reasoning", "compaction"]
@@ -28,7 +29,10 @@ class ReasoningCipher:
     """
 
     def __init__(self, key: bytes) -> None:
-        self._cipher = AESGCM(key)
+        """Raises ValueError for a key that is not of 16, 24 or 32 bytes."""
+        if len(key) not in (16, 24, 32):
+            raise ValueError(f"a key of AES has 16, 24 or 32 bytes, and this one {len(key)}")
+        self._key = key
 
     def encrypt(self, message: Message, owner: str, purpose: Purpose = "reasoning") -> str:
         """``encrypted_content`` for an item."""
@@ -38,6 +42,8 @@ class ReasoningCipher:
 
     def decrypt(self, encrypted: str, owner: str, path: str, purpose: Purpose = "reasoning") -> Message:
         """The message again. Raises `RequestError` at ``path`` for what this server did not encrypt for this owner."""
+        from cryptography.exceptions import InvalidTag
+
         try:
             raw = base64.b64decode(encrypted, altchars=b"-_", validate=True)
             return unpack(self._cipher.decrypt(raw[:_NONCE], raw[_NONCE:], _bound_to(owner, purpose)))
@@ -48,6 +54,13 @@ class ReasoningCipher:
                 position=Position(path=path),
                 hint="Leave the item out, or send its content.",
             ) from None
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        # Here and not above: the library is slow to import, and most servers encrypt nothing.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        return AESGCM(self._key)
 
 
 def _bound_to(owner: str, purpose: Purpose) -> bytes:

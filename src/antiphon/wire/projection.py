@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+import msgspec
+
 from antiphon.conversation import (
     FUNCTIONS,
     Channel,
@@ -26,23 +28,20 @@ PARAGRAPH = "\n\n"
 """Between two messages that this wire puts into one field."""
 
 
-@dataclass(frozen=True, slots=True)
-class VisibleText:
+class VisibleText(msgspec.Struct, frozen=True, gc=False):
     """More of the visible answer."""
 
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ThoughtText:
+class ThoughtText(msgspec.Struct, frozen=True, gc=False):
     """More reasoning, for servers that expose it."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallStarted:
+class CallStarted(msgspec.Struct, frozen=True):
     """A tool call began; ``index`` counts the calls of its choice."""
 
     index: int
@@ -50,16 +49,14 @@ class CallStarted:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentsText:
+class ArgumentsText(msgspec.Struct, frozen=True, gc=False):
     """More of the arguments of call ``index``, byte for byte as the model wrote them."""
 
     index: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     reason: FinishReason
     usage: Usage
 
@@ -79,10 +76,10 @@ class Projection:
 
     def feed(self, event: Event) -> Change | None:
         """What ``event`` changes for the client; None: nothing."""
+        if isinstance(event, TextDelta) and self._field is VisibleText and not self._fresh:
+            return VisibleText(event.text, event.logprobs)  # Nearly every event of nearly every turn.
         match event:
             case TextDelta(text, logprobs):
-                if self._field is VisibleText and not self._fresh:
-                    return VisibleText(text, logprobs)  # Nearly every event of nearly every turn.
                 return self._text(text, logprobs)
             case MessageStarted(message):
                 return self._start(message)

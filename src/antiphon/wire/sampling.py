@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from antiphon.config import Limits
 from antiphon.generation import RANGES, Overflow, TurnRequest
@@ -11,8 +12,10 @@ from antiphon.generation import RANGES, Overflow, TurnRequest
 from .chat.schema import StreamOptions
 from .dialect import Dialect
 from .errors import refused
-from .responses.schema import ResponsesRequest
 from .stream_options import SamplingFields
+
+if TYPE_CHECKING:  # chats are answered without it
+    from .responses.schema import ResponsesRequest
 
 
 def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents
@@ -16,8 +17,7 @@ JSON = "application/json"
 Happened_contra = TypeVar("Happened_contra", contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamForm:
+class StreamForm(msgspec.Struct, frozen=True):
     """What a stream is beside its changes: ``error`` writes the last bytes of one that broke.
 
     ``keep_alive``, or what it makes, is written while the model is silent; a client must be able to ignore it.

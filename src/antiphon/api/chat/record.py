@@ -12,7 +12,7 @@ from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.chat.stored import metadata_of, stored_messages
 from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter
 from antiphon.wire.json import encode
-from antiphon.wire.responses.read import check_metadata
+from antiphon.wire.metadata import check_metadata
 from antiphon.wire.writer import JSON
 
 

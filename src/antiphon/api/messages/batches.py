@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -32,8 +31,7 @@ class _Named(msgspec.Struct, frozen=True):
     custom_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class MessageBatches:
+class MessageBatches(msgspec.Struct, frozen=True):
     """The batches of one server whose lines are messages, whichever API they were made by."""
 
     service: BatchService

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
 from antiphon.conversation import FinishReason, Message
 from antiphon.generation import Plan, RoundEvent, StepEvents, prompt_read
 from antiphon.generation.meter import Deadline
@@ -19,8 +21,7 @@ from antiphon.wire.messages.unfinished import MessageMemory
 from antiphon.wire.messages.write import MessagesWriter
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedMessage:
+class PlannedMessage(msgspec.Struct, frozen=True):
     """A request that can be answered. ``memory`` is where its turn is stored while calls of it wait for results."""
 
     requested: RequestedMessage

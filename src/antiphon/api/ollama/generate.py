@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from antiphon.conversation import Message
 from antiphon.generation import Draft, TurnRequest, plan_turn

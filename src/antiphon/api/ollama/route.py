@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import msgspec
 from starlette.types import Receive
 
 from antiphon.config import named_by
@@ -36,8 +37,7 @@ class OllamaRoute(PostRoute):
         return await read(exchange.headers, receive, self._context.limits, room)
 
 
-@dataclass(frozen=True, slots=True)
-class NamedModel:
+class NamedModel(msgspec.Struct, frozen=True):
     """A model that was asked for by ``name``, and the seconds until it was there."""
 
     name: str

@@ -1,4 +1,4 @@
-"""Ollama's API as one wire: its routes, the shape of its errors, and its part of /openapi.json."""
+"""Ollama's API as one wire: where its routes are, and the shape of its errors."""
 
 from __future__ import annotations
 
@@ -7,33 +7,37 @@ from starlette.routing import Route
 from antiphon.api.wires import Wire
 from antiphon.http.context import Context
 from antiphon.http.error_shapes import OLLAMA_ERRORS
-
-from .described import DESCRIBED
-from .embed import OllamaEmbed, OllamaEmbeddings
-from .generate import OllamaChat, OllamaGenerate
-from .models import OllamaLists, OllamaShow
-from .pull import OllamaDelete, OllamaPull, Unoffered
+from antiphon.http.lazy_route import LazyRoute, LazyRoutes
 
 PLACE = "/api"
 
 
 def _routes(context: Context) -> list[Route]:
-    lists, unoffered = OllamaLists(context), Unoffered(context)
+    def route(place: str) -> LazyRoute:
+        return LazyRoutes(context, f"antiphon.api.ollama.{place}")()
+
+    lists, unoffered = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists"), route("pull:Unoffered")
     return [
-        Route("/", lists.root, methods=["GET"]),
-        Route(f"{PLACE}/version", lists.version, methods=["GET"]),
-        Route(f"{PLACE}/tags", lists.tags, methods=["GET"]),
-        Route(f"{PLACE}/ps", lists.ps, methods=["GET"]),
-        Route(f"{PLACE}/show", OllamaShow(context), methods=["POST"]),
-        Route(f"{PLACE}/chat", OllamaChat(context), methods=["POST"]),
-        Route(f"{PLACE}/generate", OllamaGenerate(context), methods=["POST"]),
-        Route(f"{PLACE}/embed", OllamaEmbed(context), methods=["POST"]),
-        Route(f"{PLACE}/embeddings", OllamaEmbeddings(context), methods=["POST"]),
-        Route(f"{PLACE}/pull", OllamaPull(context), methods=["POST"]),
-        Route(f"{PLACE}/delete", OllamaDelete(context), methods=["DELETE"]),
+        Route("/", lists("root"), methods=["GET"]),
+        Route(f"{PLACE}/version", lists("version"), methods=["GET"]),
+        Route(f"{PLACE}/tags", lists("tags"), methods=["GET"]),
+        Route(f"{PLACE}/ps", lists("ps"), methods=["GET"]),
+        Route(f"{PLACE}/show", route("models:OllamaShow"), methods=["POST"]),
+        Route(f"{PLACE}/chat", route("generate:OllamaChat"), methods=["POST"]),
+        Route(f"{PLACE}/generate", route("generate:OllamaGenerate"), methods=["POST"]),
+        Route(f"{PLACE}/embed", route("embed:OllamaEmbed"), methods=["POST"]),
+        Route(f"{PLACE}/embeddings", route("embed:OllamaEmbeddings"), methods=["POST"]),
+        Route(f"{PLACE}/pull", route("pull:OllamaPull"), methods=["POST"]),
+        Route(f"{PLACE}/delete", route("pull:OllamaDelete"), methods=["DELETE"]),
         *(Route(f"{PLACE}/{name}", unoffered, methods=["POST"]) for name in ("create", "copy", "push")),
         Route(f"{PLACE}/blobs/{{digest}}", unoffered, methods=["POST", "HEAD"]),
     ]
 
 
-OLLAMA = Wire(name="ollama", routes=_routes, places=(PLACE,), errors=OLLAMA_ERRORS, described=DESCRIBED)
+OLLAMA = Wire(
+    name="ollama",
+    routes=_routes,
+    places=(PLACE,),
+    errors=OLLAMA_ERRORS,
+    described="antiphon.api.ollama.described:DESCRIBED",
+)

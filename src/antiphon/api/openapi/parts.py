@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from antiphon.wire.errors import ErrorBody
 
 REF = "#/components/schemas/{name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(msgspec.Struct, frozen=True):
     """Routes as the API document has them: ``paths`` as OpenAPI writes them, ``kinds`` the structs that they name."""
 
     kinds: Sequence[type] = ()
-    paths: Mapping[str, Any] = field(default_factory=dict)
+    paths: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 UNDESCRIBED = Described()

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from antiphon.archive.responses import Archive, StoredResponse
+from antiphon.archive.responses import ResponseArchive, StoredResponse
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError, OverloadedError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
@@ -20,7 +20,7 @@ from antiphon.http.journal import Journal, Left, Numbered, Status, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.run_head import head_of_run
-from antiphon.http.runs import EventsResponse, ResponseRun, into, json_response
+from antiphon.http.runs import into, json_response
 from antiphon.store import Key, Lease, Write
 from antiphon.store.exclusive import Exclusive
 from antiphon.wire.responses.ending import ResponseCancelled
@@ -32,6 +32,7 @@ from antiphon.wire.responses.write import ResponseWriter, error_bytes, event_byt
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import StreamForm
 
+from .following import ResponseRun, events_response
 from .request import ResponsePlan
 
 ResponseJournal = Journal[Response]
@@ -67,7 +68,7 @@ class ResponseMaker:
             plan.head, view, context.clock, plan.compaction, listings=plan.listings, approved=plan.approved
         )
         self._record = ResponseRecord(
-            context.archive, plan, self._writer, self._journal, claim=claim.lease, alone=alone.lease
+            ResponseArchive(context.archive), plan, self._writer, self._journal, claim=claim.lease, alone=alone.lease
         )
         claim.lost = alone.lost = self._run.lose
         self._has_client = False
@@ -153,7 +154,7 @@ class ResponseMaker:
             queued = run.response
             self._runs.spawn(self._in_background(resources.pop_all()))
         if self._post.exchange.stream:
-            await self._post.send_response(EventsResponse(run.follow(), self._post.context.rules, watched=True))
+            await self._post.send_response(events_response(self._post.context, run.follow(), watched=True))
         else:
             await self._post.send_response(json_response(queued))
 
@@ -258,7 +259,7 @@ class ResponseRecord:
 
     def __init__(
         self,
-        archive: Archive,
+        archive: ResponseArchive,
         plan: ResponsePlan,
         writer: ResponseWriter,
         journal: ResponseJournal | None,

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import msgspec
+
 from antiphon.archive.responses import History
 from antiphon.errors import RequestError
 from antiphon.wire.responses.items import Entry
@@ -40,8 +42,7 @@ class Memory:
         self._id, self._history = "", History()
 
 
-@dataclass(frozen=True, slots=True)
-class SocketTurn:
+class SocketTurn(msgspec.Struct, frozen=True):
     """How one request of a connection is answered. ``generate`` false: the prompt is read, and nothing is answered."""
 
     memory: Memory

@@ -6,11 +6,12 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 from starlette.datastructures import Headers
 
+from antiphon.archive.responses import ResponseArchive
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
 from antiphon.generation import Model, TurnRequest
 from antiphon.http.context import Context
@@ -20,7 +21,6 @@ from antiphon.http.journal import Left
 from antiphon.http.post import Post
 from antiphon.http.recovery import note_attempt
 from antiphon.http.run_head import RunHead
-from antiphon.http.runs import ResponseRun
 from antiphon.store import Key, Lease
 from antiphon.store.exclusive import Exclusive
 from antiphon.store.runs import Batch, RunState, entry_of
@@ -30,6 +30,7 @@ from antiphon.wire.responses.event_schema import ResponseFailed
 from antiphon.wire.responses.schema import Response, ResponsesRequest
 from antiphon.wire.responses.write import failed_events, numbered_bytes
 
+from .following import ResponseRun
 from .make import ResponseMaker
 from .request import RequestReader, ResponsePlan
 
@@ -39,8 +40,7 @@ GONE = Response(id="", created_at=0, status="failed", model="", reasoning={}, te
 """Of a run whose events have expired."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHeir:
+class ResponseHeir(msgspec.Struct, frozen=True):
     """Goes on with responses. ``dialects`` are those in which requests came."""
 
     context: Context
@@ -101,7 +101,7 @@ class ResponseHeir:
 
     async def _end(self, run: ResponseRun, lease: Lease, error: AntiphonError) -> None:
         """The response fails: what it was made from is not here any more, or no server gets on with it."""
-        archive, runs = self.context.archive, self.context.stored_runs
+        archive, runs = ResponseArchive(self.context.archive), self.context.stored_runs
         events = failed_events(run.response, error, len(run.log))
         last = events[-1]
         assert isinstance(last, ResponseFailed), "failed events end so"

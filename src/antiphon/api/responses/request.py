@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from antiphon.archive.responses import History
+import msgspec
+
+from antiphon.archive.responses import History, ResponseArchive
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
@@ -41,8 +43,7 @@ from .memory import SocketTurn
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponsePlan:
+class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     """All that is decided before the first token. ``first`` is the plan of the first turn.
 
     ``inputs`` are the items that this request brought, ``before`` those that it goes on from; ``thread`` is
@@ -106,7 +107,7 @@ class RequestReader:
 
     async def history(self, wire: TokensRequest) -> History:
         """The items before the request: of the response, or of the conversation, that it continues."""
-        archive = self._context.archive
+        archive = ResponseArchive(self._context.archive)
         if wire.previous_response_id:
             remembered = self._socket.memory.history(wire.previous_response_id) if self._socket else None
             return remembered or await archive.history(self._owner, wire.previous_response_id)
@@ -126,7 +127,7 @@ class RequestReader:
             token=self._token,
             decrypt=lambda content, path, purpose: self._context.cipher.decrypt(content, self._owner, path, purpose),
             before=standing(history.entries),
-            known=await self._context.archive.known(self._owner, items or [], history.entries),
+            known=await ResponseArchive(self._context.archive).known(self._owner, items or [], history.entries),
         )
         return tuple(await self._context.large.run(lambda: reader.read(items or []), self._exchange.size))
 
@@ -185,7 +186,9 @@ class RequestReader:
             requested = self.requested(model, wire, messages, tenant=self.tenant(wire, thread), clients=clients)
             requested = with_sampling(requested, wire, inputs)
             if self._left is not None:
-                requested = replace(requested, turn=replace(requested.turn, call_key=self._left.call_key))
+                requested = msgspec.structs.replace(
+                    requested, turn=replace(requested.turn, call_key=self._left.call_key)
+                )
             return requested, await self.off_loop(lambda: plan_turn(model, requested.turn))
 
         requested, draft = await drafted(entries)

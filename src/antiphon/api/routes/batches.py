@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from antiphon.api.messages.batches import MessageBatches
 from antiphon.api.openapi.messages import message_batch_paths
 from antiphon.api.openapi.parts import Described, named, operation
-from antiphon.api.wires import Wire
 from antiphon.batches.service import BatchService
 from antiphon.http.context import Context
 from antiphon.http.errors import ClientGone
 from antiphon.http.exchange import GONE, KEY, Exchange
-from antiphon.http.gate.access import PREFIXES
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.runs import json_response
 from antiphon.http.upload import UploadLimits, check_size, read_upload
@@ -31,8 +29,7 @@ from antiphon.wire.dialect import OPENAI
 from antiphon.wire.responses.listing import newest_is_first
 
 from .batch_endpoints import ENDPOINTS
-from .message_batches import message_batch_routes
-from .messages import PLACE
+from .message_batches import CreateMessageBatch, MessageBatchRoutes
 
 PAGE = {"after", "limit", "order", "purpose"}
 MOST_FILES = 10_000
@@ -150,32 +147,19 @@ class BatchRoutes:
         return json_response(await self._service.cancel(_owner(request), request.path_params["id"]))
 
 
-def _routes(context: Context) -> Sequence[Route]:
-    if not context.batches.enabled:
-        return []
-    service = BatchService(context, ENDPOINTS)
-    context.beside.append(service.running)
-    of_messages = replace(context, dialect=OPENAI)  # Another dialect's rules are not that API's.
-    placed = (*PREFIXES, *(f"{PLACE}{prefix}" for prefix in PREFIXES))
-    return [
-        *(route for prefix in PREFIXES for route in _at(prefix, context, service)),
-        *(route for prefix in placed for route in message_batch_routes(prefix, of_messages, service)),
-    ]
+class Batches:
+    """The routes of files, of batches and of batches of messages, over one service."""
 
-
-def _at(prefix: str, context: Context, service: BatchService) -> Iterable[Route]:
-    files, batches = FileRoutes(service), BatchRoutes(service)
-    return [
-        Route(f"{prefix}/files", files.list, methods=["GET"]),
-        Route(f"{prefix}/files", CreateFile(context, service), methods=["POST"]),
-        Route(f"{prefix}/files/{{id}}", files.retrieve, methods=["GET"]),
-        Route(f"{prefix}/files/{{id}}", files.delete, methods=["DELETE"]),
-        Route(f"{prefix}/files/{{id}}/content", files.content, methods=["GET"]),
-        Route(f"{prefix}/batches", batches.list, methods=["GET"]),
-        Route(f"{prefix}/batches", CreateBatch(context, service), methods=["POST"]),
-        Route(f"{prefix}/batches/{{id}}", batches.retrieve, methods=["GET"]),
-        Route(f"{prefix}/batches/{{id}}/cancel", batches.cancel, methods=["POST"]),
-    ]
+    def __init__(self, context: Context) -> None:
+        self.service = service = BatchService(context, ENDPOINTS)
+        self.files = FileRoutes(service)
+        self.create_file = CreateFile(context, service)
+        self.batches = BatchRoutes(service)
+        self.create = CreateBatch(context, service)
+        of_messages = MessageBatches(service)
+        self.messages = MessageBatchRoutes(of_messages)
+        # Another dialect's rules are not that API's.
+        self.create_messages = CreateMessageBatch(replace(context, dialect=OPENAI), of_messages)
 
 
 def _ignore(request: Request, names: Iterable[str]) -> None:
@@ -233,4 +217,4 @@ def _queries(*names: str) -> list[dict[str, object]]:
     return [{"name": name, "in": "query", "schema": kinds.get(name, {"type": "string"})} for name in names]
 
 
-BATCHES = Wire(name="batches", routes=_routes, described=_described())
+DESCRIBED = _described()

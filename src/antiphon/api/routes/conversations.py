@@ -9,18 +9,18 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from antiphon.archive.responses import ResponseArchive
 from antiphon.errors import NotFoundError, Position, RequestError
 from antiphon.http.client import read_json
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.runs import json_response
 from antiphon.wire.json import decode
+from antiphon.wire.metadata import check_metadata
 from antiphon.wire.responses.item_schema import InputItem
 from antiphon.wire.responses.items import Entry, ItemReader
 from antiphon.wire.responses.listing import page_of
-from antiphon.wire.responses.read import check_metadata
 from antiphon.wire.responses.schema import (
     Conversation,
     ConversationCreate,
@@ -33,72 +33,64 @@ MOST_ITEMS = 20
 """At most, in one request."""
 
 Body = TypeVar("Body", bound=msgspec.Struct)
-Handle = Callable[[Request], Awaitable[Response]]
+Handle = Callable[["Conversations", Request], Awaitable[Response]]
+
+
+def with_room(handle: Handle) -> Handle:
+    """A handler whose body has its room until it is answered."""
+
+    async def handled(self: Conversations, request: Request) -> Response:
+        with self.context.large.room() as request.state.room:
+            return await handle(self, request)
+
+    return handled
 
 
 class Conversations:
     """The routes of conversations and of their items: creating, reading, changing, deleting."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        self.context = context
+        self._archive = ResponseArchive(context.archive)
 
-    def routes(self, prefix: str) -> list[Route]:
-        path, one = f"{prefix}/conversations", f"{prefix}/conversations/{{id}}"
-        return [
-            Route(path, self._with_room(self.create), methods=["POST"]),
-            Route(one, self.retrieve, methods=["GET"]),
-            Route(one, self._with_room(self.update), methods=["POST"]),
-            Route(one, self.delete, methods=["DELETE"]),
-            Route(f"{one}/items", self.items, methods=["GET"]),
-            Route(f"{one}/items", self._with_room(self.add), methods=["POST"]),
-            Route(f"{one}/items/{{item}}", self.item, methods=["GET"]),
-            Route(f"{one}/items/{{item}}", self.delete_item, methods=["DELETE"]),
-        ]
-
-    def _with_room(self, handle: Handle) -> Handle:
-        """A handler whose body has its room until it is answered."""
-
-        async def handled(request: Request) -> Response:
-            with self._context.large.room() as request.state.room:
-                return await handle(request)
-
-        return handled
-
+    @with_room
     async def create(self, request: Request) -> Response:
         owner, body = _owner(request), await self._body(request, ConversationCreate)
         check_metadata(body.metadata)
         id = f"conv_{secrets.token_hex(12)}"
         entries = await self._read(request, body.items or [], before=())
-        created = await self._context.archive.create_conversation(owner, id, body.metadata or {}, entries)
+        created = await self._archive.create_conversation(owner, id, body.metadata or {}, entries)
         return json_response(Conversation(id=id, created_at=created, metadata=body.metadata or {}))
 
     async def retrieve(self, request: Request) -> Response:
         return json_response(await self._conversation(request))
 
+    @with_room
     async def update(self, request: Request) -> Response:
         body = await self._body(request, ConversationUpdate)
         check_metadata(body.metadata)
         await self._conversation(request)
         owner, id = _owner(request), request.path_params["id"]
-        await self._context.archive.update_conversation(owner, id, body.metadata or {})
+        await self._archive.update_conversation(owner, id, body.metadata or {})
         return json_response(await self._conversation(request))
 
     async def delete(self, request: Request) -> Response:
         """Its items go with it."""
         owner, id = _owner(request), request.path_params["id"]
-        async with self._context.archive.alone(owner, id) as alone:
-            await self._context.archive.delete_conversation(owner, id, lease=alone.lease)
+        async with self.context.archive.alone(owner, id) as alone:
+            await self._archive.delete_conversation(owner, id, lease=alone.lease)
         return json_response(DeletedConversation(id=id))
 
     async def items(self, request: Request) -> Response:
         return json_response(page_of(await self._entries(request), request.query_params, newest_first=True))
 
+    @with_room
     async def add(self, request: Request) -> Response:
         owner, id = _owner(request), request.path_params["id"]
         body = await self._body(request, ItemsCreate)
-        async with self._context.archive.alone(owner, id) as alone:
+        async with self.context.archive.alone(owner, id) as alone:
             entries = await self._read(request, body.items, before=await self._entries(request))
-            await self._context.archive.add_items(owner, id, entries, lease=alone.lease)
+            await self._archive.add_items(owner, id, entries, lease=alone.lease)
         return json_response(page_of(entries, {"limit": "100"}, newest_first=False))
 
     async def item(self, request: Request) -> Response:
@@ -106,18 +98,18 @@ class Conversations:
 
     async def delete_item(self, request: Request) -> Response:
         owner, id = _owner(request), request.path_params["id"]
-        async with self._context.archive.alone(owner, id) as alone:
+        async with self.context.archive.alone(owner, id) as alone:
             entry = await self._entry(request)
-            await self._context.archive.delete_item(owner, id, entry.id, lease=alone.lease)
+            await self._archive.delete_item(owner, id, entry.id, lease=alone.lease)
         return json_response(await self._conversation(request))
 
     async def _conversation(self, request: Request) -> Conversation:
         id = request.path_params["id"]
-        metadata, created = await self._context.archive.conversation(_owner(request), id)
+        metadata, created = await self._archive.conversation(_owner(request), id)
         return Conversation(id=id, created_at=created, metadata=metadata)
 
     async def _entries(self, request: Request) -> list[Entry]:
-        return await self._context.archive.conversation_items(_owner(request), request.path_params["id"])
+        return await self._archive.conversation_items(_owner(request), request.path_params["id"])
 
     async def _entry(self, request: Request) -> Entry:
         id = request.path_params["item"]
@@ -136,18 +128,18 @@ class Conversations:
             )
         reader = ItemReader(
             token=secrets.token_hex(12),
-            decrypt=lambda encrypted, path, purpose: self._context.cipher.decrypt(encrypted, owner, path, purpose),
+            decrypt=lambda encrypted, path, purpose: self.context.cipher.decrypt(encrypted, owner, path, purpose),
             before=before,
-            known=await self._context.archive.known(owner, items, before),
+            known=await self._archive.known(owner, items, before),
             path="items",
         )
-        return await self._context.large.run(lambda: reader.read(items), exchange.size)
+        return await self.context.large.run(lambda: reader.read(items), exchange.size)
 
     async def _body(self, request: Request, kind: type[Body]) -> Body:
         exchange: Exchange = request.scope[KEY]
-        body = await read_json(exchange.headers, request.receive, self._context.limits, request.state.room)
+        body = await read_json(exchange.headers, request.receive, self.context.limits, request.state.room)
         exchange.size = len(body)
-        wire, names = await self._context.large.run(lambda: decode(body or b"{}", kind), len(body))
+        wire, names = await self.context.large.run(lambda: decode(body or b"{}", kind), len(body))
         exchange.ignored = names.ignored
         return wire
 

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 
-from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from antiphon.catalog.format_choice import known_formats
+from antiphon.catalog.known_formats import known_formats
 from antiphon.conversion import (
     SOURCES,
     TARGETS,
@@ -27,6 +27,7 @@ from antiphon.conversion import (
 )
 from antiphon.errors import FormatError, NotFoundError, Position, RequestError, TemplateError, TokenError
 from antiphon.formats.openchatml import Finding, validate
+from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
@@ -48,10 +49,15 @@ _ONE = ThreadPoolExecutor(1, thread_name_prefix="convert")
 _FAULTS = (FormatError, RequestError, TemplateError, TokenError, RecursionError)
 
 
-async def forms(request: Request) -> Response:
+class Forms:
     """The names of all forms; templates take long to import, the first time."""
-    found = await asyncio.get_running_loop().run_in_executor(_ONE, _forms)
-    return Response(encode(found), media_type="application/json")
+
+    def __init__(self, context: Context) -> None:
+        """They are the same in every context."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = await asyncio.get_running_loop().run_in_executor(_ONE, _forms)
+        await Response(encode(found), media_type="application/json")(scope, receive, send)
 
 
 def _forms() -> ConversionForms:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from antiphon.api.wires import Wire
 from antiphon.errors import NotFoundError, Position, near
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import ENDPOINT_ERRORS
 from antiphon.wire.endpoints import ServingEndpoint, ServingEndpointList, Task, serving_endpoint
 from antiphon.wire.json import encode
-
-PLACE = "/api/2.0/serving-endpoints"
 
 
 class ServingEndpoints:
@@ -45,18 +40,5 @@ class ServingEndpoints:
         return serving_endpoint(name, task, created=self._source.created(name))
 
 
-def _routes(context: Context) -> list[Route]:
-    endpoints = ServingEndpoints(context)
-    return [
-        Route(PLACE, endpoints.list, methods=["GET"]),
-        Route(f"{PLACE}/", endpoints.list, methods=["GET"]),
-        Route(f"{PLACE}/{{name:path}}", endpoints.one, methods=["GET"]),
-    ]
-
-
 def _json(value: object) -> Response:
     return Response(encode(value), media_type="application/json")
-
-
-SERVING_ENDPOINTS = Wire(name="serving-endpoints", routes=_routes, places=(PLACE,), errors=ENDPOINT_ERRORS)
-"""MLflow's client lists them with a slash at the end, the SDK without."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from antiphon.api.messages.batches import MessageBatches, check_ended
-from antiphon.batches.service import BatchService
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.post import Post, PostRoute
@@ -69,20 +65,6 @@ class MessageBatchRoutes:
         batch = await self._batches.find(exchange.owner, _id(request))
         check_ended(batch)
         return StreamingResponse(self._batches.results(exchange.owner, batch, exchange.id), media_type=LINES)
-
-
-def message_batch_routes(prefix: str, context: Context, service: BatchService) -> Sequence[Route]:
-    """Those below ``prefix``."""
-    batches = MessageBatches(service)
-    routes, path = MessageBatchRoutes(batches), f"{prefix}/messages/batches"
-    return [
-        Route(path, routes.list, methods=["GET"]),
-        Route(path, CreateMessageBatch(context, batches), methods=["POST"]),
-        Route(f"{path}/{{id}}", routes.retrieve, methods=["GET"]),
-        Route(f"{path}/{{id}}", routes.delete, methods=["DELETE"]),
-        Route(f"{path}/{{id}}/cancel", routes.cancel, methods=["POST"]),
-        Route(f"{path}/{{id}}/results", routes.results, methods=["GET"]),
-    ]
 
 
 def _id(request: Request) -> str:

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
-from starlette.types import Scope
 
 from antiphon.api.messages.make import MessageMaker, PlannedMessage
 from antiphon.api.openapi.messages import messages_routes
-from antiphon.api.wires import Wire
 from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
 from antiphon.generation import Model, ModelFacts, constrain, plan_turn
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 from antiphon.http.exchange import KEY, Exchange
-from antiphon.http.gate.access import PREFIXES
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.chat.messages import Recalled
 from antiphon.wire.chat.unfinished import TurnMemory
-from antiphon.wire.dialect import OPENAI
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
 from antiphon.wire.messages.answer_schema import MessageAnswer, MessageTokens, MessageUsage
@@ -37,10 +29,6 @@ from antiphon.wire.messages.unfinished import MessageMemory, as_chat
 from antiphon.wire.messages.write import MessagesWriter
 from antiphon.wire.sse import named_event
 
-VERSION = "anthropic-version"
-"""The header that every client of this API sends: the models are told in its words to who does."""
-PLACE = "/anthropic"
-"""Where the API is alone, whatever else a path could mean."""
 SESSION = "x-claude-code-session-id"
 
 
@@ -165,61 +153,23 @@ class MessagesModels:
         )
 
 
-class SelectedRoute(Route):
-    """A route for some of the requests that its path and methods fit; others are for who comes after."""
-
-    def __init__(
-        self, path: str, endpoint: Callable[..., object], *, methods: list[str], takes: Callable[[Scope], bool]
-    ) -> None:
-        super().__init__(path, endpoint, methods=methods)
-        self._takes = takes
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        return super().matches(scope) if self._takes(scope) else (Match.NONE, {})
-
-
-def _marked(scope: Scope) -> bool:
-    return any(name == VERSION.encode() for name, _ in scope.get("headers", ()))
-
-
-def _is_head(scope: Scope) -> bool:
-    return scope.get("method") == "HEAD"
-
-
-async def alive(request: Request) -> Response:
-    """HEAD /, which Claude Code asks once at its start."""
-    exchange: Exchange = request.scope[KEY]
-    assert exchange.method == "HEAD"
-    return Response()
-
-
 def _json(value: object) -> Response:
     return Response(encode(value), media_type="application/json")
 
 
-def _routes(context: Context) -> list[Route]:
-    context = replace(context, dialect=OPENAI)  # Another dialect's rules are not this API's.
-    models = MessagesModels(context)
-    placed = [f"{PLACE}{prefix}" for prefix in PREFIXES]
-    routes: list[Route] = [SelectedRoute("/", alive, methods=["HEAD"], takes=_is_head)]
-    for prefix in (*PREFIXES, *placed):
-        routes.append(Route(f"{prefix}/messages", CreateMessage(context), methods=["POST"]))
-        routes.append(Route(f"{prefix}/messages/count_tokens", CountMessageTokens(context), methods=["POST"]))
-    for prefix in PREFIXES:
-        routes.append(SelectedRoute(f"{prefix}/models", models.list, methods=["GET"], takes=_marked))
-        routes.append(SelectedRoute(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"], takes=_marked))
-    for prefix in placed:
-        routes.append(Route(f"{prefix}/models", models.list, methods=["GET"]))
-        routes.append(Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]))
-    return routes
+class Messages:
+    """The routes of this API."""
+
+    def __init__(self, context: Context) -> None:
+        self.create = CreateMessage(context)
+        self.count = CountMessageTokens(context)
+        self.models = MessagesModels(context)
+
+    async def alive(self, request: Request) -> Response:
+        """HEAD /, which Claude Code asks once at its start."""
+        exchange: Exchange = request.scope[KEY]
+        assert exchange.method == "HEAD"
+        return Response()
 
 
-MESSAGES = Wire(
-    name="messages",
-    routes=_routes,
-    places=(*(f"{prefix}/messages" for prefix in PREFIXES), PLACE),
-    shared_places=tuple(f"{prefix}/models" for prefix in PREFIXES),
-    mark=VERSION,
-    errors=ANTHROPIC_ERRORS,
-    described=messages_routes(),
-)
+DESCRIBED = messages_routes()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute
@@ -15,25 +14,7 @@ from antiphon.wire.json import encode
 from antiphon.wire.native.schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from antiphon.wire.native.write import detokenize, parse, render, tokenize, tokenizer_info
 
-from .convert import Convert, forms
 from .reading import reading_of
-from .schemas import CheckSchema
-from .templates import CheckTemplate, TryTemplate
-
-
-def native_routes(context: Context, prefix: str) -> list[Route]:
-    return [
-        Route(f"{prefix}/tokenize", Tokenize(context), methods=["POST"]),
-        Route(f"{prefix}/detokenize", Detokenize(context), methods=["POST"]),
-        Route(f"{prefix}/tokenizer_info", TokenizerInfo(context).get, methods=["GET"]),
-        Route(f"{prefix}/render", Render(context), methods=["POST"]),
-        Route(f"{prefix}/parse", Parse(context), methods=["POST"]),
-        Route(f"{prefix}/convert", Convert(context), methods=["POST"]),
-        Route(f"{prefix}/convert", forms, methods=["GET"]),
-        Route(f"{prefix}/schemas/check", CheckSchema(context), methods=["POST"]),
-        Route(f"{prefix}/templates/check", CheckTemplate(context), methods=["POST"]),
-        Route(f"{prefix}/templates/try", TryTemplate(context), methods=["POST"]),
-    ]
 
 
 class Tokenize(PostRoute):

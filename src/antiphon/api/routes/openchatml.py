@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from starlette.datastructures import QueryParams
-from starlette.routing import Route
 from starlette.types import Receive
 
 from antiphon.conversation import DebugCapability, FinishReason, Message
@@ -17,7 +16,6 @@ from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain, plan_turn
 from antiphon.generation.cancel import CancellableRounds
 from antiphon.http.client import read_body
-from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.large import BodyRoom
 from antiphon.http.lifecycle import Work
@@ -32,13 +30,6 @@ MOST_NOTES = 10
 """Changes of one answer that its header names."""
 _NO_VALUE = re.compile(r"[^ -~]")
 """What a header's value cannot have."""
-
-
-def openchatml_routes(context: Context, prefix: str) -> list[Route]:
-    return [
-        Route(f"{prefix}/openchatml", OpenChatMLTurns(context), methods=["POST"]),
-        Route(f"{prefix}/openchatml/{{id}}/cancel", CancelTurn(context), methods=["POST"]),
-    ]
 
 
 class CancelTurn(PostRoute):

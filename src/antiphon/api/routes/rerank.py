@@ -6,14 +6,10 @@ import secrets
 import time
 
 from starlette.responses import Response
-from starlette.routing import Route
 
 from antiphon.api.openapi.parts import Described, operation, schema
-from antiphon.api.wires import Wire
 from antiphon.engines import Ranking
 from antiphon.generation import Comparison, Model, RankingPlan, plan_ranking, rank
-from antiphon.http.context import Context
-from antiphon.http.gate.access import PREFIXES
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.json import encode
 from antiphon.wire.rerank.read import limit_of, to_comparison, to_comparisons
@@ -72,15 +68,6 @@ class Score(Ranks):
         await self._send(post, plan, score_list(ranking, id=id, model=model.name, created=created))
 
 
-def _routes(context: Context) -> list[Route]:
-    """One endpoint a path, by which metrics tell them apart."""
-    ranked = (f"{prefix}/{name}" for prefix in PREFIXES for name in ("rerank", "reranking"))
-    return [
-        *(Route(path, Rerank(context), methods=["POST"]) for path in (*ranked, "/v2/rerank")),
-        *(Route(f"{prefix}/score", Score(context), methods=["POST"]) for prefix in PREFIXES),
-    ]
-
-
 def _described() -> Described:
     """A request with ``texts`` is answered by a list."""
     rerank = operation("The documents that answer a query best.", RerankAnswer, body=RerankRequest)
@@ -93,4 +80,4 @@ def _described() -> Described:
     return Described(kinds, {path: {"post": described} for path, described in paths.items()})
 
 
-RERANK = Wire(name="rerank", routes=_routes, described=_described())
+DESCRIBED = _described()

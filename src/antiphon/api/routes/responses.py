@@ -8,23 +8,23 @@ from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response as HttpResponse
-from starlette.routing import Route, WebSocketRoute
 
 from antiphon.api.responses.compact import compacted
+from antiphon.api.responses.following import ResponseRun, events_after, events_response, latest, replayed
 from antiphon.api.responses.make import ResponseMaker
 from antiphon.api.responses.memory import SOCKET, forgetting_failed
 from antiphon.api.responses.request import RequestReader
 from antiphon.api.responses.socket import ResponsesSocket
-from antiphon.archive.responses import History
+from antiphon.archive.responses import History, ResponseArchive
 from antiphon.errors import Position, RequestError
 from antiphon.generation import plan_turn
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
-from antiphon.http.following import events_after, latest, number_after, stop
+from antiphon.http.following import number_after, stop
 from antiphon.http.gate.idempotency import in_progress
 from antiphon.http.journal import run_key
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.runs import EventsResponse, ResponseRun, json_response, replayed
+from antiphon.http.runs import json_response
 from antiphon.store.exclusive import Exclusive
 from antiphon.wire.errors import refused
 from antiphon.wire.responses.compaction import (
@@ -44,19 +44,11 @@ class Responses:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-
-    def routes(self, prefix: str) -> list[Route | WebSocketRoute]:
-        path = f"{prefix}/responses"
-        return [
-            WebSocketRoute(path, ResponsesSocket(self._context)),
-            Route(path, CreateResponse(self._context), methods=["POST"]),
-            Route(f"{path}/compact", CompactHistory(self._context), methods=["POST"]),
-            Route(f"{path}/input_tokens", CountTokens(self._context), methods=["POST"]),
-            Route(f"{path}/{{id}}", self.retrieve, methods=["GET"]),
-            Route(f"{path}/{{id}}", self.delete, methods=["DELETE"]),
-            Route(f"{path}/{{id}}/cancel", self.cancel, methods=["POST"]),
-            Route(f"{path}/{{id}}/input_items", self.input_items, methods=["GET"]),
-        ]
+        self._archive = ResponseArchive(context.archive)
+        self.socket = ResponsesSocket(context)
+        self.create = CreateResponse(context)
+        self.compact = CompactHistory(context)
+        self.count = CountTokens(context)
 
     async def retrieve(self, request: Request) -> HttpResponse:
         """The response; with ``stream=true`` its events, those after number ``starting_after`` where they are stored.
@@ -74,13 +66,13 @@ class Responses:
         events = await events_after(self._context, owner, id, after)
         if events is None and after >= 0:
             raise refused("starting_after", "the response is finished: its events are sent from the first on.")
-        return EventsResponse(events or replayed(await self._context.archive.finished(owner, id)), self._context.rules)
+        return events_response(self._context, events or replayed(await self._archive.finished(owner, id)))
 
     async def delete(self, request: Request) -> HttpResponse:
         """Deletes a stored response; one that is being made is stopped first."""
         owner, id = _owner_and_id(request)
         await stop(self._context, run_key(owner, id))
-        await self._context.archive.delete_response(owner, id)
+        await self._archive.delete_response(owner, id)
         await self._context.archive.store.delete(run_key(owner, id))
         return json_response(DeletedResponse(id=id))
 
@@ -94,7 +86,7 @@ class Responses:
         await stop(self._context, run_key(owner, id))
         if isinstance(run, ResponseRun):
             return json_response(run.response)
-        response = await self._context.archive.finished(owner, id)
+        response = await self._archive.finished(owner, id)
         if not response.background and response.status != "cancelled":
             raise RequestError(
                 "Only a response in the background can be cancelled when it is finished.",
@@ -105,8 +97,8 @@ class Responses:
 
     async def input_items(self, request: Request) -> HttpResponse:
         owner, id = _owner_and_id(request)
-        await self._context.archive.response(owner, id)
-        entries = await self._context.archive.items(owner, id, output=False)
+        await self._archive.response(owner, id)
+        entries = await self._archive.items(owner, id, output=False)
         return json_response(page_of(entries, request.query_params, newest_first=True))
 
 
@@ -143,7 +135,7 @@ class CreateResponse(PostRoute):
         """Answers with the response ``id``, which a request under the same idempotency key made before."""
         context, owner = self._context, post.exchange.owner
         run = context.runs.followed(run_key(owner, id))
-        if run is None and not await context.archive.has(owner, id):
+        if run is None and not await ResponseArchive(context.archive).has(owner, id):
             raise in_progress()
         if not post.exchange.stream:
             response = await latest(context, owner, id)
@@ -152,8 +144,8 @@ class CreateResponse(PostRoute):
             await post.send_json(response)
             return
         events = await events_after(context, owner, id)
-        events = events or replayed(await context.archive.finished(owner, id))
-        await post.send_response(EventsResponse(events, context.rules, watched=True))
+        events = events or replayed(await ResponseArchive(context.archive).finished(owner, id))
+        await post.send_response(events_response(context, events, watched=True))
 
 
 class CompactHistory(PostRoute):

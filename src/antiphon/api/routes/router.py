@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,29 +14,27 @@ class PathRouter(Router):
 
     def __init__(self, routes: Sequence[BaseRoute], **options: Any) -> None:
         super().__init__(routes, **options)
-        self._by_path = {path: Router(few, redirect_slashes=False) for path, few in _by_path(routes).items()}
+        self._spelled = {
+            route.path for route in routes if isinstance(route, Route | WebSocketRoute) and not route.param_convertors
+        }
+        self._by_path: dict[str, Router] = {}
+        """Of those that were requested."""
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As Starlette's; where the application is mounted below a path, all routes are tried."""
-        few = None if scope.get("root_path") else self._by_path.get(scope.get("path", ""))
+        few = None if scope.get("root_path") else self._few(scope.get("path", ""))
         if few is None:
             await super().app(scope, receive, send)
         else:
             await few.app(scope, receive, send)
 
-
-def _by_path(routes: Sequence[BaseRoute]) -> dict[str, list[BaseRoute]]:
-    """For each path without parameters the routes that may serve it, in their order, whatever the method."""
-    places: dict[str, list[int]] = defaultdict(list)
-    patterns = []
-    for place, route in enumerate(routes):
-        if isinstance(route, Route | WebSocketRoute) and not route.param_convertors:
-            places[route.path].append(place)
-        else:
-            patterns.append((place, route))
-    for path, fitting in places.items():
-        fitting += [place for place, route in patterns if _may_serve(route, path)]
-    return {path: [routes[place] for place in sorted(fitting)] for path, fitting in places.items()}
+    def _few(self, path: str) -> Router | None:
+        """The routes that may serve a path that is spelled out, in their order, whatever the method."""
+        few = self._by_path.get(path)
+        if few is None and path in self._spelled:
+            fitting = [route for route in self.routes if _may_serve(route, path)]
+            few = self._by_path[path] = Router(fitting, redirect_slashes=False)
+        return few
 
 
 def _may_serve(route: BaseRoute, path: str) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from antiphon.archive.completions import CompletionArchive
 from antiphon.http.context import Context
@@ -18,10 +17,10 @@ from antiphon.http.runs import json_response
 from antiphon.wire.chat.listing import Cursor, filter_of
 from antiphon.wire.chat.stored import ChatCompletionUpdate, DeletedChatCompletion
 from antiphon.wire.dialect import OPENAI
+from antiphon.wire.metadata import check_metadata
 from antiphon.wire.responses.item_schema import ItemList
 from antiphon.wire.responses.items import Entry
 from antiphon.wire.responses.listing import limit_of, newest_is_first, page_of
-from antiphon.wire.responses.read import check_metadata
 from antiphon.wire.writer import JSON
 
 PAGE = {"after", "limit", "order"}
@@ -31,18 +30,8 @@ class StoredCompletions:
     """The routes of stored completions; they are OpenAI's, whatever the dialect of the answers."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
         self._stored = CompletionArchive(context.archive)
-
-    def routes(self, prefix: str) -> list[Route]:
-        path, one = f"{prefix}/chat/completions", f"{prefix}/chat/completions/{{id}}"
-        return [
-            Route(path, self.list, methods=["GET"]),
-            Route(one, self.retrieve, methods=["GET"]),
-            Route(one, UpdateCompletion(self._context), methods=["POST"]),
-            Route(one, self.delete, methods=["DELETE"]),
-            Route(f"{one}/messages", self.messages, methods=["GET"]),
-        ]
+        self.update = UpdateCompletion(context)
 
     async def list(self, request: Request) -> Response:
         """A page of the owner's completions, oldest first unless ``order`` is desc."""

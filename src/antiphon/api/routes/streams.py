@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from antiphon.errors import NotFoundError, Position
 from antiphon.http.context import Context
@@ -25,10 +24,6 @@ class Streams:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def routes(self, prefix: str) -> list[Route]:
-        path = f"{prefix}/streams/{{id}}"
-        return [Route(path, self.follow, methods=["GET"]), Route(path, self.delete, methods=["DELETE"])]
-
     async def follow(self, request: Request) -> Response:
         """The events after number ``starting_after``, or the header ``last-event-id``, and all that come."""
         exchange: Exchange = request.scope[KEY]
@@ -36,7 +31,7 @@ class Streams:
         if await self._context.stored_runs.state(key) is None:
             raise _unknown(key)
         form = StreamForm(lambda error: error_event(error, exchange.errors) + DONE)
-        return EventsResponse(events_of(self._context, key, after), self._context.rules, form=form, end=b"")
+        return EventsResponse(events_of(self._context, key, after), self._context.rules, form, end=b"")
 
     async def delete(self, request: Request) -> Response:
         """Ends it where it is being made, and deletes its events."""

@@ -42,8 +42,7 @@ class InputLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body: msgspec.Raw
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """Where a line lies: ``number`` counts from 1, ``start`` and ``end`` are its bytes in the file.
 
     ``model`` is the name that it requests, None the default's. ``places`` are the answers that it asks for at once.

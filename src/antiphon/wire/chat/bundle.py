@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.conversation import (
     FUNCTIONS,
@@ -21,8 +22,7 @@ from antiphon.errors import RenderError
 from .schema import JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class ChatElement:
+class ChatElement(msgspec.Struct, frozen=True):
     """One chat message, the messages that it stands for, and for a tool's result the call that it answers."""
 
     value: JsonObject

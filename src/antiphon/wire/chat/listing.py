@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import dropwhile
+
+import msgspec
 
 from antiphon.wire.errors import refused
 
@@ -14,8 +15,7 @@ _ID = re.compile("chatcmpl-[0-9a-f]{30}")
 _PAIR = re.compile(r"metadata\[(.*)\]", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True):
     """Which completions a list has: all pairs of ``metadata`` are among theirs. None, and no pairs: all of them."""
 
     model: str | None = None
@@ -27,8 +27,7 @@ class Filter:
         return fits and all(metadata.get(key) == value for key, value in self.metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(msgspec.Struct, frozen=True):
     """Where in a list a page begins: behind the id ``after``, which may be deleted meanwhile; "": at its beginning.
 
     Raises `RequestError` for what cannot have been an id.

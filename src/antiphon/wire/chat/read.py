@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
+
+import msgspec
 
 from antiphon.config import Limits
 from antiphon.conversation import (
@@ -36,8 +38,7 @@ from .schema import ChatRequest, Tool, ToolChoiceObject
 from .tools import read_format, read_tools
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """How a request is read: by which dialect, within which limits, on which day, for whom.
 
     ``earlier`` frames are the history of a session, to which the request's messages are added. ``stream``: whether
@@ -52,7 +53,7 @@ class Reading:
     earlier: tuple[Message, ...] = ()
     stream: bool = False
     server: Offer | None = None
-    recalled: Recalled = field(default_factory=dict)
+    recalled: Recalled = msgspec.field(default_factory=dict)
 
 
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:

@@ -11,7 +11,9 @@ import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from antiphon.conversation import End, Event, Message, MessageEnded, MessageStarted, Role, TextDelta
 from antiphon.errors import RequestError, StoreError
@@ -33,8 +35,7 @@ OffLoop = Callable[[Callable[[], Names]], Awaitable[Names]]
 log = logging.getLogger("antiphon.wire")
 
 
-@dataclass(frozen=True, slots=True)
-class TurnMemory:
+class TurnMemory(msgspec.Struct, frozen=True):
     """The unfinished turns of one owner with one model. Without its store a request goes on, and the log says so."""
 
     turns: UnfinishedTurns
@@ -78,8 +79,7 @@ class TurnMemory:
             log.warning("an unfinished turn is not stored: it has more than %s bytes", self.turns.limits.bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """What a client sees of a message with calls, or says of it: arguments by their value, in whatever spelling.
 
     ``calls`` are names and arguments, ``ids`` those of the calls in their order.

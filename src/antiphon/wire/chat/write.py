@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import msgspec
@@ -47,16 +46,18 @@ from .schema import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(msgspec.Struct, frozen=True):
     """What is said of the prompt, once, where it was requested."""
 
     prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
     notes: Notes | msgspec.UnsetType = msgspec.UNSET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerHead:
+_NO_OPENING = Opening()
+_HOLE = "\x00text\x00"
+
+
+class AnswerHead(msgspec.Struct, frozen=True, kw_only=True):
     """What all chunks of an answer, or the one whole answer, say of it; the first alone has ``opening``."""
 
     id: str
@@ -65,7 +66,7 @@ class AnswerHead:
     dialect: Dialect
     usage: bool = False
     continuous_usage: bool = False
-    opening: Opening = Opening()
+    opening: Opening = _NO_OPENING
 
     @property
     def no_value(self) -> msgspec.UnsetType | None:
@@ -79,14 +80,16 @@ class AnswerHead:
 
 
 class ChunkWriter:
-    """The chunks of one stream. The frequent one, more text, is a template with one hole."""
+    """The chunks of one stream. The frequent ones, of more text, are templates with holes."""
 
     def __init__(self, head: AnswerHead, n: int = 1) -> None:
         self._head = head
-        self._opening = Opening()
+        self._opening = _NO_OPENING
         self._ids: list[list[int]] = [[] for _ in range(n)]
         self._returns_ids = False
-        self._texts = [self._template(index) for index in range(n)]
+        self._texts = [self._template(index, VisibleText(_HOLE)) for index in range(n)]
+        self._templates: dict[tuple[int, int | None], list[bytes]] = {}
+        """Of a choice's arguments, by the index of the call, and of its reasoning (None)."""
         self._opening = head.opening
         self._returns_ids = head.opening.prompt_token_ids is not msgspec.UNSET
 
@@ -98,27 +101,46 @@ class ChunkWriter:
 
     def change(self, index: int, change: Change, usage: Usage | None = None) -> bytes:
         """The chunk of one change, with ``usage`` where it is given."""
-        if usage is None and isinstance(change, VisibleText) and not change.logprobs and not self._returns_ids:
-            before, after = self._texts[index]  # Nearly every chunk of nearly every stream.
-            return before + encode(change.text) + after
-        role = self._role
+        bare = usage is None and not self._returns_ids
         match change:
             case VisibleText(text, logprobs):
+                if bare and not logprobs:  # Nearly every chunk of nearly every stream.
+                    return encode(text).join(self._texts[index])
                 entries = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
-                return self._chunk(index, Delta(role=role, content=text), logprobs=entries, usage=usage)
-            case ThoughtText(text):
-                return self._chunk(index, Delta(role=role, reasoning=text, reasoning_content=text), usage=usage)
+                return self._chunk(index, self._delta(change), logprobs=entries, usage=usage)
+            case ThoughtText() | ArgumentsText():
+                return self._more(index, change) if bare else self._chunk(index, self._delta(change), usage=usage)
             case CallStarted(call, id, name):
                 function = FunctionDelta(name=name, arguments="")
                 begun = ToolCallDelta(index=call, id=id, type="function", function=function)
-                return self._chunk(index, Delta(role=role, tool_calls=[begun]), usage=usage)
-            case ArgumentsText(call, text):
-                more = ToolCallDelta(index=call, function=FunctionDelta(arguments=text))
-                return self._chunk(index, Delta(role=role, tool_calls=[more]), usage=usage)
+                return self._chunk(index, Delta(role=self._role, tool_calls=[begun]), usage=usage)
             case Finished(reason, _):
                 return self._chunk(index, Delta(), finish=self._head.dialect.word(reason), usage=usage)
             case _:
                 assert_never(change)
+
+    def _delta(self, change: VisibleText | ThoughtText | ArgumentsText) -> Delta:
+        text, role = change.text, self._role
+        match change:
+            case VisibleText():
+                return Delta(role=role, content=text)
+            case ThoughtText():
+                return Delta(role=role, reasoning=text, reasoning_content=text)
+            case ArgumentsText(call):
+                more = ToolCallDelta(index=call, function=FunctionDelta(arguments=text))
+                return Delta(role=role, tool_calls=[more])
+            case _:
+                assert_never(change)
+
+    def _more(self, index: int, change: ThoughtText | ArgumentsText) -> bytes:
+        """A chunk of more reasoning, or more arguments, with nothing else in it."""
+        if self._opening is not _NO_OPENING:
+            return self._chunk(index, self._delta(change))
+        field = index, change.index if isinstance(change, ArgumentsText) else None
+        template = self._templates.get(field)
+        if template is None:
+            template = self._templates[field] = self._template(index, replace(change, text=_HOLE))
+        return encode(change.text).join(template)
 
     def sampled(self, index: int, ids: Sequence[int]) -> None:
         """Ids that the next chunk of the choice brings along."""
@@ -155,7 +177,7 @@ class ChunkWriter:
 
     def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | None) -> bytes:
         head = self._head
-        opening, self._opening = self._opening, Opening()
+        opening, self._opening = self._opening, _NO_OPENING
         has_usage = usage is not None or head.usage or head.continuous_usage
         chunk = ChatChunk(
             id=head.id,
@@ -169,15 +191,12 @@ class ChunkWriter:
         )
         return event(encode(chunk))
 
-    def _template(self, index: int) -> tuple[bytes, bytes]:
-        """A text chunk cut at its text."""
-        mark = "\x00text\x00"
-        before, _, after = self._chunk(index, Delta(role=self._role, content=mark)).partition(encode(mark))
-        return before, after
+    def _template(self, index: int, change: VisibleText | ThoughtText | ArgumentsText) -> list[bytes]:
+        """The chunk of a change, cut at its text."""
+        return self._chunk(index, self._delta(change)).split(encode(_HOLE))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatShape:
+class ChatShape(msgspec.Struct, frozen=True, kw_only=True):
     """What a request decided of its answer: choices, tokens of its prompt, and what of it the client may see."""
 
     n: int = 1
@@ -206,10 +225,10 @@ class ChatWriter:
         self._scored: PromptLogprobs | msgspec.UnsetType = msgspec.UNSET
 
     def change(self, step: StepEvents[Event]) -> bytes:
-        index, events, tokens = step[:3]
+        index, events = step.choice, step.events
         usage: Usage | None = None
         if self._head.continuous_usage:
-            self._tokens[index] = tokens
+            self._tokens[index] = step.completion_tokens
             usage = Usage(self._shape.prompt_tokens, sum(self._tokens))
         chunks: list[bytes] = []
         if index not in self._begun:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+
+import msgspec
 
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message, Role
@@ -24,8 +26,7 @@ from .schema import CompletionRequest, Prompt
 MAX_LOGPROBS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedCompletion:
+class RequestedCompletion(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was read: a turn for each prompt. Each prompt's choices begin with its text in ``echoes``."""
 
     turns: tuple[TurnRequest, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import msgspec
@@ -28,8 +27,7 @@ PromptScores = Sequence[TokenLogprob | None] | None
 _utf8 = getincrementaldecoder("utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """More of one choice's text; the last part has ``finished``, and that of an echoed prompt its ``scored`` tokens."""
 
     text: str
@@ -107,8 +105,7 @@ def likelihood(parts: Sequence[Part]) -> float:
     return sum(logprobs) / len(logprobs) if logprobs else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionHead:
+class CompletionHead(msgspec.Struct, frozen=True, kw_only=True):
     """What every chunk of an answer, and the whole answer, says of it, and what its client requested.
 
     ``prompts`` are the ids of each, ``first_tokens`` how each begins.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -32,8 +31,7 @@ INVALID = "INVALID_JSON"
 """Where a whole answer has arguments that are no object, which only a model that no grammar constrains can write."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageView:
+class MessageView(msgspec.Struct, frozen=True, kw_only=True):
     """What of a turn the client sees. ``thinking``: it requested thinking blocks; ``exposed``: with their text.
 
     ``encrypt`` makes the signature of one; ``stops`` are the strings that it named. ``served`` are recipients that run
@@ -43,9 +41,9 @@ class MessageView:
     encrypt: Callable[[Message], str]
     thinking: bool = False
     exposed: bool = False
-    stops: frozenset[str] = field(default_factory=frozenset)
-    served: frozenset[str] = field(default_factory=frozenset)
-    shown: frozenset[str] = field(default_factory=frozenset)
+    stops: frozenset[str] = msgspec.field(default_factory=frozenset)
+    served: frozenset[str] = msgspec.field(default_factory=frozenset)
+    shown: frozenset[str] = msgspec.field(default_factory=frozenset)
 
 
 class BlockWriter(Protocol):

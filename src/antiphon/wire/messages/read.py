@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+import msgspec
+
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat, Settings
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
@@ -33,8 +35,7 @@ _IMPOSSIBLE = ("container", "mcp_servers", "thread", "compaction")
 _SCHEMA, _TOOL_SCHEMA = ".function.parameters", ".input_schema"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessagesReading:
+class MessagesReading(msgspec.Struct, frozen=True, kw_only=True):
     """How a request is read: within which limits, on which day, for whom, and what the model can do.
 
     ``in_place``: its prompts can have the operator's texts between messages. ``bounds``: its thoughts can be bounded.
@@ -52,7 +53,7 @@ class MessagesReading:
     server: Offer | None = None
     always: bool = False
     framed: bool = True
-    recalled: Recalled = field(default_factory=lambda: NOTHING)
+    recalled: Recalled = msgspec.field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)

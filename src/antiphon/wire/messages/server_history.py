@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -26,8 +26,7 @@ Decrypt = Callable[[str, str], Message]
 """The reasoning of a signature that stands at a path; `RequestError` for what this server did not write."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerHistory:
+class ServerHistory(msgspec.Struct, frozen=True):
     """Reads the blocks of one message. ``framed``: the model's format has built-in tools, called in analysis."""
 
     decrypt: Decrypt

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from antiphon.conversation import ToolChoice, ToolSpec
 from antiphon.errors import Position, UnsupportedError
@@ -26,8 +28,7 @@ _TYPE = re.compile(r"(web_search|code_execution)_[0-9]{8}")
 _SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location")
 
 
-@dataclass(frozen=True, slots=True)
-class MessageTools:
+class MessageTools(msgspec.Struct, frozen=True):
     """What a request offers: the client's ``own`` tools, and the ``server``'s, None where there are none.
 
     ``shown``: recipients of the server's whose calls the client sees, because it listed them. ``listed``: their names.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+import msgspec
 
 from antiphon.conversation import Message
 from antiphon.wire.chat.messages import Recalled
@@ -18,8 +19,7 @@ from .messages import system_text
 from .schema import InputBlock, MessageParam, MessageTokensRequest
 
 
-@dataclass(frozen=True, slots=True)
-class ChatView:
+class ChatView(msgspec.Struct, frozen=True):
     """The chat that a request's messages are, and for each of its messages the numbers of the request's."""
 
     messages: list[ChatMessage]
@@ -37,8 +37,7 @@ class ChatView:
         return placed
 
 
-@dataclass(frozen=True, slots=True)
-class MessageMemory:
+class MessageMemory(msgspec.Struct, frozen=True):
     """The unfinished turns of one conversation."""
 
     turns: TurnMemory

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -25,8 +24,7 @@ _COMPILERS = frozenset({"disable_any_whitespace", "disable_fallback", "backend",
 """Entries of ``structured_outputs`` that choose how a constraint is enforced, never what it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraint:
+class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     """One constraint, at ``path`` of the client's body; ``place`` is where its schema, pattern or grammar is.
 
     ``own``: it is in our own words already. ``value`` is the schema, the pattern, the list of choices or the grammar;
@@ -37,7 +35,7 @@ class Constraint:
     path: str
     place: str
     value: Any = None
-    named: Mapping[str, Any] = field(default_factory=dict)
+    named: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     def as_response_format(self) -> dict[str, Any]:
         """As chat completions have it."""

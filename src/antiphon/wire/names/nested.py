@@ -7,7 +7,6 @@ taken for a misspelling.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -24,8 +23,7 @@ _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadField:
+class UnreadField(msgspec.Struct, frozen=True):
     """A field at ``path`` that is none of the object that holds it. ``known``: the fields that it may misspell."""
 
     path: str

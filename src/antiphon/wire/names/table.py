@@ -6,17 +6,17 @@ A route's own fields are those of its request's struct; they come first. What st
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
+
+import msgspec
 
 Use = Literal["limit", "same", "constraint", "harmless", "refused"]
 NOTHING: tuple[Any, ...] = ([], {}, "")
 """Values that require nothing of any field; null is one more."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownName:
+class KnownName(msgspec.Struct, frozen=True):
     """``of``: whose field it is. ``neutral``: the values that require nothing, so that they are taken.
 
     ``use``: ``limit`` is another name of the answer's limit in tokens, ``same`` of ``stands_for``; ``constraint`` says

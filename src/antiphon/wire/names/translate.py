@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.errors import AntiphonError, Position, RequestError, UnsupportedError
 
@@ -24,8 +24,7 @@ NULL = b"null"
 _LIMITS = ("max_tokens", "max_output_tokens", "request_output_len")
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(msgspec.Struct, frozen=True):
     """How a client named things: ``foreign`` fields are none of the route's own, ``ignored`` ones have no effect.
 
     ``restored``: paths in the request as the route knows it, and as the client wrote them.
@@ -33,7 +32,7 @@ class Names:
 
     foreign: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    restored: Mapping[str, str] = field(default_factory=dict)
+    restored: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def restore(self, error: AntiphonError) -> None:
         """Puts the error at the place in the client's own body."""
@@ -64,8 +63,7 @@ class GenerationFields(PromptFields, kw_only=True):
     """The base of requests for text, in which other servers' names are read too."""
 
 
-@dataclass(slots=True)
-class Translation:
+class Translation(msgspec.Struct):
     """One body on its way to be read as ``kind``."""
 
     kind: type[msgspec.Struct]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -47,8 +46,7 @@ class Durations(NamedTuple):
     eval: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinePart:
+class LinePart(msgspec.Struct, frozen=True, kw_only=True):
     """What a step adds to the answer; the last part has its end."""
 
     text: str = ""
@@ -58,8 +56,7 @@ class LinePart:
     end: Finished | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OllamaHead:
+class OllamaHead(msgspec.Struct, frozen=True, kw_only=True):
     """What every line says, or is made of. ``now`` gives times as RFC 3339 has them, ``spent`` is called at the end.
 
     ``generates``: the answer is one to /api/generate.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -35,16 +35,14 @@ UNUSED = (
 """Fields of a response on which its compaction does not depend."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """``message`` is what the model gets in place of what was compacted."""
 
     message: Message
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(msgspec.Struct, frozen=True):
     """A summary, and the ``encrypted_content`` that its item has."""
 
     summary: Summary

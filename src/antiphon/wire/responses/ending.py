@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from antiphon.conversation import FinishReason, Usage
 from antiphon.errors import AntiphonError, ConflictError, ContextError, OverloadedError, RequestError
@@ -34,8 +35,7 @@ class ResponseCancelled(ConflictError):
     default_code = "response_cancelled"
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     status: LastStatus
     details: IncompleteDetails | None = None
     error: ResponseError | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -44,8 +43,7 @@ PREFIXES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """An item as it is listed, None where clients see none, and the messages that it is to the model."""
 
     item: Mapping[str, Any] | None
@@ -68,8 +66,7 @@ def by_id(entries: Iterable[Entry], ids: Collection[str]) -> dict[str, Entry]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemReader:
+class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
     """Reads items that follow ``before``. ``token`` makes ids for those that have none, unique with ``first``.
 
     ``decrypt`` reads ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are stored
@@ -80,7 +77,7 @@ class ItemReader:
     token: str
     decrypt: Callable[[str, str, Purpose], Message]
     before: Sequence[Entry] = ()
-    known: Mapping[str, Entry] = field(default_factory=dict)
+    known: Mapping[str, Entry] = msgspec.field(default_factory=dict)
     path: str = "input"
     first: int = 0
 

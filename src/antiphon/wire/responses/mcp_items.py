@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.conversation import Message, TokenLogprob
 from antiphon.tools.mcp import ListedTool
@@ -13,16 +14,14 @@ from .item_schema import McpApprovalRequestItem, McpListToolsItem, Status
 from .open_items import Place, item_added, item_done
 
 
-@dataclass(frozen=True, slots=True)
-class McpName:
+class McpName(msgspec.Struct, frozen=True):
     """A tool of an MCP server, as its client and its server name it."""
 
     server_label: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """The tools of a server that were listed for this response, or why they were not."""
 
     server_label: str
@@ -30,8 +29,7 @@ class Listing:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedCall:
+class ApprovedCall(msgspec.Struct, frozen=True):
     """A call that runs before the model goes on; ``request_id`` is that of the item in which it was requested."""
 
     request_id: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -48,8 +47,7 @@ CUSTOM_INPUT = "input"
 """The one argument of a custom tool, which is free text: models call it as a function."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientTool:
+class ClientTool(msgspec.Struct, frozen=True):
     """A tool of the client's, as it named it: a function, or a custom tool that takes free text."""
 
     name: str
@@ -57,8 +55,7 @@ class ClientTool:
     custom: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where an item stands: its id, and its index among the response's items."""
 
     id: str

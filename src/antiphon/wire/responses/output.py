@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from antiphon.conversation import (
@@ -64,8 +64,7 @@ def _no_citations(text: str) -> list[Annotation]:
     return []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseView:
+class ResponseView(msgspec.Struct, frozen=True, kw_only=True):
     """What a client may see and requested. ``offers``: its own tools by the name that the model calls them by.
 
     ``served``: recipients that the server runs; ``gated``: those that run when the client approves each call.
@@ -80,16 +79,16 @@ class ResponseView:
     code_outputs: bool = False
     search_sources: bool = False
     container_id: str = "cntr_0"
-    offers: Mapping[str, ClientTool] = field(default_factory=dict)
+    offers: Mapping[str, ClientTool] = msgspec.field(default_factory=dict)
     served: frozenset[str] = frozenset()
     gated: frozenset[str] = frozenset()
-    named: Mapping[str, McpName] = field(default_factory=dict)
+    named: Mapping[str, McpName] = msgspec.field(default_factory=dict)
     cite: Callable[[str], list[Annotation]] = _no_citations
 
     def taped(self, tape: Tape) -> ResponseView:
         """The view whose texts that are another each time are on the tape."""
         encrypt, cite = self.encrypt, self.cite
-        return dataclasses.replace(
+        return replace(
             self,
             encrypt=None if encrypt is None else lambda message: tape.made(lambda: encrypt(message), str),
             cite=lambda text: tape.made(lambda: cite(text), list[Annotation]),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
+
+import msgspec
 
 from antiphon.config import Limits
 from antiphon.conversation import (
@@ -23,6 +25,7 @@ from antiphon.tools import Offer
 from antiphon.tools.mcp import ClientToolSet
 from antiphon.wire.definitions import read_response_format
 from antiphon.wire.errors import refused
+from antiphon.wire.metadata import check_metadata
 from antiphon.wire.sampling import sampled
 
 from .items import Entry
@@ -46,7 +49,6 @@ INCLUDES = (
     "computer_call_output.output.image_url",
 )
 """What may be requested; what no item here has is included by having none."""
-MAX_METADATA, MAX_KEY, MAX_VALUE = 16, 64, 512
 PARAMS = {
     "max_tokens": "max_output_tokens",
     "messages": "input",
@@ -56,8 +58,7 @@ PARAMS = {
 """How this API calls what a plan names in its errors."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedResponse:
+class RequestedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was read: its turn, its tools, and the paths of what was ignored in it."""
 
     turn: TurnRequest
@@ -132,7 +133,7 @@ def with_sampling(
         explain_prefix=bool(wire.explain_prefix),
         logprobs=(wire.top_logprobs or 0) if wants_logprobs(wire) else None,
     )
-    return replace(requested, turn=turn, ignored=(*requested.ignored, *unread))
+    return msgspec.structs.replace(requested, turn=turn, ignored=(*requested.ignored, *unread))
 
 
 def wants_logprobs(wire: ResponsesRequest) -> bool:
@@ -177,17 +178,6 @@ def check_context_management(wire: ResponsesRequest) -> None:
     threshold = entries[0].compact_threshold if entries else None
     if threshold is not None and threshold < 1:
         raise refused("context_management[0].compact_threshold", f"is {threshold}; it must be at least 1.")
-
-
-def check_metadata(metadata: dict[str, str] | None) -> None:
-    """At most 16 pairs; keys of 64 characters, values of 512."""
-    if metadata is None:
-        return
-    if len(metadata) > MAX_METADATA:
-        raise refused("metadata", f"there are {len(metadata)} pairs; at most {MAX_METADATA} are stored.")
-    for key, value in metadata.items():
-        if len(key) > MAX_KEY or len(value) > MAX_VALUE:
-            raise refused("metadata", f"a key has at most {MAX_KEY} characters and a value at most {MAX_VALUE}.")
 
 
 def _reworded(error: RequestError) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,8 +17,7 @@ LONGEST_ID = 128
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class CreateEvent:
+class CreateEvent(msgspec.Struct, frozen=True):
     """A ``response.create``. ``body`` is what POST /v1/responses takes; the response is streamed.
 
     ``stream_id`` names the queue that its response is made in, and stands in each of its events. ``generate`` false:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -33,8 +33,7 @@ _CUSTOM_PARAMETERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(msgspec.Struct, frozen=True):
     """What a request offers the model. ``dropped``: paths left out.
 
     ``served``: recipients that the server runs; ``gated``: those that run when the client approves each call.
@@ -50,8 +49,8 @@ class Tools:
     echo: list[dict[str, Any]]
     dropped: tuple[str, ...]
     gated: frozenset[str] = frozenset()
-    named: Mapping[str, McpName] = field(default_factory=dict)
-    unlisted: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, McpName] = msgspec.field(default_factory=dict)
+    unlisted: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_tools(

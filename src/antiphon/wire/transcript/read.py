@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
+
+import msgspec
 
 from antiphon.conversation import Conversation, End, Message, Role, ToolChoice, visible_to_user
 from antiphon.errors import ParseError, Position, RequestError
@@ -40,8 +42,7 @@ def is_streamed(requested: str | None, takes_events: bool) -> bool:
     return STREAMS[requested]
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptRequest:
+class TranscriptRequest(msgspec.Struct, frozen=True):
     """What is requested: the turn, its model, and the events that the other side takes (None: all).
 
     ``conversation`` is the transcript as it was read; that of the turn has its declarations as tools. ``builtins`` are

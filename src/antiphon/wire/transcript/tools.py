@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from antiphon.conversation import Channel, Conversation, End, Message, Role
 from antiphon.errors import RenderError
@@ -28,8 +30,7 @@ def carries_calls(header: DocumentHeader) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPlan:
+class ToolPlan(msgspec.Struct, frozen=True):
     """``conversation`` offers the model what it may call; ``router`` answers the calls of tools that run here."""
 
     conversation: Conversation

@@ -10,7 +10,8 @@ import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.conversation import End, Message, Role, visible_to_user
 from antiphon.errors import StoreError
@@ -28,8 +29,7 @@ OffLoop = Callable[[Callable[[], Places]], Awaitable[Places]]
 log = logging.getLogger("antiphon.wire")
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptMemory:
+class TranscriptMemory(msgspec.Struct, frozen=True):
     """The unfinished turns of one owner with one model. Without its store a request goes on, and the log says so."""
 
     turns: UnfinishedTurns
