@@ -10,8 +10,9 @@ have the parts.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .exports import exports
 
 if TYPE_CHECKING:
     from antiphon.conversation import Conversation, Message, Role
@@ -24,6 +25,22 @@ if TYPE_CHECKING:
     from antiphon.library.sync import ChatModel
     from antiphon.library.text import Prompt, convert, parse, read_chat, render, validate
     from antiphon.version import __version__ as __version__
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "conversation": "Conversation Message Role",
+            "errors": "AntiphonError",
+            "library.app": "App open_app",
+            "library.model": "AsyncChatModel",
+            "library.opening": "open_model",
+            "library.options": "ChatOptions",
+            "library.reply": "Delta Reply",
+            "library.sync": "ChatModel",
+            "library.text": "Prompt convert parse read_chat render validate",
+            "version": "__version__",
+        },
+    )
 
 __all__ = [
     "AntiphonError",
@@ -45,28 +62,6 @@ __all__ = [
     "render",
     "validate",
 ]
-
-_MODULES = {
-    "conversation": ("Conversation", "Message", "Role"),
-    "errors": ("AntiphonError",),
-    "library.app": ("App", "open_app"),
-    "library.model": ("AsyncChatModel",),
-    "library.opening": ("open_model",),
-    "library.options": ("ChatOptions",),
-    "library.reply": ("Delta", "Reply"),
-    "library.sync": ("ChatModel",),
-    "library.text": ("Prompt", "convert", "parse", "read_chat", "render", "validate"),
-    "version": ("__version__",),
-}
-_HOME = {name: f"antiphon.{module}" for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'antiphon' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

@@ -5,9 +5,12 @@ Nothing is imported until it is requested by its name, so a package that nobody 
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from antiphon.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 ENGINES = "antiphon.engines"
 FORMATS = "antiphon.formats"
@@ -18,7 +21,7 @@ WIRES = "antiphon.wires"
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """The names that installed packages publish in a group, sorted; none of them is imported."""
-    return tuple(sorted(entry_points(group=group).names))
+    return tuple(sorted(_points(group).names))
 
 
 def load_plugin(group: str, name: str) -> object | None:
@@ -27,7 +30,7 @@ def load_plugin(group: str, name: str) -> object | None:
     Errors: `ConfigError`, code ``plugin_unusable`` where its import fails, ``plugin_ambiguous`` where two packages
     publish that name.
     """
-    found = {point.value: point for point in entry_points(group=group, name=name)}
+    found = {point.value: point for point in _points(group).select(name=name)}
     if len(found) > 1:
         raise ConfigError(
             f"several packages publish {name!r} as {group}: {', '.join(sorted(found))}",
@@ -35,6 +38,12 @@ def load_plugin(group: str, name: str) -> object | None:
             hint="Uninstall all but one.",
         )
     return next((_imported(point) for point in found.values()), None)
+
+
+def _points(group: str) -> EntryPoints:
+    from importlib.metadata import entry_points  # Here and not above: most programs look for no package.
+
+    return entry_points(group=group)
 
 
 def _imported(point: EntryPoint) -> object:

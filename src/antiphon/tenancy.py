@@ -7,11 +7,13 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
+class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     """Whose request it is: what its caches, its queues and its tools go by.
 
     ``owner`` is the name of an API key; where there are no keys everybody is one owner. ``salt`` divides an owner's

@@ -1,8 +1,6 @@
-"""Batches as they are stored, each for its owner alone, and the queue of those that have not ended."""
+"""Batches as they are stored, each for its owner alone."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import msgspec
 
@@ -11,12 +9,13 @@ from antiphon.store.clock import ConfirmedClock
 from antiphon.wire.batches.schema import ENDED
 from antiphon.wire.batches.state import BatchState
 
-KIND, QUEUE = "batch", "batch_queue"
+from .queue import queued
+
+KIND = "batch"
 """A batch's record is its owner's; the name of each that has not ended is in the servers' queue besides."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchArchive:
+class BatchArchive(msgspec.Struct, frozen=True):
     """What any server finds of batches, whoever runs them."""
 
     store: Store
@@ -38,15 +37,7 @@ class BatchArchive:
     async def unfinished(self, owner: str) -> list[BatchState]:
         """The owner's batches that have not ended."""
         states = []
-        for id, of in await self.queued():
+        for id, of in await queued(self.store):
             if of == owner and (state := await self.state(owner, id)) is not None and state.batch.status not in ENDED:
                 states.append(state)
         return states
-
-    async def queued(self) -> list[tuple[str, str]]:
-        """The batches of the queue, the oldest first, each with its owner."""
-        found = []
-        for id in await self.store.names(QUEUE, ""):
-            if (queued := await self.store.get(Key(QUEUE, "", id))) is not None:
-                found.append((id, queued.value.decode()))
-        return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from antiphon.store.retry import unless_changed, until_written
 from antiphon.wire.chat.listing import Cursor, Filter
 from antiphon.wire.json import encode
 
-from .responses import Archive, even_damaged, from_json, off_loop
+from .archive import Archive, even_damaged, from_json, off_loop
 
 KIND = "chat_completion"
 JsonObject = dict[str, Any]
@@ -26,8 +25,7 @@ class StoredHead(msgspec.Struct, frozen=True):
     metadata: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionArchive:
+class CompletionArchive(msgspec.Struct, frozen=True):
     """Completions in the store of responses, which expire as long after they were made as responses do.
 
     A completion's record is its `StoredHead`; the answer and the messages that it answers are appended to it.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from antiphon.conversation import Message
-from antiphon.errors import ConflictError, NotFoundError, Position, RequestError, StoreError
-from antiphon.store import Key, Lease, Leases, Record, Store, Write, pack, unpack
-from antiphon.store.clock import ConfirmedClock, steady_time
-from antiphon.store.exclusive import Exclusive, exclusive
+from antiphon.errors import NotFoundError, Position, RequestError, StoreError
+from antiphon.store import Key, Lease, Record, Write, pack, unpack
 from antiphon.store.retry import unless_changed, until_written
 from antiphon.wire.json import encode
 from antiphon.wire.responses.approvals import with_results
@@ -25,13 +21,7 @@ from antiphon.wire.responses.items import Entry, by_id
 from antiphon.wire.responses.known import looked_for, response_of
 from antiphon.wire.responses.schema import Response, ResponseError
 
-DAY = 24 * 3600.0
-SWEEP = 3600.0
-MUCH = 2**18
-"""Characters of items that take long to write or to read."""
-
-Stored = TypeVar("Stored")
-Result = TypeVar("Result")
+from .archive import Archive, even_damaged, from_json, off_loop
 
 
 class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,8 +45,7 @@ class StoredConversation(msgspec.Struct, frozen=True):
     metadata: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """The items before a request, oldest first; ``thread`` is `StoredResponse`'s, None where there is none yet."""
 
     entries: tuple[Entry, ...] = ()
@@ -68,29 +57,11 @@ class History:
         return with_results(message for entry in standing(self.entries) for message in entry.messages)
 
 
-@dataclass(slots=True)
-class Archive:
-    """``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set (`ConfirmedClock`).
+@dataclass(frozen=True, slots=True)
+class ResponseArchive:
+    """A response expires as long as the archive's ``lifetime`` after a request last continued it."""
 
-    ``leases`` are this process's, None: those of the archive alone.
-
-    A response expires ``lifetime`` seconds after a request last continued it.
-
-    Another owner's things are not there: every read raises `NotFoundError` for them, as for what never was.
-    """
-
-    store: Store
-    clock: Callable[[], float]
-    lifetime: float = 30 * DAY
-    steady: Callable[[], float] = steady_time
-    leases: Leases | None = None
-    _leases: Leases = field(init=False)
-    _swept: float = 0.0
-    _confirmed: ConfirmedClock = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._leases = self.leases or Leases(self.store)
-        self._confirmed = ConfirmedClock(self.clock, self.steady)
+    archive: Archive
 
     async def store_response(
         self,
@@ -111,13 +82,13 @@ class Archive:
         lets it be stored, ``conversation_lease`` added: raises `ConflictError` (``lease_lost``) where one is another's.
         ``also`` are other writes of the same transaction.
         """
-        await self.sweep()
+        await self.archive.sweep()
         response = [] if stored is None else [await self._response(owner, stored, inputs, outputs, lease)]
         packed = await _all_packed(added, output=False)
 
         async def write() -> None:
             more = [await self._added(owner, conversation, packed, conversation_lease)] if conversation else []
-            await self.store.put_all(*response, *more, *also)
+            await self.archive.store.put_all(*response, *more, *also)
 
         if response or conversation or also:
             await until_written(write)
@@ -130,19 +101,19 @@ class Archive:
         outputs: Sequence[Entry],
         lease: Lease | None,
     ) -> Write:
-        now = self.clock()
+        now = self.archive.clock()
         entries = [*await _all_packed(inputs, output=False), *await _all_packed(outputs, output=True)]
-        record = Record(encode(stored), now, now + self.lifetime)
+        record = Record(encode(stored), now, now + self.archive.lifetime)
         return Write(Key("response", owner, stored.response.id), record, entries, lease=lease)
 
     async def response(self, owner: str, id: str) -> StoredResponse:
-        record = await self.record(Key("response", owner, id))
+        record = await self.archive.record(Key("response", owner, id))
         if record is None:
             raise NotFoundError(f"There is no response {id[:80]!r}.", position=Position(path="response_id"))
         return from_json(record.value, StoredResponse)
 
     async def has(self, owner: str, id: str) -> bool:
-        return await self.record(Key("response", owner, id)) is not None
+        return await self.archive.record(Key("response", owner, id)) is not None
 
     async def finished(self, owner: str, id: str) -> Response:
         """A stored response that nobody makes any more; failed where the server stopped, or died, while it did."""
@@ -156,7 +127,7 @@ class Archive:
         """Deletes a damaged one too."""
         with even_damaged():
             await self.response(owner, id)
-        await self.store.delete(Key("response", owner, id))
+        await self.archive.store.delete(Key("response", owner, id))
 
     async def items(self, owner: str, id: str, *, output: bool | None = None) -> list[Entry]:
         """A response's own items: its input (``output`` false), its output (true), or both."""
@@ -184,7 +155,7 @@ class Archive:
 
     async def _earlier(self, owner: str, id: str) -> StoredResponse:
         key = Key("response", owner, id)
-        record = await self.record(key)
+        record = await self.archive.record(key)
         if record is None:
             raise _unusable(id, "is not stored here", code="previous_response_not_found")
         stored = from_json(record.value, StoredResponse)
@@ -192,16 +163,16 @@ class Archive:
             raise _unusable(id, "is not finished yet", code="previous_response_not_finished")
         if stored.conversation:
             raise _unusable(id, f"belongs to the conversation {stored.conversation!r}", hint="Name the conversation.")
-        if record.expires is not None and record.expires - self.clock() < self.lifetime / 2:
-            longer = Record(record.value, record.created, self.clock() + self.lifetime)
-            await unless_changed(self.store.put(key, longer, expected=record.version))
+        if record.expires is not None and record.expires - self.archive.clock() < self.archive.lifetime / 2:
+            longer = Record(record.value, record.created, self.archive.clock() + self.archive.lifetime)
+            await unless_changed(self.archive.store.put(key, longer, expected=record.version))
         return stored
 
     async def create_conversation(self, owner: str, id: str, metadata: dict[str, str], entries: Sequence[Entry]) -> int:
         """Writes a new conversation; the time of its making."""
-        now = self.clock()
+        now = self.archive.clock()
         packed = await _all_packed(entries, output=False)
-        await self.store.put(Key("conversation", owner, id), Record(_metadata(metadata), now), *packed)
+        await self.archive.store.put(Key("conversation", owner, id), Record(_metadata(metadata), now), *packed)
         return int(now)
 
     async def conversation(self, owner: str, id: str) -> tuple[dict[str, str], int]:
@@ -210,7 +181,7 @@ class Archive:
         return from_json(record.value, StoredConversation).metadata, int(record.created)
 
     async def _conversation(self, owner: str, id: str) -> Record:
-        record = await self.record(Key("conversation", owner, id))
+        record = await self.archive.record(Key("conversation", owner, id))
         if record is None:
             raise NotFoundError(f"There is no conversation {id[:80]!r}.", position=Position(path="conversation"))
         return record
@@ -221,7 +192,7 @@ class Archive:
         async def write() -> None:
             known = await self._conversation(owner, id)
             record = Record(_metadata(metadata), known.created)
-            await self.store.put(Key("conversation", owner, id), record, expected=known.version)
+            await self.archive.store.put(Key("conversation", owner, id), record, expected=known.version)
 
         await until_written(write)
 
@@ -229,7 +200,7 @@ class Archive:
         """Deletes a damaged one too."""
         with even_damaged():
             await self.conversation(owner, id)
-        await self.store.delete(Key("conversation", owner, id), lease=lease)
+        await self.archive.store.delete(Key("conversation", owner, id), lease=lease)
 
     async def conversation_items(self, owner: str, id: str) -> list[Entry]:
         """Its items, oldest first."""
@@ -245,7 +216,7 @@ class Archive:
 
     async def _add(self, owner: str, id: str, packed: Sequence[bytes], lease: Lease | None) -> None:
         async def write() -> None:
-            await self.store.put_all(await self._added(owner, id, packed, lease))
+            await self.archive.store.put_all(await self._added(owner, id, packed, lease))
 
         await until_written(write)
 
@@ -259,62 +230,9 @@ class Archive:
         """Deletes one item. Entries are only ever appended, so the deletion is appended too."""
         await self._add(owner, id, [msgspec.msgpack.encode(StoredEntry(gone=item))], lease)
 
-    @asynccontextmanager
-    async def alone(self, owner: str, id: str) -> AsyncIterator[Exclusive]:
-        """Only one request at a time continues a conversation, of all servers. Raises `ConflictError` for a second.
-
-        Without an ``id`` there is nothing to be alone with.
-        """
-        if not id:
-            yield Exclusive()
-            return
-        async with exclusive(self._leases, Key("conversation", owner, id)) as alone:
-            if alone.lease is None:
-                raise ConflictError(
-                    f"Another response goes on with the conversation {id!r}.",
-                    code="conversation_locked",
-                    position=Position(path="conversation"),
-                    hint="Wait for it, or cancel it.",
-                )
-            yield alone
-
-    async def sweep(self) -> None:
-        """Deletes what expired, at most once in ``SWEEP`` seconds."""
-        now = self.steady()
-        if self._confirmed.settled and now - self._swept >= SWEEP:
-            self._swept = now
-            await self.store.expire(self._confirmed())
-
-    def expired(self, record: Record, lifetime: float) -> bool:
-        """Whether a record that lives so long expired, by a clock that does not jump."""
-        return self._confirmed.expired(record.expires, lifetime)
-
-    async def record(self, key: Key) -> Record | None:
-        """None where it expired, too; the sweep deletes it."""
-        record = await self.store.get(key)
-        return None if record is None or self.expired(record, self.lifetime) else record
-
     async def _entries(self, key: Key) -> list[StoredEntry]:
-        stored = await self.store.entries(key)
+        stored = await self.archive.store.entries(key)
         return await off_loop(lambda: [_entry(one) for one in stored], sum(map(len, stored)))
-
-
-@contextmanager
-def even_damaged() -> Iterator[None]:
-    """What is damaged is there, as far as deleting goes."""
-    try:
-        yield
-    except StoreError as error:
-        if error.code != "store_corrupt":
-            raise
-
-
-def from_json(stored: bytes, kind: type[Stored]) -> Stored:
-    """What was stored as JSON. Raises `StoreError` where it cannot be read."""
-    try:
-        return msgspec.json.decode(stored, type=kind)
-    except msgspec.DecodeError as error:
-        raise StoreError("What is stored here cannot be read.", code="store_corrupt") from error
 
 
 def _entry(stored: bytes) -> StoredEntry:
@@ -332,11 +250,6 @@ def _packed(entry: Entry, *, output: bool) -> bytes:
 async def _all_packed(entries: Sequence[Entry], *, output: bool) -> list[bytes]:
     size = sum(len(message.text) for entry in entries for message in entry.messages)
     return await off_loop(lambda: [_packed(entry, output=output) for entry in entries], size)
-
-
-async def off_loop(work: Callable[[], Result], size: int) -> Result:
-    """The result of ``work`` on ``size`` characters; of many, beside the event loop."""
-    return work() if size <= MUCH else await asyncio.to_thread(work)
 
 
 def _unpacked(stored: StoredEntry) -> Entry:

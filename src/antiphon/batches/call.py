@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -26,8 +26,7 @@ from antiphon.wire.json import encode
 from antiphon.wire.responses.schema import InputDetails, OutputDetails, ResponseUsage
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """The route that answers a line; ``errors`` where its API has a shape of its own for them."""
 
     route: Callable[[Context], ASGIApp]
@@ -54,8 +53,7 @@ class _Used(msgspec.Struct, frozen=True):
     usage: _Usage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What a route answered to the body of one line."""
 
     status: int

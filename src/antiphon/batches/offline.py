@@ -53,8 +53,7 @@ class Answered(msgspec.Struct, frozen=True):
     custom_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
+class _Files(msgspec.Struct, frozen=True):
     source: BinaryIO
     written: BinaryIO
 

@@ -11,7 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.archive.batches import KIND, QUEUE
+from antiphon.archive.batches import KIND
+from antiphon.archive.queue import QUEUE
 from antiphon.errors import AntiphonError, ConflictError, StoreError
 from antiphon.store import Key, Lease, Record, Write
 from antiphon.store.files import Files, StoredFile, part_key

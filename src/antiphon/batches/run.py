@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 
+import msgspec
+
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import ANYBODY, Principal, Scope
@@ -32,8 +34,7 @@ _FRAME = 4096
 """Bytes of a line beside its body at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
+class Desk(msgspec.Struct, frozen=True):
     """What all batches of a server share. ``active`` is the room for batches whose lines are in memory."""
 
     context: Context

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from antiphon.archive.batches import KIND, QUEUE, BatchArchive
-from antiphon.errors import AntiphonError, ConflictError, NotFoundError, OverloadedError, Position, StoreError
+from antiphon.archive.batches import KIND, BatchArchive
+from antiphon.archive.queue import QUEUE
+from antiphon.errors import AntiphonError, ConflictError, NotFoundError, OverloadedError, Position
 from antiphon.http.context import Context
 from antiphon.store import Key, Lease, MemoryStore
-from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.store.exclusive import turn
 from antiphon.store.files import FileLimits, Files, StoredFile
 from antiphon.tenancy import FairRoom
@@ -19,7 +18,7 @@ from antiphon.wire.batches.pages import ids_of_page, page_size
 from antiphon.wire.batches.schema import ENDED, WINDOW, Batch, BatchCreate, BatchList
 from antiphon.wire.batches.state import PREFIX, BatchState
 from antiphon.wire.errors import refused
-from antiphon.wire.responses.read import check_metadata
+from antiphon.wire.metadata import check_metadata
 
 from .call import Endpoints, LineCaller
 from .record import BatchRecord, log
@@ -33,7 +32,7 @@ _LOOK = 0.1
 
 
 class BatchService:
-    """Batches belong to an owner: another's are not there. What is in the store goes on within `running`.
+    """Batches belong to an owner: another's are not there. What is in the store goes on by `take_over`.
 
     Of several servers over one store each batch is run by one, which has its lease.
     """
@@ -42,9 +41,7 @@ class BatchService:
         config = self._config = context.batches
         self._context = context
         self._endpoints = endpoints
-        steady = steady_time if context.clock is time.time else context.clock
-        confirmed = ConfirmedClock(context.clock, steady)
-        store = context.archive.store
+        store, confirmed = context.archive.store, context.archive.confirmed
         # What is in memory makes room for what comes: nobody's files may push out what others store.
         quota = min(config.quota, store.limit // 4) if isinstance(store, MemoryStore) else config.quota
         limits = FileLimits(quota=quota, files=config.max_files, lifetime=config.lifetime)
@@ -54,16 +51,11 @@ class BatchService:
         self._runs: dict[tuple[str, str], BatchRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Goes on with the batches that nobody runs, beside the requests; they stop when the block is left."""
-        self._spawn(self._take_over())
-        try:
-            yield
-        finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def aclose(self) -> None:
+        """Stops what is run here; other servers go on with it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def create(self, owner: str, request: BatchCreate) -> Batch:
         """Raises `RequestError` for what no batch can be made of; its lines are looked at later."""
@@ -161,17 +153,10 @@ class BatchService:
                     raise ConflictError(message, hint="Wait for its end, or cancel it.")
             await self.files.delete(owner, file)
 
-    async def _take_over(self) -> None:
-        """Now and then goes on with what nobody runs: of an earlier run, or of a server that stopped or died."""
-        while not self._context.lifecycle.draining:
-            try:
-                for id, owner in await self._stored.queued():
-                    await self._go_on(owner, id)
-            except StoreError as error:
-                log.warning("batches that nobody runs cannot be looked for: %s", error.code)
-            except Exception:  # noqa: BLE001 - what is damaged must not end the looking
-                log.exception("batches that nobody runs cannot be looked for")
-            await asyncio.sleep(self._context.leases.seconds)
+    async def take_over(self, queued: Iterable[tuple[str, str]]) -> None:
+        """Goes on with those of ``queued`` that nobody runs; each has its owner. Raises `StoreError`."""
+        for id, owner in queued:
+            await self._go_on(owner, id)
 
     async def _go_on(self, owner: str, id: str) -> None:
         """Runs the batch, unless it is being run or has ended."""

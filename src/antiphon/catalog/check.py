@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from antiphon.config import Config
 from antiphon.errors import ConfigError, Position, near
-from antiphon.formats import FormatFactory
+from antiphon.formats import FormatFactory, FormatRegistry
 
-from .format_choice import NO_FORMATS, known_formats
+from .known_formats import NO_FORMATS, known_formats
 
 
 def check_models(config: Config, formats: Mapping[str, FormatFactory] = NO_FORMATS) -> None:
@@ -17,19 +17,19 @@ def check_models(config: Config, formats: Mapping[str, FormatFactory] = NO_FORMA
 
     A server would else find out when the model is first requested.
     """
-    names = known_formats(formats).names
-    _check_format("format", config.format, names)
+    known = known_formats(formats)
+    _check_format("format", config.format, known)
     _check_file("chat_template", config.chat_template)
     for name, entry in config.models.items():
-        _check_format(f"models.{name}.format", entry.format, names)
+        _check_format(f"models.{name}.format", entry.format, known)
         _check_file(f"models.{name}.chat_template", entry.chat_template)
         _check_file(f"models.{name}.replies", entry.replies)
 
 
-def _check_format(where: str, format: str | None, names: Sequence[str]) -> None:
-    if format and format not in names:
+def _check_format(where: str, format: str | None, known: FormatRegistry) -> None:
+    if format and format not in known:
         raise ConfigError(
-            f"{where}: unknown format {format!r}", position=Position(path=where), hint=near(format, names)
+            f"{where}: unknown format {format!r}", position=Position(path=where), hint=near(format, known.names)
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from antiphon.config import EngineConfig, ModelEntry, shipped_entries, with_catalogue
 from antiphon.engines.kind import DEFAULT_CONTEXT
@@ -24,8 +25,7 @@ from .replies import log_replies
 log = logging.getLogger("antiphon.catalog")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class Described(msgspec.Struct, frozen=True, kw_only=True):
     """All of a model but its engine. ``given`` is the entry as it was configured, ``entry`` what became of it.
 
     ``opened`` is the context, in tokens, that the engine is opened with; None: its own choice.

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from antiphon.config import ModelEntry
 from antiphon.errors import ConfigError, ModelError, Position, TemplateError
-from antiphon.formats import Format, FormatFactory, FormatRegistry
-from antiphon.formats.harmony import Harmony, harmony
-from antiphon.formats.openchatml import openchatml
+from antiphon.formats import Format, FormatRegistry
+from antiphon.formats.harmony import Harmony
+from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
 from antiphon.formats.template import (
     TemplatedHarmony,
     TemplateFormat,
     jinja_format,
     load_template_json,
     load_template_python,
-    register_templates,
     replies_of,
     template_format,
     writes_harmony,
 )
 from antiphon.formats.template.reply import PLAIN, ReplyDescription
 from antiphon.models.text import ModelText
-from antiphon.plugins import FORMATS, load_plugin, plugin_names
 from antiphon.tokens import Control
 
 from .replies import described, replies_file, responses_of
@@ -37,45 +34,6 @@ from .replies import described, replies_file, responses_of
 log = logging.getLogger("antiphon.catalog")
 
 FALLBACK = "chatml"
-HARMONY_CONTROLS = tuple(Harmony().controls)
-KNOWN_CONTROLS = (*HARMONY_CONTROLS, Control("<|im_start|>"), Control("<|im_end|>"))
-"""The controls of a vocabulary that belongs to no model: of the scripted engine, and of a format by itself."""
-
-
-NO_FORMATS: Mapping[str, FormatFactory] = MappingProxyType({})
-
-
-class InstalledFormats:
-    """Formats that installed packages publish as ``antiphon.formats``."""
-
-    def names(self) -> Iterable[str]:
-        return plugin_names(FORMATS)
-
-    def find(self, name: str) -> FormatFactory | None:
-        """Raises `ConfigError` for a package that cannot be imported, or publishes something else."""
-        found = load_plugin(FORMATS, name)
-        if found is None:
-            return None
-        if not callable(found):
-            raise ConfigError(f"the format {name!r} is no function that makes one", code="plugin_unusable")
-        factory: FormatFactory = found
-        return factory
-
-
-def known_formats(formats: Mapping[str, FormatFactory] = NO_FORMATS) -> FormatRegistry:
-    """Every format by name: Harmony, OpenChatML, the chat templates, ``formats``, and those of installed packages.
-
-    Raises `ConfigError` (``format_exists``) for one of ``formats`` that has the name of a built-in format.
-    """
-    known = FormatRegistry(InstalledFormats())
-    known.register("harmony", harmony)
-    known.register("openchatml", openchatml)
-    register_templates(known)
-    for name, factory in formats.items():
-        if name in known.names:
-            raise ConfigError(f"there is a format {name!r} already", code="format_exists", hint="Choose another name.")
-        known.register(name, factory)
-    return known
 
 
 def choose_format(

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 
+import msgspec
+
 from antiphon.config import EngineConfig, ModelEntry
 from antiphon.errors import ConfigError, Position
 from antiphon.formats import NO_OPINION, Format, SamplingDefaults
@@ -51,7 +53,7 @@ def _in_range(name: str, layer: Layer) -> Layer:
         raise ConfigError(f"{where} is {value}; it must be in {allowed}", position=Position(path=f"models.{name}"))
     for key in wrong:
         log.warning("%s: %s of %s is no possible value: %s", name, key, layer.place, getattr(layer.values, key))
-    return replace(layer, values=replace(layer.values, **dict.fromkeys(wrong)))
+    return msgspec.structs.replace(layer, values=replace(layer.values, **dict.fromkeys(wrong)))
 
 
 def _possible(key: str, value: float) -> bool:

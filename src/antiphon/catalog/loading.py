@@ -25,7 +25,7 @@ from antiphon.models.store import ModelStore
 from .assembly import model_of
 from .catalog import Catalog
 from .describe import Described, describe
-from .format_choice import NO_FORMATS, known_formats
+from .known_formats import NO_FORMATS, known_formats
 from .memory import Later, ModelMemory, SleepingEngine, loop_later
 from .remote import connect
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.config import ModelEntry
 from antiphon.engines.gguf_file import GgufFile, GgufValue, read_gguf
@@ -16,11 +16,11 @@ from antiphon.formats import Format, FormatRegistry
 from antiphon.models.text import ModelText, gguf_text, read_model_text
 from antiphon.tokens import ByteTokenizer
 
-from .format_choice import FALLBACK, KNOWN_CONTROLS, choose_format
+from .format_choice import FALLBACK, choose_format
+from .known_formats import KNOWN_CONTROLS
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSource:
+class ModelSource(msgspec.Struct, frozen=True):
     """What a model's files say. ``metadata`` is that of its GGUF file, where it has one on this machine.
 
     ``parameters`` is how many that file has.
@@ -28,7 +28,7 @@ class ModelSource:
 
     text: ModelText
     path: Path | None = None
-    metadata: Mapping[str, GgufValue] = field(default_factory=dict)
+    metadata: Mapping[str, GgufValue] = msgspec.field(default_factory=dict)
     parameters: int | None = None
 
 
@@ -64,5 +64,5 @@ def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegi
             raise ModelError(f"the tokenizer of {name!r} does not define how texts are framed", hint=hint)
         return text.sentences
     any_will_do = not (entry.engine.needs_file or entry.tokenizer or entry.format or entry.chat_template)
-    chosen = msgspec.structs.replace(entry, format=FALLBACK) if any_will_do else entry
+    chosen = replace(entry, format=FALLBACK) if any_will_do else entry
     return choose_format(name, chosen, text, formats, fallback=fallback)

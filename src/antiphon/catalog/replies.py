@@ -8,9 +8,8 @@ from pathlib import Path
 
 from antiphon.errors import ConfigError, TemplateError
 from antiphon.formats import Format
-from antiphon.formats.template import JinjaFormat, TemplateFormat, load_replies, origin_words
+from antiphon.formats.template import TemplateFormat
 from antiphon.formats.template.reply import ReplyDescription
-from antiphon.formats.template.reply.response_template import from_response_template
 from antiphon.models.text import ModelText
 from antiphon.tokens import Control
 
@@ -26,6 +25,8 @@ def replies_file(path: Path) -> ReplyDescription:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the description of replies {path}: {error}") from None
+    from antiphon.formats.template import load_replies  # few models are described by hand
+
     try:
         match path.suffix:
             case ".json":
@@ -41,6 +42,8 @@ def responses_of(name: str, text: ModelText) -> ReplyDescription | None:
     """The response template of the model's files; None, with a warning, where it cannot be read."""
     if text.responses is None:
         return None
+    from antiphon.formats.template.reply.response_template import from_response_template  # few models have one
+
     try:
         return from_response_template(text.responses.spec)
     except TemplateError as error:
@@ -59,6 +62,8 @@ def described(format: Format, replies: ReplyDescription | None, controls: Collec
 
 def log_replies(name: str, format: Format) -> None:
     """Says where the description of a model's replies is from, and warns of what is not understood."""
+    from antiphon.formats.template import JinjaFormat, origin_words  # a format that is named has nothing to say
+
     if not isinstance(format, JinjaFormat):
         return
     proof = format.found.proof

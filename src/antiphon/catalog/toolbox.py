@@ -9,24 +9,17 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from antiphon.config import ToolsConfig
 from antiphon.errors import ConfigError, near
 from antiphon.errors.extras import require
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
-from antiphon.tools.browser import Backend, Browser, Corpus, SearxNG, Web
-from antiphon.tools.mcp import (
-    NOBODY,
-    ClientServers,
-    McpHost,
-    McpLimits,
-    McpServer,
-    McpToolSet,
-    TokenStore,
-    read_mcp_config,
-)
-from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
+from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, TokenStore
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
+
+if TYPE_CHECKING:  # most servers have none of them
+    from antiphon.tools.mcp import ClientServers, McpServer
 
 BUILTINS = ("browser", "python")
 
@@ -79,6 +72,8 @@ def client_servers(config: ToolsConfig) -> ClientServers | None:
     if not config.client_mcp:
         return None
     require("mcp", "mcp", "tools.client_mcp")
+    from antiphon.tools.mcp import ClientServers
+
     return ClientServers(networks)
 
 
@@ -99,6 +94,8 @@ async def open_toolbox(
             sets.append(await stack.enter_async_context(aclosing(_open(name, settings, tools))))
         if settings.mcp is not None:
             require("mcp", "mcp", "tools.mcp")
+            from antiphon.tools.mcp import McpToolSet
+
             for name, server in mcp_servers(settings.mcp).items():
                 connected = await McpToolSet.connect(
                     name, server, settings.mcp_limits, host=host, tokens=settings.mcp_tokens
@@ -116,9 +113,11 @@ def _open(name: str, settings: ToolSettings, tools: Mapping[str, ToolFactory]) -
         return FunctionToolSet.of_module(load_module(Path(name)))
     match name:
         case "python":
+            from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
+
             return PythonTool(Bubblewrap(SandboxLimits(packages=settings.python_packages)))
         case "browser":
-            return Browser(_backend(settings))
+            return _browser(settings)
     found = tool_set(name, tools)
     if found is None:
         hint = f"{near(name, (*BUILTINS, *tool_names(tools)))} Or the path of a Python file."
@@ -126,10 +125,13 @@ def _open(name: str, settings: ToolSettings, tools: Mapping[str, ToolFactory]) -
     return found
 
 
-def _backend(settings: ToolSettings) -> Backend:
+def _browser(settings: ToolSettings) -> ToolSet:
+    # Here and not above: most servers have no browser, and its client and its reader of pages are slow to import.
+    from antiphon.tools.browser import Browser, Corpus, SearxNG, Web
+
     if settings.web:
-        return Web(search=SearxNG(settings.searxng) if settings.searxng else None)
-    return Corpus(settings.corpus or own_pages())
+        return Browser(Web(search=SearxNG(settings.searxng) if settings.searxng else None))
+    return Browser(Corpus(settings.corpus or own_pages()))
 
 
 def own_pages() -> Path:
@@ -154,6 +156,8 @@ def load_module(path: Path) -> ModuleType:
 
 def mcp_servers(path: Path) -> dict[str, McpServer]:
     """The servers of the file that MCP clients share. Raises `ConfigError`."""
+    from antiphon.tools.mcp import read_mcp_config
+
     return read_mcp_config(_read(path))
 
 

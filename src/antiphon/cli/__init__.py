@@ -16,4 +16,6 @@ def main() -> None:
     gc.disable()  # what is imported stays: to look through it again and again would be a tenth of a short command
     from .app import run  # after the version, which must not wait for it
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # all ends with the process: to look for circles in it would take as long as a short command
+    sys.exit(code)

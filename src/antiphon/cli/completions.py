@@ -42,7 +42,7 @@ def model_names() -> list[str]:
 def format_names() -> list[str]:
     """Formats and chat templates."""
     with suppress(AntiphonError):
-        from antiphon.catalog.format_choice import known_formats
+        from antiphon.catalog.known_formats import known_formats
 
         return list(known_formats().names)
     return []

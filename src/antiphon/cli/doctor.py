@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import typer
@@ -21,11 +22,13 @@ import typer
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import tool_settings
 from antiphon.config import Config, ModelEntry, find_entry
+from antiphon.config.tuned import read_tuned, tuned_file
+from antiphon.engines.machine import computing_threads, usable_cores
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.models.store import ModelStore, file_digest, writable
 from antiphon.tools.python import Bubblewrap
 
-from .options import ConfigOption, JsonOption, configure, megabytes, print_json
+from .options import ConfigOption, JsonOption, ModelOption, configure, megabytes, print_json
 
 
 class State(StrEnum):
@@ -42,9 +45,23 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     hint: str = ""
 
 
-def command(config: ConfigOption = None, json: JsonOption = False) -> None:
+def command(
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Measure with how many threads the embedded engine is fastest, and keep it."),
+    ] = False,
+    model: ModelOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
     """Check Python, the engine, the model files, the store and the port. Exit code 1 when something fails."""
-    findings = list(examine(configure(config).config))
+    loaded = configure(config, model=model)
+    if tune:
+        from .tune import measure_threads  # The engine takes long to import.
+
+        measure_threads(loaded, lambda: configure(config, model=model), json=json)
+        return
+    findings = list(examine(loaded.config))
     if json:
         print_json({"findings": findings})
     else:
@@ -57,6 +74,7 @@ def command(config: ConfigOption = None, json: JsonOption = False) -> None:
 def examine(config: Config) -> Iterator[Finding]:
     yield python()
     yield from engine()
+    yield threads(config)
     yield sandbox(config)
     yield store(config)
     yield model(config)
@@ -74,6 +92,18 @@ def engine() -> Iterator[Finding]:
             yield Finding(State.OK, f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             yield Finding(State.FAIL, f"{package} is not installed", "pip install 'antiphon[local]'")
+
+
+def threads(config: Config) -> Finding:
+    """With how many threads does the embedded engine run, and was that measured here?"""
+    tuned, cores = read_tuned(tuned_file(os.environ)), usable_cores()
+    if tuned is not None and not tuned.counts:
+        measured = f"embedded engine: measured with {tuned.cores} cores, and this process may use {cores}"
+        return Finding(State.WARN, measured, "antiphon doctor --tune")
+    hint = "" if tuned is not None else "antiphon doctor --tune measures which number is the fastest"
+    return Finding(
+        State.OK, f"embedded engine: {config.engine.threads or computing_threads()} threads, {cores} cores", hint
+    )
 
 
 def sandbox(config: Config) -> Finding:

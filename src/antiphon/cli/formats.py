@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.catalog.format_choice import known_formats
+from antiphon.catalog.known_formats import known_formats
 
 from .options import JsonOption, print_json
 

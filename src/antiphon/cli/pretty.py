@@ -6,9 +6,12 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from antiphon.formats.harmony import Span, spans
 from antiphon.tokens import Piece, Tokenizer
+
+if TYPE_CHECKING:
+    from antiphon.formats.harmony import Span
 
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What moves a terminal's cursor or worse; a model's text may hold it."""
@@ -25,6 +28,8 @@ def pretty(
     pieces: Iterable[Piece], tokenizer: Tokenizer | None, *, in_reply: bool = False, colour: bool = False
 ) -> Iterator[str]:
     """The pieces as they are to be printed, one by one; a message on lines of its own."""
+    from antiphon.formats.harmony import spans  # here and not above: few look at the envelopes
+
     first = True
     for span in spans(pieces, tokenizer, in_reply=in_reply):
         if (span.kind, span.text) == ("control", "<|start|>") and not first:

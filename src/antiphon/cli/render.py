@@ -11,7 +11,6 @@ import typer
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import RequestError
 from antiphon.formats import HistoryPolicy
-from antiphon.formats.harmony import read_conversation
 from antiphon.tokens import Control, Piece, encode_pieces, spell
 
 from .completions import format_names
@@ -80,6 +79,8 @@ def read_source(text: bytes, source: Source) -> Conversation:
         case Source.AUTO:
             return read_transcript(text)
         case Source.HARMONY_JSON:
+            from antiphon.formats.harmony import read_conversation
+
             return read_conversation(text)
         case Source.OPENAI:
             return read_openai(text)

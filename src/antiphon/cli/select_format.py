@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from antiphon.errors import ConfigError, ModelError, RequestError
 from antiphon.formats import Format
-from antiphon.formats.harmony import Harmony
 from antiphon.tokens import Tokenizer, o200k_harmony
 
 from .choices import Dialect, Types
@@ -42,6 +41,8 @@ def select_harmony(
     Raises `RequestError` for options of Harmony's that nothing could honour.
     """
     if named == "harmony" and model is None:
+        from antiphon.formats.harmony import Harmony
+
         format = Harmony(dialect=(dialect or Dialect.A).value, types=(types or Types.REFERENCE).value)
         return SelectedFormat(format, o200k_harmony)
     if dialect or types:
@@ -56,7 +57,7 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
     ``ids`` requires the model's vocabulary in any case. Raises `ModelError` when its file is needed and not here.
     """
     # All formats together take long to import, and Harmony alone needs none of the others.
-    from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats
+    from antiphon.catalog.known_formats import KNOWN_CONTROLS, known_formats
 
     if named and not ids:
         # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
@@ -69,7 +70,8 @@ def model_format(config: Config) -> tuple[Format, ModelText]:
     """The configured model's format, and what its files say. Raises `ModelError` when they are not here."""
     # What reads a model's files takes long to import, and a format that is named needs none of it.
     from antiphon.catalog.describe import recognized
-    from antiphon.catalog.format_choice import choose_format, known_formats
+    from antiphon.catalog.format_choice import choose_format
+    from antiphon.catalog.known_formats import known_formats
     from antiphon.catalog.loading import with_flags
     from antiphon.config import find_entry
     from antiphon.models.store import ModelStore

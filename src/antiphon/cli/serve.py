@@ -15,7 +15,6 @@ from antiphon.http.tls import certificate
 from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.version import __version__
-from antiphon.workers.supervisor import Announce, supervise
 
 from .options import (
     ConfigOption,
@@ -35,7 +34,7 @@ from .options import (
 )
 from .ports import check_free
 from .pull import pull_missing
-from .running import registered
+from .running import Announce, registered
 from .serve_options import (
     AccessLogOption,
     DialectOption,
@@ -97,6 +96,8 @@ def command(
     announced = partial(announce_to, loaded.config, as_json=json, began=time.monotonic())
     with registered(loaded.config, announced) as announce:
         if loaded.config.server.workers > 1:
+            from antiphon.workers.supervisor import supervise  # Here and not above: one process needs none.
+
             on_loop(supervise(loaded, read, announce))
         else:
             on_loop(run(loaded.config, lambda: read().config, announce))

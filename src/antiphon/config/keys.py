@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,7 +22,8 @@ NO_KEYS = frozenset({"models", "from_catalogue"})
 """Fields of tables that are no keys: free names, and what is known of a table's own keys."""
 
 
-def known_keys(struct: type[msgspec.Struct]) -> list[KeyPath]:
+@cache
+def known_keys(struct: type[msgspec.Struct]) -> tuple[KeyPath, ...]:
     """Every key of a table, in the order of its class; the free names of ``models`` have none."""
     keys: list[KeyPath] = []
     for field in msgspec.structs.fields(struct):
@@ -29,7 +31,7 @@ def known_keys(struct: type[msgspec.Struct]) -> list[KeyPath]:
             keys += [(field.name, *inner) for inner in known_keys(field.type)]
         elif field.name not in NO_KEYS:
             keys.append((field.name,))
-    return keys
+    return tuple(keys)
 
 
 def flatten(table: Mapping[str, Any], above: KeyPath = ()) -> dict[KeyPath, Any]:

@@ -1,4 +1,4 @@
-"""The configuration of a process: defaults, then the TOML file, then the environment, then flags."""
+"""The configuration of a process: defaults, what was measured, the TOML file, the environment, then flags."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from .limits import CONCURRENT, Limits
 from .model_table import entry_of, merged
 from .models import Entries
 from .shipped import catalogue_keys, shipped_tables
+from .tuned import tuned_layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ def load_config(
     file = config_file(environ)
     layers = (
         home_layer(environ),
+        tuned_layer(environ),
         file_layer(file, required=bool(environ.get(FILE)), kinds=engines),
         environment_layer(environ),
         flag_layer(flags or {}),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from .message import Message
 
@@ -22,8 +23,7 @@ class FinishReason(StrEnum):
     TIMEOUT = "timeout"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
+class TokenLogprob(msgspec.Struct, frozen=True):
     """One token's log probability (natural logarithm). ``data`` is its bytes, which need not be whole characters."""
 
     id: int
@@ -32,8 +32,7 @@ class TokenLogprob:
     top: tuple[TokenLogprob, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Token counts of one turn. ``cached_tokens`` is None where the engine does not report them."""
 
     prompt_tokens: int = 0
@@ -46,30 +45,26 @@ class Usage:
         return self.prompt_tokens + self.completion_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class MessageStarted:
+class MessageStarted(msgspec.Struct, frozen=True):
     """A message's header is known: ``message`` carries it, with no text yet."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
     """More text of the open message; concatenated, the deltas are its text."""
 
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MessageEnded:
+class MessageEnded(msgspec.Struct, frozen=True):
     """The open message is whole: ``message`` has the same header, all its text, and how it ended."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Incident:
+class Incident(msgspec.Struct, frozen=True):
     """Something in the model's output was not as the format says, and was repaired or set aside.
 
     ``position`` counts pieces (ids, or characters for a text reader) from the reply's start; ``text`` is what was set
@@ -81,8 +76,7 @@ class Incident:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(msgspec.Struct, frozen=True):
     """The last event of every turn. ``matched`` is the stop string or control that ended it."""
 
     reason: FinishReason

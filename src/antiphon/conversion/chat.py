@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from antiphon.conversation import Conversation, Message, Settings
 from antiphon.errors import ParseError, RenderError
 from antiphon.wire.chat.bundle import ChatElement, ChatMessageWriter, has_format, own_functions, settings_json
@@ -45,7 +47,9 @@ class ChatTarget:
 
     def _written(self, element: ChatElement) -> Written:
         value = well_formed_json(element.value)
-        return Written(self._list.element(value), element.messages, read_back(replace(element, value=value)))
+        return Written(
+            self._list.element(value), element.messages, read_back(msgspec.structs.replace(element, value=value))
+        )
 
 
 def read_back(element: ChatElement) -> tuple[Message, ...]:

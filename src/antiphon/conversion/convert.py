@@ -66,7 +66,7 @@ def target_named(name: str) -> Target:
     """Raises `NotFoundError` with near names."""
     if name in TARGETS:
         return TARGETS[name]()
-    from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats  # all templates take long to import
+    from antiphon.catalog.known_formats import KNOWN_CONTROLS, known_formats  # all templates take long to import
 
     formats = known_formats()
     if name in formats.names:
@@ -90,7 +90,7 @@ def source_named(name: str, *, lenient: bool = False) -> Source:
             return JsonSource(lambda survey: JSON[survey.form](survey))
         case _ if name in JSON:
             return JsonSource(JSON[name])
-    from antiphon.catalog.format_choice import known_formats  # all templates take long to import
+    from antiphon.catalog.known_formats import known_formats  # all templates take long to import
 
     hint = "A chat template is one way." if name in known_formats().names else near(name, SOURCES)
     raise NotFoundError(f"{name!r} cannot be read back", code="format_not_found", hint=hint)

@@ -1,11 +1,28 @@
 """Ids in, ids out."""
 
-from .engine import Embeddings, Engine, EngineEnd, EngineInfo, GenerateOptions, Ranker, Ranking, Sampling, Step
-from .kind import EngineSettings, ModelSpec
-from .proxy import EngineProxy
-from .registry import EngineKinds, engine_kind, engine_kinds
-from .scripted import Scripted, ScriptedEngine
-from .turns import embed_in_turns, rank_in_turns
+from typing import TYPE_CHECKING
+
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from .engine import Embeddings, Engine, EngineEnd, EngineInfo, GenerateOptions, Ranker, Ranking, Sampling, Step
+    from .kind import EngineSettings, ModelSpec
+    from .proxy import EngineProxy
+    from .registry import EngineKinds, engine_kind, engine_kinds
+    from .scripted import Scripted, ScriptedEngine
+    from .turns import embed_in_turns, rank_in_turns
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "engine": "Embeddings Engine EngineEnd EngineInfo GenerateOptions Ranker Ranking Sampling Step",
+            "kind": "EngineSettings ModelSpec",
+            "proxy": "EngineProxy",
+            "registry": "EngineKinds engine_kind engine_kinds",
+            "scripted": "Scripted ScriptedEngine",
+            "turns": "embed_in_turns rank_in_turns",
+        },
+    )
 
 __all__ = [
     "Embeddings",

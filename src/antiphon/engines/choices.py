@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
+import msgspec
+
 from .engine import Sampling, Step
 
 One = Callable[[Sampling], AsyncGenerator[Step, None]]
@@ -21,7 +23,7 @@ async def together(one: One, sampling: Sampling, n: int) -> AsyncGenerator[Step,
         try:
             async with aclosing(one(replace(sampling, seed=seed))) as reply:
                 async for step in reply:
-                    await steps.put(replace(step, choice=choice))
+                    await steps.put(msgspec.structs.replace(step, choice=choice))
         finally:
             ended.append(choice)
             await steps.put(None)

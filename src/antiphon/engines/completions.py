@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import replace
 
-import aiohttp
 import msgspec
 
 from antiphon.conversation import TokenLogprob
@@ -15,7 +13,7 @@ from antiphon.errors import ContextError, EngineError, EngineLostError, Unsuppor
 from antiphon.tokens import Tokenizer
 
 from .engine import EngineInfo, Sampling, Step
-from .http import NO_LIMIT, RESTING, HttpClient, failed, values_of
+from .http import HttpClient, failed, values_of
 from .remote import RemoteEngine
 
 
@@ -56,6 +54,12 @@ class PromptDetails(msgspec.Struct):
 class Usage(msgspec.Struct):
     prompt_tokens_details: PromptDetails | None = None
 
+    @property
+    def cached_tokens(self) -> int | None:
+        """How many ids of the prompt were in the server's cache, where it says so."""
+        details = self.prompt_tokens_details
+        return details.cached_tokens if details else None
+
 
 class Tokens(msgspec.Struct):
     """What a route that cuts texts answers."""
@@ -68,11 +72,8 @@ class Chunk(msgspec.Struct):
     error: ErrorMessage | None = None
     usage: Usage | None = None
 
-    @property
-    def cached_tokens(self) -> int | None:
-        """How many ids of the prompt were in the server's cache, where it says so."""
-        details = self.usage and self.usage.prompt_tokens_details
-        return details.cached_tokens if details else None
+
+_CHUNK = msgspec.json.Decoder(Chunk)
 
 
 class CompletionsEngine(RemoteEngine):
@@ -108,25 +109,25 @@ class CompletionsEngine(RemoteEngine):
         opened = self._client.open_reply("POST", self.path, body, refuse)
         async with opened as reply, values_of(reply, whole=body["stream"] is False) as values:
             async for value in values:
-                chunk = msgspec.json.decode(value, type=Chunk)
-                cached = cached if chunk.cached_tokens is None else chunk.cached_tokens
-                for step in self._steps(chunk, sampling, room):
+                chunk = _CHUNK.decode(value)
+                if chunk.error is not None:
+                    raise failed(500, chunk.error.message)
+                if chunk.usage is not None:
+                    cached = cached if chunk.usage.cached_tokens is None else chunk.usage.cached_tokens
+                for choice in chunk.choices:
+                    step = self._step(choice, sampling, room)
                     open_choices -= step.end is not None
                     if open_choices:
                         yield step
                     else:
                         last = step
+            reply.is_whole = last is not None
         if last is None:
             raise EngineLostError("the engine ended its stream in the middle of a reply")
-        yield replace(last, cached_tokens=cached)
+        yield msgspec.structs.replace(last, cached_tokens=cached)
 
     async def aclose(self) -> None:
         await self._client.aclose()
-
-    def _steps(self, chunk: Chunk, sampling: Sampling, room: int) -> list[Step]:
-        if chunk.error is not None:
-            raise failed(500, chunk.error.message)
-        return [self._step(choice, sampling, room) for choice in chunk.choices]
 
     def _step(self, choice: Choice, sampling: Sampling, room: int) -> Step:
         if choice.token_ids is None:
@@ -149,11 +150,6 @@ class CompletionsEngine(RemoteEngine):
         for id, logprob, named in zip(ids, reported.token_logprobs, tops, strict=True):
             pairs = ((int(name.removeprefix("token_id:")), value) for name, value in (named or {}).items())
             yield self.logprob(id, logprob, self.best(pairs, count))
-
-
-def open_client(url: str, key: str | None, *, streams: int) -> HttpClient:
-    """A client of the server at ``url``, of whose replies at most ``streams`` are open at once; more wait here."""
-    return HttpClient(url, aiohttp.TCPConnector(limit=streams, keepalive_timeout=RESTING), key=key, timeout=NO_LIMIT)
 
 
 class _CardMetadata(msgspec.Struct):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypedDict, runtime_checkable
 
+import msgspec
+
 from antiphon.conversation import TokenLogprob
 from antiphon.tenancy import NOBODY, Tenant
 
@@ -45,12 +47,12 @@ class Sampling:
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, gc=False):
     """What the engine sampled for one choice since the last step.
 
     ``text`` only from an engine that cannot give ids. ``end`` is set on a choice's last step and on no other.
     ``cached_tokens``: how many prompt ids needed no evaluation, where the engine reports it (on any step).
+    A struct, as there is one for each token: it is made in a fifth of a frozen dataclass's time.
     """
 
     ids: tuple[int, ...] = ()

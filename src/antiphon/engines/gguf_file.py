@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import mmap
 import struct
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from antiphon.errors import ModelError, Position
 
@@ -40,8 +41,7 @@ _MAX_DIMENSIONS: Final = 8
 """Twice as many as tensors have."""
 
 
-@dataclass(frozen=True, slots=True)
-class GgufFile:
+class GgufFile(msgspec.Struct, frozen=True):
     """``metadata``: every key and its value. ``parameters``: the numbers of all tensors; None: malformed."""
 
     metadata: dict[str, GgufValue]
@@ -136,7 +136,7 @@ class _Reader:
             start = self._skip(self._affordable(count, one.size) * one.size)
             return list(struct.unpack_from(f"<{count}{one.format[-1]}", self._content, start))
         if type == _STRING:
-            return [self._string() for _ in range(self._affordable(count, 8))]
+            return [*self._strings(self._affordable(count, 8))]
         return [self._value(type, depth) for _ in range(self._affordable(count, 12))]
 
     def _scalar(self, type: int) -> int | float | bool:
@@ -145,10 +145,25 @@ class _Reader:
         return value
 
     def _string(self) -> str:
-        length = int(self._scalar(10))
-        start = self._skip(length)
-        # Some files in the wild hold bytes that are not UTF-8; one such token must not make its model unusable.
-        return self._content[start : start + length].decode("utf-8", "replace")
+        return self._strings(1)[0]
+
+    def _strings(self, count: int) -> list[str]:
+        """``count`` strings, one behind the other. A vocabulary has a hundred thousand: nothing is called for each."""
+        content, size, length = self._content, len(self._content), _SCALARS[10].unpack_from
+        strings: list[str] = []
+        end = self._at
+        for _ in range(count):
+            self._at, start = end, end + 8
+            if start > size:
+                raise self._cut()
+            end = start + length(content, end)[0]
+            if end > size:
+                self._at = start
+                raise self._cut()
+            # Some files in the wild hold bytes that are not UTF-8; one such token must not make its model unusable.
+            strings.append(content[start:end].decode("utf-8", "replace"))
+        self._at = end
+        return strings
 
     def _affordable(self, count: int, least: int) -> int:
         """``count`` items of at least ``least`` bytes, when the rest of the file can hold them."""
@@ -159,9 +174,12 @@ class _Reader:
     def _skip(self, length: int) -> int:
         start, end = self._at, self._at + length
         if end > len(self._content):
-            raise self._error("ends in the middle of its metadata", code="gguf_truncated")
+            raise self._cut()
         self._at = end
         return start
+
+    def _cut(self) -> ModelError:
+        return self._error("ends in the middle of its metadata", code="gguf_truncated")
 
     def _error(self, what: str, *, code: str) -> ModelError:
         hint = "Fetch the model again." if code == "gguf_truncated" else None

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from functools import partial
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-import aiohttp
 import msgspec
 
 from antiphon.errors import (
     UNREACHABLE,
     AntiphonError,
+    ConfigError,
     ContextError,
     EngineError,
     EngineLostError,
@@ -23,32 +22,58 @@ from antiphon.errors import (
     RequestError,
 )
 
-NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
-"""For replies: how long one may take is decided above."""
+from .connection import Connect, Connection, over_network
+
 log = logging.getLogger("antiphon.engines")
 MOST_LOGGED = 500
 """Characters of a server's words that go into a line of the log: they may quote what was sent."""
-SHORT = aiohttp.ClientTimeout(total=60)
+SHORT = 60.0
+"""Seconds that a short call may take. How long a reply may take is decided above."""
 RESTING = 3.0
 """Seconds for which a connection waits for the next request: less than servers wait, whose usual is 5."""
 _AT_ONCE = 1.0
-"""Seconds in which a connection fails that the server had closed while it rested."""
+"""Seconds in which a connection fails that the server had closed while it rested, and in which a reply ends that is
+whole."""
 
 
 class HttpClient:
-    """A session with an engine's server, and the replies of it that are being read.
+    """The connections to an engine's server, of whose replies at most ``streams`` are open at once; more wait here.
 
     ``url`` is the server's root, which may have a path: what is requested lies below it.
     """
 
     def __init__(
-        self, url: str, connector: aiohttp.BaseConnector, *, key: str | None = None, timeout: aiohttp.ClientTimeout
+        self,
+        url: str,
+        *,
+        streams: int,
+        key: str | None = None,
+        connect: Connect | None = None,
+        rests: bool = True,
+        limit: float | None = None,
     ) -> None:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        origin, self._root = origin_and_path(url)
-        self._session = aiohttp.ClientSession(origin, connector=connector, headers=headers, timeout=timeout)
-        self._resting = not connector.force_close
-        self._replies: set[aiohttp.ClientResponse] = set()
+        """``connect`` None: over the network. ``rests``: a connection serves one request after the other.
+
+        ``limit``: seconds for a request and its reply.
+        """
+        address = urlsplit(url)
+        self._connect = connect or over_network(address)
+        self._places = asyncio.Semaphore(streams)
+        self._rests = rests
+        self._limit = limit
+        self._root = quote(address.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
+        name = address.netloc.rpartition("@")[2]
+        host = name.encode() if name.isascii() else name.encode("idna")
+        self._headers = b"host: %s\r\nuser-agent: antiphon\r\naccept: */*\r\n" % host
+        if key and not (key.isascii() and key.isprintable()):
+            raise ConfigError("a key is printable ASCII", code="engine_key")
+        if key:
+            self._headers += b"authorization: Bearer %s\r\n" % key.encode()
+        if not rests:
+            self._headers += b"connection: close\r\n"
+        self._resting: list[Connection] = []
+        self._open: set[Connection] = set()
+        self._closed = False
 
     @asynccontextmanager
     async def open_reply(
@@ -57,63 +82,92 @@ class HttpClient:
         path: str,
         body: Mapping[str, object] | None,
         refuse: Callable[[int, bytes], Exception],
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A reply of status 200; leaving it closes the connection, which is what stops the work.
+    ) -> AsyncIterator[Connection]:
+        """A reply of status 200; leaving it before it is whole closes the connection, which is what stops the work.
 
         Any other status raises what ``refuse`` makes of it. OverloadedError when nobody answers there, EngineLostError
         when it stops answering, or when the client is closed meanwhile; EngineError for a reply that cannot be read.
         """
-        reply = await self._request(method, path, body)
-        self._replies.add(reply)
+        request = self._request(method, path, b"" if body is None else msgspec.json.encode(body))
         try:
-            if reply.status != 200:
-                raise refuse(reply.status, await reply.read())
-            yield reply
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            async with self._places, asyncio.timeout(self._limit):
+                reply = await self._answered(request)
+                try:
+                    if reply.status != 200:
+                        raise refuse(reply.status, await reply.read())
+                    yield reply
+                finally:
+                    self._release(reply)
+        except OSError as error:  # A `TimeoutError` is one.
             raise EngineLostError("the engine died in the middle of a reply") from error
         except (msgspec.MsgspecError, ValueError) as error:
             log.warning("the engine's server answers %s with what is not its protocol: %s", path, error)
             raise EngineError("the engine's server does not speak its protocol", hint="The log has more.") from error
-        finally:
-            self._replies.discard(reply)
-            reply.close()
-
-    async def _request(self, method: str, path: str, body: Mapping[str, object] | None) -> aiohttp.ClientResponse:
-        if self._session.closed:
-            raise EngineLostError("the engine's client is closed")
-        content = None if body is None else msgspec.json.encode(body)
-        try:
-            return await self._sent(method, path, content)
-        except aiohttp.ClientConnectorError as error:
-            hint = "It is down or just starting: try again in a moment."
-            raise OverloadedError("the engine cannot be reached", code=UNREACHABLE, hint=hint) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise EngineLostError("the engine died before it answered") from error
-
-    async def _sent(self, method: str, path: str, content: bytes | None) -> aiohttp.ClientResponse:
-        """Sent once more where the server hung up before it answered: it may have closed a connection that rested.
-
-        Where none rests, or it took a while, it is the request that ended the server, or its end.
-        """
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        send = partial(
-            self._session.request, method, self._root + path, data=content, headers={"Content-Type": "application/json"}
-        )
-        try:
-            return await send()
-        except aiohttp.ClientConnectorError:  # Nobody is there, which is no connection that rested.
-            raise
-        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-            if not self._resting or clock() - began > _AT_ONCE:
-                raise
-            return await send()
 
     async def aclose(self) -> None:
-        """Closes the session. Who still reads a reply gets `EngineLostError`; aiohttp would let them wait for ever."""
-        for reply in self._replies:
-            reply.content.set_exception(aiohttp.ClientConnectionError("closed here"))
-        await self._session.close()
+        """Closes the connections. Who still reads a reply gets `EngineLostError`."""
+        self._closed = True
+        for connection in (*self._open, *self._resting):
+            connection.close()
+        self._resting.clear()
+
+    def _request(self, method: str, path: str, content: bytes) -> bytes:
+        about = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(content)
+        return b"%s %s HTTP/1.1\r\n%s%s%s" % (
+            method.encode(), (self._root + path).encode(), self._headers, about, content,
+        )  # fmt: skip
+
+    async def _answered(self, request: bytes) -> Connection:
+        """A connection with the head of the reply.
+
+        Sent once more where the server hung up before it answered: it may have closed a connection that rested. Where
+        none rested, or it took a while, it is the request that ended the server, or its end.
+        """
+        clock = asyncio.get_running_loop().time
+        while self._resting:
+            connection = self._resting.pop()
+            if not connection.wake():
+                continue
+            began = clock()
+            try:
+                return await self._sent(connection, request)
+            except EngineLostError:
+                if self._closed or clock() - began > _AT_ONCE:
+                    raise
+                break
+        if self._closed:
+            raise EngineLostError("the engine's client is closed")
+        try:
+            connection = await self._connect()
+        except OSError as error:
+            hint = "It is down or just starting: try again in a moment."
+            raise OverloadedError("the engine cannot be reached", code=UNREACHABLE, hint=hint) from error
+        return await self._sent(connection, request)
+
+    async def _sent(self, connection: Connection, request: bytes) -> Connection:
+        self._open.add(connection)
+        if self._closed:  # Meanwhile.
+            connection.close()
+        try:
+            await connection.send(request)
+        except BaseException as error:
+            self._release(connection)
+            if isinstance(error, ConnectionError):
+                raise EngineLostError("the engine died before it answered") from error
+            raise
+        return connection
+
+    def _release(self, connection: Connection) -> None:
+        """Whoever had the connection has left it."""
+        if connection.ends and self._rests and not self._closed:
+            connection.await_end(_AT_ONCE, self._release)
+            return
+        self._open.discard(connection)
+        if connection.reusable and self._rests and not self._closed:
+            connection.rest(RESTING)
+            self._resting.append(connection)
+        else:
+            connection.close()
 
 
 def origin_and_path(url: str) -> tuple[str, str]:
@@ -132,6 +186,8 @@ def failed(status: int, words: str) -> AntiphonError:
     level = logging.DEBUG if status in (400, 422) else logging.WARNING
     log.log(level, "the engine's server answered %d: %s", status, words[:MOST_LOGGED])
     match status:
+        case 301 | 302 | 303 | 307 | 308:
+            return EngineError(f"the engine's server redirects ({status})", hint="Give the url that it redirects to.")
         case 400 | 422:
             return RequestError("the engine refused the request", hint="The reason is in the log at the level debug.")
         case 429 | 503:
@@ -157,21 +213,22 @@ class EventLines:
         return [(field, value.removeprefix(b" ")) for field, _, value in parts if field]
 
 
-def values_of(reply: aiohttp.ClientResponse, *, whole: bool) -> aclosing[AsyncGenerator[bytes, None]]:
+def values_of(reply: Connection, *, whole: bool) -> aclosing[AsyncGenerator[bytes, None]]:
     """The JSON of each event of a stream of chunks, up to ``data: [DONE]`` or the stream's end.
 
     ``whole``: there is no stream, and the reply's body is the only one.
     """
-    return aclosing(_only_value(reply) if whole else _event_values(reply))
+    return aclosing(_only_value(reply) if whole else event_values(reply))
 
 
-async def _only_value(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+async def _only_value(reply: Connection) -> AsyncGenerator[bytes, None]:
     yield await reply.read()
 
 
-async def _event_values(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+async def event_values(parts: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    """The same of a stream that comes in ``parts``."""
     lines = EventLines()
-    async for data in reply.content.iter_any():
+    async for data in parts:
         for _, value in lines.feed(data):
             if value == b"[DONE]":
                 return

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
-from antiphon.tokens import Control, Tokenizer
+if TYPE_CHECKING:  # who reads a configuration opens no engine
+    from antiphon.tokens import Control, Tokenizer
 
-from .engine import Engine
-from .gguf_file import GgufValue
+    from .engine import Engine
+    from .gguf_file import GgufValue
+
 
 DEFAULT_CONTEXT = 4096
 """Tokens of one sequence, for a model of which nobody says how many it may have."""

@@ -7,8 +7,6 @@ from contextlib import aclosing
 from functools import partial
 from typing import ClassVar
 
-import aiohttp
-
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import EngineError, ModelError, UnsupportedError
 from antiphon.tenancy import NOBODY, DomainGate, Tenant
@@ -68,9 +66,8 @@ class LlamaServerEngine:
         `OverloadedError` when nobody answers there, `ModelError` for a server that does not rank.
         """
         client = LlamaClient(
-            aiohttp.TCPConnector(limit=streams, force_close=True),
-            aiohttp.TCPConnector(limit=4, force_close=True),
-            base=url,
+            url,
+            streams=streams,
             key=key,
             fragments=Fragments(()) if tokenizer is None else Fragments.of(tokenizer),
         )

@@ -7,7 +7,8 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import AntiphonError, EngineError, EngineLostError, Position, UnsupportedError
@@ -76,10 +77,12 @@ class RemoteEngine(ABC):
             async for step in steps:
                 if not 0 <= step.choice < n or min(step.ids, default=0) < 0:
                     raise EngineError("the engine's server answers with a choice or an id that there is not")
+                if len(step.ids) <= _PART:
+                    yield step
+                    continue
                 for part in _parts(step):
                     yield part
-                    if part is not step:
-                        await asyncio.sleep(0)
+                    await asyncio.sleep(0)
 
     async def score(
         self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
@@ -129,10 +132,7 @@ class RemoteEngine(ABC):
 
 
 def _parts(step: Step) -> Iterator[Step]:
-    """The step, or its parts where it has very many ids."""
-    if len(step.ids) <= _PART:
-        yield step
-        return
+    """The parts of a step that has very many ids."""
     for first in range(0, len(step.ids), _PART):
         last = first + _PART
         part = replace(step, ids=step.ids[first:last], logprobs=step.logprobs[first:last], cached_tokens=None, end=None)

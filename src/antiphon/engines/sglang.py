@@ -18,7 +18,7 @@ from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 from .choices import together
-from .completions import ErrorMessage, Tokens, open_client, refusal, refuse, served_model, unanswered
+from .completions import ErrorMessage, Tokens, refusal, refuse, served_model, unanswered
 from .engine import EngineInfo, Sampling, Step
 from .http import HttpClient, values_of
 from .kind import CHAT, ModelSpec, Task
@@ -92,7 +92,7 @@ class SglangEngine(RemoteEngine):
         bounds the replies requested at once. ``whole``: as `Sglang.whole_replies`. Errors: `OverloadedError` when
         nobody answers there, `ModelError` for a server that makes embeddings.
         """
-        client, calls = open_client(url, key, streams=streams), open_client(url, key, streams=4)
+        client, calls = HttpClient(url, key=key, streams=streams), HttpClient(url, key=key, streams=4)
         try:
             _, context = await served_model(calls, None)
             facts = await _facts(calls)
@@ -132,6 +132,7 @@ class SglangEngine(RemoteEngine):
                 async for value in values:
                     step = self._step(msgspec.json.decode(value, type=_Event), count, sampling, room)
                     count, ended = count + len(step.ids), step.end is not None
+                    reply.is_whole = ended
                     yield step
                     if ended:
                         return

@@ -13,7 +13,7 @@ from antiphon.errors import EngineError, RequestError, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .completions import CompletionsEngine, Tokens, open_client, refuse, served_model, unanswered
+from .completions import CompletionsEngine, Tokens, refuse, served_model, unanswered
 from .engine import EngineInfo, Ranking, Sampling
 from .http import HttpClient
 from .kind import ModelSpec, Task
@@ -81,7 +81,7 @@ class VllmEngine(CompletionsEngine):
         cross-encoder, and does not generate. ``whole``: as `Vllm.whole_replies`. A server with the route of
         ids gets its requests there. Errors: `OverloadedError` when nobody answers there.
         """
-        client = open_client(url, key, streams=streams)
+        client = HttpClient(url, key=key, streams=streams)
         try:
             name, context = await served_model(client, model)
             info = declared(context, streams, end_ids, grammar=True, ranks=ranks)

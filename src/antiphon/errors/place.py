@@ -13,9 +13,9 @@ class Place:
     __slots__ = ("column", "line", "offset")
 
     def __init__(self, offset: int = 0, line: int = 1, column: int = 1) -> None:
-        self.offset = offset
-        self.line = line
-        self.column = column
+        self.offset: int = offset
+        self.line: int = line
+        self.column: int = column
 
     def pass_over(self, text: str) -> None:
         self.offset += len(text)

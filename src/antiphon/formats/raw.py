@@ -6,7 +6,10 @@ For completions of raw prompts, and for models that embed: their ``begin`` and `
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from antiphon.conversation import (
     Channel,
@@ -23,10 +26,12 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import ParseError, Position, UnsupportedError
-from antiphon.grammar import AnyText, EndOfTurn, Grammar, ReplyShape, chain
 from antiphon.tokens import Control, Piece
 
 from .format import HistoryPolicy, SamplingDefaults
+
+if TYPE_CHECKING:
+    from antiphon.grammar import Grammar, ReplyShape
 
 _ANSWER = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
 
@@ -82,14 +87,15 @@ class RawFormat:
         return RawParser(self.stops, spelled=self._spelled, strict=strict)
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        from antiphon.grammar import AnyText, EndOfTurn, chain  # rendering and parsing need not wait for it
+
         if shape.callable:
             raise UnsupportedError("a raw prompt cannot offer tools", position=Position(path=shape.tools_param))
         answer = shape.answer()
         return AnyText() if answer is None else chain(answer, EndOfTurn())
 
 
-@dataclass(frozen=True, slots=True)
-class FillInMiddle:
+class FillInMiddle(msgspec.Struct, frozen=True):
     """How a model was trained to write what stands between two texts: prefix, suffix, then the middle.
 
     ``ends`` end the middle too: the marks again, and those of a file's end.

@@ -45,6 +45,9 @@ class FormatRegistry:
             raise ValueError(f"a format named {name!r} is registered already")
         self._factories[name] = factory
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._factories or name in self._more.names()
+
     @property
     def names(self) -> list[str]:
         return sorted({*self._factories, *self._more.names()})

@@ -12,6 +12,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from antiphon.engines import EngineEnd, Sampling, Step
 
 from .plan import Plan
@@ -99,7 +101,7 @@ class _Constrained:
                     return
                 if step.end is EngineEnd.STOP and not matcher.accepting:
                     if step.ids:
-                        yield replace(step, end=None)
+                        yield msgspec.structs.replace(step, end=None)
                     return
                 yield step
 
@@ -117,7 +119,7 @@ class _Constrained:
         async with aclosing(sampled) as steps:
             async for step in steps:
                 if step.ids:
-                    yield replace(step, end=self._end(step.ids[-1]))
+                    yield msgspec.structs.replace(step, end=self._end(step.ids[-1]))
                     return
         yield Step(end=EngineEnd.LENGTH_CONTEXT)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+
+import msgspec
 
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Embeddings
@@ -21,8 +22,7 @@ BATCH = 32
 TOO_LONG = "Send less, or let it be cut: truncate_prompt_tokens -1."
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingPlan:
+class EmbeddingPlan(msgspec.Struct, frozen=True):
     """The ids of every text, framed as the model was trained, and how many numbers of each vector are requested."""
 
     model: Model

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 from antiphon.conversation import Event, TokenLogprob
 
@@ -13,8 +14,7 @@ PromptLogprobs = Sequence[TokenLogprob | None]
 Happened_co = TypeVar("Happened_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceEvent:
+class ChoiceEvent(msgspec.Struct, frozen=True):
     """What happened in one of the ``n`` choices of a turn, for which ``completion_tokens`` were sampled so far."""
 
     choice: int
@@ -22,7 +22,7 @@ class ChoiceEvent:
     completion_tokens: int = 0
 
 
-class StepEvents(NamedTuple, Generic[Happened_co]):
+class StepEvents(msgspec.Struct, Generic[Happened_co], frozen=True, gc=False):
     """What one step of an engine was to one choice: at least one event, and the tokens of the choice so far.
 
     ``ids``: what was sampled since the choice's last step, where the request has ``return_token_ids``. ``prompt``: the

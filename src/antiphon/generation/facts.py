@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from .precedence import DEFAULTS, Layer, Setting, settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFacts:
+class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a model's file says of itself. ``values`` are its numbers and words, but for those of its vocabulary.
 
     ``parameters`` is how many the model has; ``digest`` is the SHA-256 of the file, in hex, where the catalog has it.
@@ -20,11 +20,10 @@ class FileFacts:
     parameters: int | None = None
     digest: str | None = None
     licence: str = ""
-    values: Mapping[str, int | float | bool | str] = field(default_factory=dict)
+    values: Mapping[str, int | float | bool | str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFacts:
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``context``: tokens that prompt and answer may have together; None: not known before its server answers.
 
     ``trained_context`` are the positions that it was trained on, ``size`` is in bytes; None: its files do not say.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from antiphon.engines import EngineEnd, Step
 
@@ -40,7 +41,7 @@ class Finisher:
             if not self._take(id):
                 self.ended = True
                 ids = (*taken, *(self._ending or ()))
-                return replace(step, ids=ids, logprobs=(), end=EngineEnd.LENGTH_OUTPUT)
+                return msgspec.structs.replace(step, ids=ids, logprobs=(), end=EngineEnd.LENGTH_OUTPUT)
             taken.append(id)
         return step
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
+
+import msgspec
 
 from antiphon.conversation import TurnEnded
 from antiphon.errors import OverloadedError
 
 
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
+class TimeLimits(msgspec.Struct, frozen=True):
     """Seconds until the first event of a turn, and for the whole of it; 0 is no limit."""
 
     first: float = 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from antiphon.engines import Engine
 from antiphon.engines.kind import Task
@@ -21,8 +24,7 @@ if TYPE_CHECKING:  # llguidance is an extra
     from .compile import ReplyCompiler
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingSpec:
+class EmbeddingSpec(msgspec.Struct, frozen=True):
     """What a model's embeddings are: ``size`` numbers.
 
     ``shortens``: their beginnings are embeddings too; ``shorter``: those of these lengths are.
@@ -38,8 +40,7 @@ class EmbeddingSpec:
         return shorter or dimensions == self.size
 
 
-@dataclass(frozen=True, slots=True)
-class RankingSpec:
+class RankingSpec(msgspec.Struct, frozen=True):
     """What a model that reads two texts as one needs: ``frame`` tokens beside theirs."""
 
     frame: int
@@ -78,6 +79,12 @@ class Model:
     sequences: Sequences = field(default_factory=Sequences)
     compiler: ReplyCompiler | None = None
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""
+    _limit: int | None = field(init=False, repr=False, compare=False)
+    """What the layers say of the context."""
+
+    def __post_init__(self) -> None:
+        limit = context_of(self.layers)
+        object.__setattr__(self, "_limit", None if limit is None else int(limit.value))
 
     @property
     def facts(self) -> ModelFacts:
@@ -108,5 +115,5 @@ class Model:
     @property
     def context(self) -> int:
         """Tokens that prompt and answer may have together (resolution X-52)."""
-        limit, most = context_of(self.layers), self.engine.info.context
-        return most if limit is None else min(most, int(limit.value))
+        most = self.engine.info.context
+        return most if self._limit is None else min(most, self._limit)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import IntEnum
 from typing import TypeVar
+
+import msgspec
 
 from antiphon.formats import SamplingDefaults
 
@@ -40,8 +42,7 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """What one source says. ``place`` is where it says so, for people: a key, a file, a format."""
 
     source: Source
@@ -58,8 +59,7 @@ DEFAULTS = Layer(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """What counts for one setting, who says so, and what it overrode, the strongest first."""
 
     name: str
@@ -74,8 +74,7 @@ class Setting:
         return f"{self.source.words}: {self.place}" if self.place else self.source.words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The sampling settings that count. ``max_tokens`` 0: what the context holds."""
 
     temperature: float

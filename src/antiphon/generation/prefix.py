@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import Literal
+
+import msgspec
 
 from antiphon.conversation import Channel, Conversation, Message
 from antiphon.errors import AntiphonError
@@ -25,8 +27,7 @@ Encode = Callable[[TurnRequest, bool], Sequence[int]]
 """The ids of a request's prompt; with the start of a reply, or without. Raises `AntiphonError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixLoss:
+class PrefixLoss(msgspec.Struct, frozen=True):
     """The first id ``at`` which a prompt is another one; it is in message ``message``, or in none."""
 
     at: int
@@ -34,8 +35,7 @@ class PrefixLoss:
     message: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixReport:
+class PrefixReport(msgspec.Struct, frozen=True):
     """The first ``kept`` ids are those of the earlier prompt with its reply, which had ``former``; None: there is none.
 
     ``lost`` None: all of it was kept.
@@ -59,8 +59,7 @@ def prefix_report(
     return PrefixReport(kept, len(former.ids), look.loss())
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(msgspec.Struct, frozen=True):
     """Finds a cause by trial: the one that, put back to what it was, lets the prompt keep more."""
 
     former: Remembered

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
+
+import msgspec
 
 from antiphon.engines import Ranker, Ranking
 from antiphon.errors import ContextError, Position, UnsupportedError
@@ -21,24 +22,21 @@ from .plan import count_of
 Method = Literal["cosine", "cross-encoder"]
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """A text, and the JSON path at which a request has it."""
 
     text: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """A query with the documents that may answer it."""
 
     query: Placed
     documents: Sequence[Placed]
 
 
-@dataclass(frozen=True, slots=True)
-class RankingPlan:
+class RankingPlan(msgspec.Struct, frozen=True):
     """What the engine will be given: a query and its documents, all cut to what fits; or the embeddings of all texts.
 
     ``pairs`` are the numbers of two embeddings each; ``embedding`` None: the model reads pairs itself.

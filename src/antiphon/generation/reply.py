@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from antiphon.conversation import (
     End,
@@ -23,8 +25,7 @@ from antiphon.conversation import (
 from .event import ChoiceEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """One choice, collected."""
 
     messages: tuple[Message, ...]
@@ -70,7 +71,7 @@ def reply_of(events: Iterable[Event]) -> Reply:
 def merge_usage(replies: Sequence[Usage]) -> Usage:
     """The usage of a whole request: the prompt once, completion tokens summed over the choices."""
     first = replies[0]
-    return replace(
+    return msgspec.structs.replace(
         first,
         completion_tokens=sum(usage.completion_tokens for usage in replies),
         reasoning_tokens=sum(usage.reasoning_tokens for usage in replies),

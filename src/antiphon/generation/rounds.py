@@ -7,6 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import msgspec
+
 from antiphon.conversation import (
     Conversation,
     End,
@@ -130,14 +132,14 @@ class Rounds:
             served = [message for message in calls if self._serves(message.recipient or "")]
             if ended.reason is not FinishReason.TOOL_CALL or not served:
                 self._grow(turn.messages)
-                yield self._step(replace(ended, usage=usage))
+                yield self._step(msgspec.structs.replace(ended, usage=usage))
                 return
             async with aclosing(self._run(served)) as ran:
                 async for step in ran:
                     yield step
             self._grow([*turn.messages, *_in_order(served, self._results)])
             if len(served) < len(calls):
-                yield self._step(replace(ended, usage=usage))
+                yield self._step(msgspec.structs.replace(ended, usage=usage))
                 return
         yield self._step(Incident("tool_rounds_exceeded", self.limits.rounds))
         yield self._step(TurnEnded(FinishReason.LENGTH_OUTPUT, usage))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from threading import Lock
+
+import msgspec
 
 from antiphon.conversation import Message
 from antiphon.tokens import Control, Piece, PieceDecoder, Tokenizer, utf8
@@ -13,8 +14,7 @@ from antiphon.tokens import Control, Piece, PieceDecoder, Tokenizer, utf8
 from .request import TurnRequest
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Remembered:
+class Remembered(msgspec.Struct, frozen=True, eq=False):
     """One choice of a turn: the ids of its prompt and those sampled; ``heads`` are its beginnings, as digests."""
 
     request: TurnRequest
@@ -23,8 +23,7 @@ class Remembered:
     heads: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedPrompt:
+class RememberedPrompt(msgspec.Struct, frozen=True):
     """A prompt as it was planned."""
 
     request: TurnRequest
@@ -99,8 +98,7 @@ def common(first: Sequence[int], second: Sequence[int]) -> int:
     return low
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
+class _Head(msgspec.Struct, frozen=True):
     """A beginning of a prompt that ends before or after a control, or with the prompt: ``pieces`` of it."""
 
     digest: bytes

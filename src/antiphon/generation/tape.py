@@ -142,7 +142,9 @@ class Tape:
             async for step in steps:
                 if step.cached_tokens is not None and prompt < len(self._ids):
                     # What was sampled before counts among the prompt of the engine's, and not among the client's.
-                    step = replace(step, cached_tokens=None if cached else min(step.cached_tokens, prompt))
+                    step = msgspec.structs.replace(
+                        step, cached_tokens=None if cached else min(step.cached_tokens, prompt)
+                    )
                 cached = cached or step.cached_tokens is not None
                 self._ids += step.ids
                 self._record(Sampled(step.ids, step.end, step.cached_tokens, step.logprobs, step.text))

@@ -10,6 +10,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
+from msgspec.structs import replace as replace_in
+
 from antiphon.conversation import Event, Incident, Message, MessageEnded, TextDelta, TurnEnded
 from antiphon.tokens import Control
 
@@ -74,9 +76,10 @@ async def drive(
     async with Deadline(limits) as deadline, aclosing(source(deadline)) as turn:
         async for step in turn:
             written = write(step)
-            if keep is not None:
-                messages[step.choice] += (event.message for event in step.events if isinstance(event, MessageEnded))
-                if isinstance(step.events[-1], TurnEnded):
+            for event in step.events if keep is not None else ():
+                if isinstance(event, MessageEnded):
+                    messages[step.choice].append(event.message)
+                elif isinstance(event, TurnEnded) and keep is not None:
                     await keep(messages[step.choice])
             waits = send(written) if written else None
             if waits is not None:
@@ -173,12 +176,12 @@ class _Notes:
         """The step with what is to be known of it."""
         if step.choice in self._unsent:
             self._unsent.remove(step.choice)
-            step = step._replace(prompt=self._scored)
+            step = replace_in(step, prompt=self._scored)
         if self._request.remembered and reader.over:
             plan = self._plan
             prompt = RememberedPrompt(plan.request, plan.prompt, plan.prompt_ids, plan.model.tokenizer)
             plan.model.sequences.add(prompt, reader.messages, reader.sampled)
-        return step._replace(ids=reader.take_ids()) if self._request.return_token_ids else step
+        return replace_in(step, ids=reader.take_ids()) if self._request.return_token_ids else step
 
 
 class Metering:

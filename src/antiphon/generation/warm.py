@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
+import msgspec
+
 from antiphon.conversation import Event, FinishReason, TurnEnded
 
 from .event import StepEvents
@@ -22,5 +24,5 @@ async def prompt_read(
     async with aclosing(steps(one, meter, deadline)) as sampled:
         async for step in sampled:
             if isinstance(end := step.events[-1], TurnEnded):
-                usage = replace(end.usage, completion_tokens=0, reasoning_tokens=0)
+                usage = msgspec.structs.replace(end.usage, completion_tokens=0, reasoning_tokens=0)
                 yield StepEvents(0, (TurnEnded(reason, usage),), 0)

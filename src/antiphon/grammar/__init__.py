@@ -4,29 +4,47 @@
 `compile_grammar` in `antiphon.grammar.compiler`, `Matcher` in `.following`) need llguidance, the extra ``local``.
 """
 
-from .grammar import (
-    AnyText,
-    Blanks,
-    Chain,
-    Choice,
-    ControlToken,
-    EndOfTurn,
-    Grammar,
-    Json,
-    KeyValues,
-    Literal,
-    Regex,
-    Repeat,
-    Shared,
-    chain,
-    choice,
-    optional,
-)
-from .lark import lark
-from .limits import LIMITS, Limits, check_pattern, check_schema
-from .masking import matcher
-from .shape import ReplyShape
-from .spelling import Spelling, ValueSpelling
+from typing import TYPE_CHECKING
+
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from .grammar import (
+        AnyText,
+        Blanks,
+        Chain,
+        Choice,
+        ControlToken,
+        EndOfTurn,
+        Grammar,
+        Json,
+        KeyValues,
+        Literal,
+        Regex,
+        Repeat,
+        Shared,
+        chain,
+        choice,
+        optional,
+    )
+    from .lark_text import lark
+    from .limits import LIMITS, Limits, check_pattern, check_schema
+    from .masking import matcher
+    from .shape import ReplyShape
+    from .spelling import Spelling, ValueSpelling
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "grammar": "AnyText Blanks Chain Choice ControlToken EndOfTurn Grammar "
+            "Json KeyValues Literal Regex Repeat Shared chain choice optional",
+            "lark_text": "lark",
+            "limits": "LIMITS Limits check_pattern check_schema",
+            "masking": "matcher",
+            "shape": "ReplyShape",
+            "spelling": "Spelling ValueSpelling",
+        },
+    )
 
 __all__ = [
     "AnyText",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.tokens import ByteTokenizer, Control
 
@@ -25,16 +26,14 @@ def byte_vocabulary() -> Vocabulary:
     return Vocabulary(ByteTokenizer([END]), {256})
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """``text`` may come, of which all behind the first character must; or, with ``to``, any character of a range."""
 
     text: str
     to: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(msgspec.Struct, frozen=True):
     """The first ``fits`` characters of a text are admitted; ``complete``: the reply may end behind them.
 
     ``admitted`` is what may come there, of which ``more`` were left out; ``others``: characters beyond ASCII too.

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import assert_never
 
 import llguidance
+import msgspec
 from llguidance import LLMatcher, LLTokenizer
+from msgspec.structs import replace
 
 from antiphon.conversation import JsonSchema
 from antiphon.errors import RequestError
@@ -41,7 +42,7 @@ from .grammar import (
     Repeat,
     Shared,
 )
-from .lark import lark
+from .lark_text import lark
 from .limits import LIMITS, Limits, check_pattern
 from .schema import CompiledSchema, compile_schema, exclude_controls, refuse_markers
 from .schema.controls import SPELLING
@@ -88,8 +89,7 @@ class _Tokens:
         return self._encode(text.decode("utf-8", "replace"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledGrammar:
+class CompiledGrammar(msgspec.Struct, frozen=True, eq=False):
     """A grammar that is known to compile: ``lark`` is for the engine, `matcher` for what the engine says.
 
     ``digest`` is the same for equal texts. ``schemas`` are those within it, by their path in the request: with them

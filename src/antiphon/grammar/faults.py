@@ -12,7 +12,7 @@ from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError
 
 from .grammar import Json, NamedRules, Regex
-from .lark import lark
+from .lark_text import lark
 from .schema.exact import subschemas
 
 MOST_PROBES = 300

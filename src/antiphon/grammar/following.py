@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from llguidance import LLMatcher
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """The id at ``position`` of the reply is not one that the grammar allows there (or the matcher failed there)."""
 
     position: int

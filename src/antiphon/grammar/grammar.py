@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal as OneOf
+
+import msgspec
 
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
@@ -14,15 +15,13 @@ Blanks = OneOf["never", "always", "optional"]
 """Whether one blank follows each comma and each colon of JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(msgspec.Struct, frozen=True):
     """This text and no other."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ControlToken:
+class ControlToken(msgspec.Struct, frozen=True):
     """A control: by its id when the vocabulary has it, by its spelling otherwise.
 
     Where a grammar names a control, a `str` is a marker that is spelled out whatever the vocabulary has.
@@ -31,8 +30,7 @@ class ControlToken:
     control: Control
 
 
-@dataclass(frozen=True, slots=True)
-class AnyText:
+class AnyText(msgspec.Struct, frozen=True):
     """Free text without the controls ``avoid``, up to and with ``until`` (None: up to what follows, an id).
 
     ``limit`` is in characters (a pair like ``<a`` may count as one); at the limit ``until`` is forced. Controls that
@@ -49,8 +47,7 @@ class AnyText:
     not_first: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Json:
+class Json(msgspec.Struct, frozen=True):
     """A JSON text of ``schema``, which is at ``path`` of the request.
 
     ``strict``: a keyword that cannot be enforced while sampling is an error, else it is checked afterwards. Strings and
@@ -65,8 +62,7 @@ class Json:
     blanks: Blanks = "never"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValues:
+class KeyValues(msgspec.Struct, frozen=True):
     """An object of a schema as keys and values in a ``spelling`` of their own.
 
     Members come in the schema's order. What such a spelling cannot enforce is checked afterwards, or an error where the
@@ -77,16 +73,14 @@ class KeyValues:
     spelling: Spelling
 
 
-@dataclass(frozen=True, slots=True)
-class Regex:
+class Regex(msgspec.Struct, frozen=True):
     """A text that ``pattern`` matches as a whole (no look-around, no back-references), given at ``path``."""
 
     pattern: str
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Lexeme:
+class Lexeme(msgspec.Struct, frozen=True):
     """A text that ``pattern``, of the engine's own dialect, matches as a whole: made here, never a client's.
 
     ``but_empty``: the pattern matches the empty text too, which is none.
@@ -96,37 +90,32 @@ class Lexeme:
     but_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """What a rule of the `NamedRules` around it says."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class NamedRules:
+class NamedRules(msgspec.Struct, frozen=True):
     """A grammar of a client, given at ``path``: rules that may refer to each other, the first of them the whole."""
 
     rules: tuple[tuple[str, Grammar], ...]
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of the options."""
 
     options: tuple[Grammar, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     """One after another."""
 
     parts: tuple[Grammar, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(msgspec.Struct, frozen=True):
     """``item`` from ``least`` to ``most`` times (None: without an upper bound)."""
 
     item: Grammar
@@ -134,15 +123,13 @@ class Repeat:
     most: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(msgspec.Struct, frozen=True):
     """``item`` as a rule of its own, which is written once, however often this value is in the grammar."""
 
     item: Grammar
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfTurn:
+class EndOfTurn(msgspec.Struct, frozen=True):
     """The reply is over: one of the model's own end tokens, by id.
 
     ``control`` ends it instead: alone where the vocabulary has it, and where it is spelled out with or without an end

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from antiphon.errors import Position, RequestError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """``characters`` of all names and texts, ``depth`` and ``nodes`` of JSON; ``count`` of items or properties.
 
     ``literal`` is in bytes of UTF-8, of one value of ``enum`` or ``const`` and of one name.

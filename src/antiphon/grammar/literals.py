@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
@@ -31,8 +32,7 @@ _OF_STRINGS = ("pattern",)
 _WORD = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiteralStyle:
+class LiteralStyle(msgspec.Struct, frozen=True, kw_only=True):
     """``python``: Python's words and quotes besides JSON's. ``quote`` is round strings that have no escapes, and then
     names are bare and in alphabetical order. No string spells a text of ``avoid``.
     """

@@ -10,8 +10,9 @@ that a double has. Where a schema's own bounds are longer, so are its numbers (`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+
+import msgspec
 
 DIGITS = 19
 """Of the largest integer of 64 bits."""
@@ -20,8 +21,7 @@ _DECIMALS = 20
 _ANY_FRACTION = r"(?:\.[0-9]+)?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """What a number is between, None for no bound; ``over``/``under``: the bound itself is none of them."""
 
     low: Decimal | None = None

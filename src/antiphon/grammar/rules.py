@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from antiphon.conversation import JsonSchema
 
@@ -40,8 +41,7 @@ class Rules(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """One of several: as it stands ``first``, and as it stands behind another, with what separates them.
 
     A separator and what follows it are one literal wherever they can be: a lexeme is never taken back.

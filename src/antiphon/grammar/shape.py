@@ -11,7 +11,6 @@ from antiphon.tokens import Control
 
 from .arguments import arguments_schema
 from .grammar import Grammar, Json, Regex, choice
-from .source.read import read_grammar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,4 +110,6 @@ class ReplyShape:
                     )
                 return choice(*form.choices)
             case "grammar":
+                from .source.read import read_grammar  # few replies have a grammar of their client's
+
                 return read_grammar(form.grammar or "", f"{self.format_param}.grammar")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from antiphon.tokens import Control
 
@@ -11,8 +12,7 @@ Pieces = tuple[Control | str, ...]
 """A text some of whose parts are controls, which are tokens where the vocabulary has them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueSpelling:
+class ValueSpelling(msgspec.Struct, frozen=True, kw_only=True):
     """A value between ``before``, which follows the key, and ``after``.
 
     ``schema``: a string as it is, else a literal; ``text``: only strings, as they are; ``json``: a literal, of a string
@@ -26,8 +26,7 @@ class ValueSpelling:
     avoid: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spelling:
+class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     """``key``, a name, a value in one of the forms of ``values``, ``separator``, and so on.
 
     Literals are JSON's, or also Python's (``python``). With a ``quote`` strings stand between two of them with no

@@ -6,10 +6,11 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 CHECKED = "antiphon.conversation"
 """The package whose dataclasses are checked field by field; of others, the class alone is."""
@@ -35,8 +36,7 @@ LISTS: Collection[Any] = (Sequence, list, tuple, set, frozenset, Iterable, Colle
 UNIONS: Collection[Any] = (Union, types.UnionType)
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
+class Mismatch(msgspec.Struct, frozen=True):
     """At ``path`` stands ``value``, and ``kind`` was expected."""
 
     path: str

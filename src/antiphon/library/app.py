@@ -6,11 +6,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypedDict, Unpack
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
@@ -179,8 +179,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """An application that is put together, and the catalog that it answers from."""
 
     app: Starlette

@@ -16,7 +16,7 @@ from anyio.from_thread import start_blocking_portal
 from msgspec.structs import replace
 
 from antiphon.catalog import open_catalog
-from antiphon.catalog.format_choice import NO_FORMATS
+from antiphon.catalog.known_formats import NO_FORMATS
 from antiphon.config import Config, ModelEntry, changed_entry, find_entry, load_config
 from antiphon.engines import EngineSettings
 from antiphon.errors import ConfigError, Position

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Generic, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -33,8 +32,7 @@ class JsonType(Protocol):
     def read(self, text: str) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class GivenSchema:
+class GivenSchema(msgspec.Struct, frozen=True):
     """A JSON Schema; its values are plain ones."""
 
     given: Mapping[str, Any]
@@ -46,8 +44,7 @@ class GivenSchema:
         return json.loads(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape(Generic[Value]):
+class Shape(msgspec.Struct, Generic[Value], frozen=True):
     """A type (dataclass, msgspec struct, TypedDict, pydantic model, `list[date]` …) or a JSON Schema as a mapping."""
 
     kind: type[Value] | UnionType | Mapping[str, Any]

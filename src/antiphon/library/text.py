@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon.catalog.format_choice import KNOWN_CONTROLS, known_formats
+from antiphon.catalog.known_formats import KNOWN_CONTROLS, known_formats
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversion import Conversion, Loss
 from antiphon.errors import Position, RequestError

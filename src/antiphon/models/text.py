@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from antiphon.config import O200K
 from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
@@ -23,16 +24,14 @@ RESPONSE_TEMPLATE = "response_template"
 """The key of the tokenizer's settings that says how the model writes its replies, and the name of a file of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseTemplate:
+class ResponseTemplate(msgspec.Struct, frozen=True):
     """How a model writes its replies, as its files say: the JSON value as it stands, and the ``place`` that has it."""
 
     spec: object
     place: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelText:
+class ModelText(msgspec.Struct, frozen=True, kw_only=True):
     """``special`` are the spellings of ``bos_token``, ``eos_token`` …, as Jinja templates know them.
 
     ``responses``: what the files say of the model's replies, ``sampling`` of how it is sampled. ``infill``: how it
@@ -44,7 +43,7 @@ class ModelText:
     tokenizer: Tokenizer
     template: str | None = None
     responses: ResponseTemplate | None = None
-    special: Mapping[str, str] = field(default_factory=dict)
+    special: Mapping[str, str] = msgspec.field(default_factory=dict)
     sampling: SamplingDefaults = NO_OPINION
     end_ids: frozenset[int] = frozenset()
     infill: FillInMiddle | None = None
@@ -142,7 +141,7 @@ def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:
 
 def folder_text(folder: Path) -> ModelText:
     """Of a Hugging Face folder; all its files but ``tokenizer.json`` may be missing. Raises `OSError`, `TokenError`."""
-    tokenizer = hf_tokenizer((folder / TOKENIZER_FILE).read_text("utf-8"))
+    tokenizer = hf_tokenizer((folder / TOKENIZER_FILE).read_bytes().decode("utf-8"))
     settings, generation = _json(folder / SETTINGS_FILE), _json(folder / "generation_config.json")
     special = _special(settings)
     eos = generation.get("eos_token_id")

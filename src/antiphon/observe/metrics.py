@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from antiphon.conversation import TurnEnded
 from antiphon.generation import Model
 
+from .histogram import TokenHistogram
 from .sums import Family, families_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -57,9 +58,10 @@ class Metrics:
         self.first_token: Histogram = histogram(
             "time_to_first_token_seconds", "From a request to the first event.", FIRST, "model"
         )
-        self.between_tokens: Histogram = histogram(
-            "inter_token_seconds", "Between tokens, on average of an event.", BETWEEN, "model"
+        self.between_tokens: TokenHistogram = TokenHistogram(
+            "antiphon_inter_token_seconds", "Between tokens, on average of an event.", BETWEEN, "model"
         )
+        registry.register(self.between_tokens)
         self.running: Gauge = Gauge("antiphon_turns_running", "Turns in an engine now.", ["model"], registry=registry)
 
     def follow(self, *, queue: Callable[[], tuple[int, int]], models: Callable[[], Iterable[Model]]) -> None:
@@ -87,7 +89,8 @@ class TurnCounts:
         self._model = model
         self._since = since
         self._ended = 0
-        self.between: Callable[[float], object] = metrics.between_tokens.labels(model).observe
+        self._between = metrics.between_tokens.labels(model)
+        self.between: Callable[[float], object] = self._between.observe
         """Takes the seconds between two tokens."""
         metrics.prompt_tokens.labels(model).inc(prompt_tokens)
         metrics.running.labels(model).inc()
@@ -107,6 +110,7 @@ class TurnCounts:
 
     def end(self, tokens: int, error: BaseException | None, *, choices: int) -> None:
         """The turn is over, with so many ``tokens``, and ``choices`` that had any event."""
+        self._between.count()
         self._metrics.running.labels(self._model).dec()
         self._metrics.completion_tokens.labels(self._model).inc(tokens)
         if error is not None and (self._ended < choices or not choices):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+
+import msgspec
 
 POLICY = "; ".join((
     "default-src 'self'", "connect-src 'self'", "img-src 'self' data:", "style-src 'self'", "frame-ancestors 'none'",
@@ -26,8 +27,7 @@ MEDIA_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
+class StaticFile(msgspec.Struct, frozen=True):
     """One file, plain and compressed; ``tag`` is its entity tag, quoted."""
 
     media_type: str

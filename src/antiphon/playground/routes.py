@@ -13,11 +13,13 @@ from starlette.types import Scope
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
 from antiphon.http.gate.access import PLAYGROUND as PLACE
+from antiphon.http.gate.access import PLAYGROUND_API
+from antiphon.http.lazy_route import LazyRoutes
 
 from .files import POLICY, StaticFile, static_file
-from .stored import Stored
 
 PAGE = "index.html"
+STORED = f"{PLAYGROUND_API}/stored"
 HEADERS = {
     "content-security-policy": POLICY,
     "cache-control": "no-cache",
@@ -29,8 +31,10 @@ HEADERS = {
 
 
 def playground_routes(context: Context) -> list[Route]:
+    stored = LazyRoutes(context, "antiphon.playground.stored:Stored")
     return [
-        *Stored(context).routes(),
+        Route(STORED, stored("list"), methods=["GET"]),
+        Route(f"{STORED}/{{kind}}/{{id:path}}", stored("one"), methods=["GET"]),
         BrowserRoute("/", page, methods=["GET"]),
         Route(PLACE, page, methods=["GET"]),
         Route(f"{PLACE}/{{name:path}}", file, methods=["GET"]),

@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from antiphon.api.openapi.parts import Described, named, operation
 from antiphon.archive.completions import CompletionArchive
+from antiphon.archive.responses import ResponseArchive
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
-from antiphon.http.gate.access import PLAYGROUND_API
 from antiphon.http.runs import json_response
 from antiphon.store import Key
 from antiphon.wire.json import encode
 
-PATH = f"{PLAYGROUND_API}/stored"
+from .routes import STORED
+
 MOST = 500
 """Records of each kind that are looked at."""
 KINDS = {
@@ -85,12 +85,6 @@ class Stored:
             "completions": self._completion,
         }
 
-    def routes(self) -> list[Route]:
-        return [
-            Route(PATH, self.list, methods=["GET"]),
-            Route(f"{PATH}/{{kind}}/{{id:path}}", self.one, methods=["GET"]),
-        ]
-
     async def list(self, request: Request) -> Response:
         owner = _exchange(request).owner
         return json_response(StoredLists(**{name: await self._records(kind, owner) for name, kind in KINDS.items()}))
@@ -118,13 +112,13 @@ class Stored:
         return StoredRecord(id=key.name, created_at=int(record.created), expires_at=expires)
 
     async def _response(self, owner: str, id: str) -> StoredDocument:
-        archive = self._context.archive
+        archive = ResponseArchive(self._context.archive)
         response = (await archive.response(owner, id)).response
         items = [dict(entry.item) for entry in await archive.items(owner, id, output=False) if entry.item is not None]
         return StoredDocument(id=id, input=items, output=msgspec.json.decode(encode(response)))
 
     async def _conversation(self, owner: str, id: str) -> StoredDocument:
-        archive = self._context.archive
+        archive = ResponseArchive(self._context.archive)
         metadata, created = await archive.conversation(owner, id)
         items = [dict(entry.item) for entry in await archive.conversation_items(owner, id) if entry.item is not None]
         return StoredDocument(id=id, input=items, output={"created_at": created, "metadata": metadata})
@@ -153,8 +147,8 @@ def without_thoughts(value: Any) -> Any:
 DESCRIBED = Described(
     kinds=(StoredLists, StoredDocument),
     paths={
-        PATH: {"get": operation("What is stored for this key.", StoredLists)},
-        f"{PATH}/{{kind}}/{{id}}": {
+        STORED: {"get": operation("What is stored for this key.", StoredLists)},
+        f"{STORED}/{{kind}}/{{id}}": {
             "get": {**operation("One of it.", StoredDocument), "parameters": [named("kind"), named("id")]}
         },
     },

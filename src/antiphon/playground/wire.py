@@ -5,6 +5,5 @@ from __future__ import annotations
 from antiphon.api.wires import Wire
 
 from .routes import playground_routes
-from .stored import DESCRIBED
 
-PLAYGROUND = Wire(name="playground", routes=playground_routes, described=DESCRIBED)
+PLAYGROUND = Wire(name="playground", routes=playground_routes, described="antiphon.playground.stored:DESCRIBED")

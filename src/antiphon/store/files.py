@@ -41,8 +41,7 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     expires: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLimits:
+class FileLimits(msgspec.Struct, frozen=True, kw_only=True):
     """An owner has at most ``files`` files of ``quota`` bytes together. ``lifetime``, in seconds, is that of a file
     whose maker does not say another.
     """

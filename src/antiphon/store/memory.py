@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from .store import Key, Lease, Record, Write, check_version, lease_lost, new_version, total
+from .store import Delete, Key, Lease, Record, Write, check_version, lease_lost, new_version, total
 
 
 @dataclass(slots=True)
@@ -72,12 +72,16 @@ class MemoryStore:
     ) -> None:
         await self.put_all(Write(key, record, entries, expected, lease))
 
-    async def put_all(self, *writes: Write) -> None:
+    async def put_all(self, *writes: Write | Delete) -> None:
         for write in writes:
-            self.leases.check(write.lease)
-            check_version(self._version(write.key), write.expected)
+            if isinstance(write, Write):
+                self.leases.check(write.lease)
+                check_version(self._version(write.key), write.expected)
         for write in writes:
-            self._put(write.key, write.record, write.entries)
+            if isinstance(write, Write):
+                self._put(write.key, write.record, write.entries)
+            elif write.value in (None, self._value(write.key)):
+                self._take(write.key)
 
     def _put(self, key: Key, record: Record, entries: Sequence[bytes]) -> None:
         known = self._take(key)
@@ -138,6 +142,10 @@ class MemoryStore:
     def _version(self, key: Key) -> int:
         known = self._records.get(key)
         return known[0].version if known else 0
+
+    def _value(self, key: Key) -> bytes | None:
+        known = self._records.get(key)
+        return known[0].value if known else None
 
     def _take(self, key: Key) -> tuple[Record, list[bytes]] | None:
         known = self._records.pop(key, None)

@@ -3,7 +3,6 @@ package."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,27 +11,16 @@ from types import MappingProxyType
 from antiphon.errors import ConfigError, near
 from antiphon.plugins import STORES, load_plugin, plugin_names
 
+from .address import MEMORY, store_name
 from .memory import MemoryStore
 from .postgres_address import SCHEMES
 from .sqlite import SqliteStore
 from .store import Store
 
-MEMORY = "memory"
-"""The address of the store that is no file."""
-
 StoreFactory = Callable[[str], Store]
 """Takes the whole address, ``NAME:…``, and opens the store. Raises `ConfigError` where it cannot."""
 
 NO_STORES: Mapping[str, StoreFactory] = MappingProxyType({})
-
-# At least two letters, so that C:\sessions.db is a path.
-_NAMED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-
-
-def store_name(address: str) -> str | None:
-    """The ``NAME`` of an address ``NAME:…``, in lower case; None for ``memory`` and for a path."""
-    named = _NAMED.match(address)
-    return named[1].lower() if named else None
 
 
 def store_at(address: str, *, stores: Mapping[str, StoreFactory] = NO_STORES) -> Store:

@@ -24,8 +24,8 @@ from .postgres_address import hidden_password, parse_address
 from .postgres_faults import AGAIN, PASSING, postgres_fault
 from .postgres_records import Connection
 from .postgres_schema import prepare
-from .rows import change
-from .store import Key, Lease, Record, Write, check_version, total
+from .rows import Stored, change
+from .store import Delete, Key, Lease, Record, Write, check_version, total
 
 LARGEST = 256 << 20
 """Bytes of one record's value, or of the entries that one write appends; PostgreSQL's own limit is 1 GB."""
@@ -74,8 +74,9 @@ class PostgresStore:
     ) -> None:
         await self.put_all(Write(key, record, entries, expected, lease))
 
-    async def put_all(self, *writes: Write) -> None:
-        if any(max(len(write.record.value), total(write.entries)) > LARGEST for write in writes):
+    async def put_all(self, *writes: Write | Delete) -> None:
+        sizes = [max(len(one.record.value), total(one.entries)) for one in writes if isinstance(one, Write)]
+        if max(sizes, default=0) > LARGEST:
             raise StoreError(MEANINGS["store_full"], code="store_full", hint="Store less at once.")
         await self._write(partial(_put_all, writes=writes))
 
@@ -226,15 +227,25 @@ def open_tables(address: str, *, migrate: bool = False) -> int:
         ) from error
 
 
-async def _put_all(connection: Connection, writes: Sequence[Write]) -> None:
-    for lease in sorted({write.lease for write in writes if write.lease}, key=lambda lease: lease.fence):
+async def _put_all(connection: Connection, writes: Sequence[Write | Delete]) -> None:
+    conditional = [write for write in writes if isinstance(write, Write)]
+    for lease in sorted({write.lease for write in conditional if write.lease}, key=lambda lease: lease.fence):
         await postgres_leases.check(connection, lease)
     known = await postgres_records.lock(connection, [write.key for write in writes])
-    for write in writes:
+    for write in conditional:
         there = known[write.key]
         check_version(there.record.version if there else 0, write.expected)
-    for write in sorted(writes, key=lambda write: key_id(write.key)):  # New rows too are locked in one order.
-        there = known[write.key]
+    for one in sorted(writes, key=lambda write: key_id(write.key)):  # New rows too are locked in one order.
+        known[one.key] = await _apply(connection, one, known[one.key])
+
+
+async def _apply(connection: Connection, write: Write | Delete, there: Stored | None) -> Stored | None:
+    """What is there afterwards."""
+    if isinstance(write, Write):
         done = change(write.key, there, write.record, write.entries)
         await postgres_records.put(connection, write.key, done, new=there is None)
-        known[write.key] = done.row
+        return done.row
+    if there is not None and write.value in (None, there.record.value):
+        await postgres_records.delete(connection, write.key)
+        return None
+    return there

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from .checksum import NO_ENTRIES, chained, checksum
 from .faults import damaged
 from .store import Key, Record, new_version
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """A record that fits its checksum, with the number of its entries and the chain of their checksums."""
 
     record: Record

@@ -24,8 +24,7 @@ Recorded = Literal["streams", "background", "none"]
 Form = TypeVar("Form")
 
 
-@dataclass(frozen=True, slots=True)
-class RunLimits:
+class RunLimits(msgspec.Struct, frozen=True):
     """``lifetime``: seconds for which the events of an answer are stored after its last."""
 
     recorded: Recorded = "streams"

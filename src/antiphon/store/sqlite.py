@@ -5,21 +5,17 @@ Every record has a checksum of itself and its entries, so what was damaged on di
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from antiphon.errors import ConfigError, StoreError
+from antiphon.errors import ConfigError
 
 from . import sqlite_leases, sqlite_records
-from .faults import PASSING, store_fault
-from .sqlite_file import open_file
-from .store import Key, Lease, Record, Write
+from .sqlite_thread import Access, SqliteThread
+from .store import Delete, Key, Lease, Record, Write
 
 SWEPT_AT_ONCE = 200
 """Records that one transaction of a sweep deletes; other calls come between two of them."""
@@ -29,7 +25,6 @@ LISTED_AT_ONCE = 1000
 
 Result = TypeVar("Result")
 _Work = Callable[[sqlite3.Connection], Result]
-_Transaction = Callable[[sqlite3.Connection], AbstractContextManager[None]]
 
 
 class SqliteStore:
@@ -40,30 +35,27 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
-        self._connection: sqlite3.Connection | None = None
         try:
-            self._connection = self._thread.submit(open_file, path, check=True).result()
+            self._thread = SqliteThread(path)
         except (sqlite3.Error, OSError) as error:
-            self._thread.shutdown()
             raise ConfigError(f"the session store {path} cannot be opened: {error}", code="store_unusable") from error
-        except ConfigError:
-            self._thread.shutdown()
-            raise
 
     async def put(
         self, key: Key, record: Record, *entries: bytes, expected: int | None = None, lease: Lease | None = None
     ) -> None:
         await self.put_all(Write(key, record, entries, expected, lease))
 
-    async def put_all(self, *writes: Write) -> None:
+    async def put_all(self, *writes: Write | Delete) -> None:
         def work(connection: sqlite3.Connection) -> None:
             for write in writes:
-                sqlite_leases.check(connection, write.lease)
-                sqlite_records.check(connection, write.key, write.expected)
+                if isinstance(write, Write):
+                    sqlite_leases.check(connection, write.lease)
+                    sqlite_records.check(connection, write.key, write.expected)
             for write in writes:
-                sqlite_records.put(connection, write.key, write.record, write.entries)
+                if isinstance(write, Write):
+                    sqlite_records.put(connection, write.key, write.record, write.entries)
+                else:
+                    sqlite_records.delete(connection, write.key, write.value)
 
         await self._write(work)
 
@@ -121,73 +113,13 @@ class SqliteStore:
         return await self._read(lambda connection: sqlite_leases.abandoned(connection, kind, limit))
 
     async def aclose(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-        self._thread.shutdown()
+        await self._thread.aclose()
 
     async def _read(self, work: _Work[Result]) -> Result:
-        return await self._do(_reading, work)
+        return await self._thread.call(Access.READ, work)
 
     async def _write(self, work: _Work[Result]) -> Result:
-        return await self._do(_writing, work)
+        return await self._thread.call(Access.WRITE, work)
 
     async def _lease(self, work: _Work[Result]) -> Result:
-        return await self._do(_leasing, work)
-
-    async def _do(self, transaction: _Transaction, work: _Work[Result]) -> Result:
-        """Run ``work`` in the store's thread, shielded: a cancelled caller does not tear a write."""
-        future = asyncio.get_running_loop().run_in_executor(self._thread, self._run, transaction, work)
-        return await asyncio.shield(future)
-
-    def _run(self, transaction: _Transaction, work: _Work[Result]) -> Result:
-        """After a fault the file is opened anew: what SQLite has of it in memory may be of another time."""
-        try:
-            if self._connection is None:
-                self._connection = open_file(self._path, check=False)
-            with transaction(self._connection):
-                return work(self._connection)
-        except (sqlite3.Error, OSError) as error:
-            fault = store_fault(error)
-            if fault.code not in PASSING:
-                self._close()
-            raise fault from error
-        except StoreError:
-            self._close()
-            raise
-        except ConfigError as error:
-            raise StoreError("The store cannot be used now.", code="store_failed") from error
-
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(sqlite3.Error):
-                connection.close()
-
-
-@contextmanager
-def _reading(connection: sqlite3.Connection) -> Iterator[None]:
-    """What is read is of one moment, whatever other processes write."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        with suppress(sqlite3.Error):
-            connection.rollback()
-
-
-@contextmanager
-def _writing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Waits for other processes before it reads anything."""
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
-
-
-@contextmanager
-def _leasing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Leases end with the machine, so the disk is not waited for; it is when something is written by their fences."""
-    connection.execute("PRAGMA synchronous = NORMAL")
-    try:
-        with _writing(connection):
-            yield
-    finally:
-        connection.execute("PRAGMA synchronous = FULL")
+        return await self._thread.call(Access.LEASE, work)

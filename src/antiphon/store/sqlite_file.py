@@ -71,8 +71,7 @@ def open_file(path: Path, *, check: bool) -> sqlite3.Connection:
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)
-    # No statements are cached: SQLite keeps the values that were last written with each, and they may be large.
-    connection = sqlite3.connect(path, timeout=WAITED, check_same_thread=False, cached_statements=0)
+    connection = sqlite3.connect(path, timeout=WAITED, check_same_thread=False)
     try:
         connection.text_factory = bytes  # A damaged text must not raise before its checksum is seen.
         _use_wal(connection)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.errors import StoreError
 
@@ -17,17 +18,22 @@ _COLUMNS = "id, value, created, expires, version, entries, chain, checksum"
 _AT = "kind = ? AND owner = ? AND name = ?"
 _FIND = f"SELECT {_COLUMNS} FROM record WHERE {_AT}"  # noqa: S608 - constants, as below
 _DELETE = f"DELETE FROM record WHERE {_AT}"  # noqa: S608
+_DELETE_VALUE = f"{_DELETE} AND value = ?"
 _VERSION = f"SELECT version FROM record WHERE {_AT}"  # noqa: S608
 _NAMES = f"SELECT name, {_COLUMNS} FROM record WHERE kind = ? AND owner = ? ORDER BY name"  # noqa: S608
 _MARKED = "SELECT 1 FROM record INDEXED BY record_mark WHERE mark = ?"
 _INSERT = """
 INSERT INTO record (value, created, expires, version, entries, chain, checksum, kind, owner, name, mark)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE ?
 """
 _UPDATE = """
 UPDATE record SET value = ?, created = ?, expires = ?, version = ?, entries = ?, chain = ?, checksum = ? WHERE id = ?
 """
-_APPEND = "INSERT INTO entry (record, number, value, chain) VALUES (?, ?, ?, ?)"
+_APPEND = "INSERT INTO entry (record, number, value, chain) SELECT ?, ?, ?, ? WHERE ?"
+_VALUES = {_INSERT: 12, _UPDATE: 8, _APPEND: 5}
+"""The statements with values of any size, and how many parameters each has; with NULL as the last it does nothing."""
+LARGE = 1 << 16
+"""Bytes that a prepared statement may keep of what was written with it last."""
 _ENTRIES = "SELECT value FROM entry WHERE record = ? AND number > ? ORDER BY number"
 _CHAIN = "SELECT chain FROM entry WHERE record = ? AND number = ?"
 _PAGE = "SELECT id, kind, owner, name FROM record NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?"
@@ -35,8 +41,7 @@ _EXPIRED = "SELECT id FROM record WHERE expires <= ?"
 _BY_ID = f"SELECT kind, owner, name, {_COLUMNS} FROM record WHERE id = ?"  # noqa: S608
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A record that is whole, and its row's id."""
 
     id: int
@@ -74,8 +79,17 @@ def put(connection: sqlite3.Connection, key: Key, record: Record, entries: Seque
     done = change(key, known.stored if known else None, record, entries)
     if known:
         connection.execute(_UPDATE, (*done.columns, known.id))
-    id = known.id if known else connection.execute(_INSERT, (*done.columns, *names_of(key), key_number(key))).lastrowid
-    connection.executemany(_APPEND, [(id, *entry) for entry in done.appended])
+    new = (*done.columns, *names_of(key), key_number(key), True)
+    id = known.id if known else connection.execute(_INSERT, new).lastrowid
+    connection.executemany(_APPEND, [(id, *entry, True) for entry in done.appended])
+    if max(map(len, (record.value, *entries))) > LARGE:
+        _forget_values(connection)
+
+
+def _forget_values(connection: sqlite3.Connection) -> None:
+    """SQLite keeps the values that were last bound to a prepared statement, until others are."""
+    for statement, parameters in _VALUES.items():
+        connection.execute(statement, [None] * parameters)
 
 
 def check(connection: sqlite3.Connection, key: Key, expected: int | None) -> None:
@@ -88,8 +102,10 @@ def check(connection: sqlite3.Connection, key: Key, expected: int | None) -> Non
     check_version(found[0] if found else 0, expected)
 
 
-def delete(connection: sqlite3.Connection, key: Key) -> bool:
-    """Deletes a damaged record too; `StoreError` where that is not possible any more."""
+def delete(connection: sqlite3.Connection, key: Key, value: bytes | None = None) -> bool:
+    """Deletes a damaged record too; `StoreError` where that is not possible any more. ``value``: see `Delete`."""
+    if value is not None:
+        return connection.execute(_DELETE_VALUE, (*names_of(key), value)).rowcount > 0
     deleted = connection.execute(_DELETE, names_of(key)).rowcount > 0
     if not deleted:
         _must_be_absent(connection, key)

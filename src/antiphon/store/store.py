@@ -62,6 +62,14 @@ class Write:
     lease: Lease | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A record to delete with its entries, if it is there. ``value``: only where its value is still this one."""
+
+    key: Key
+    value: bytes | None = None
+
+
 class Store(Protocol):
     """A durable store: once a call returned, what it wrote survives a crash of the process (memory stores aside).
 
@@ -73,8 +81,8 @@ class Store(Protocol):
     ) -> None:
         """Create or replace the record and append ``entries`` to it, in one transaction, on `Write`'s conditions."""
 
-    async def put_all(self, *writes: Write) -> None:
-        """Do all of the writes, in order, in one transaction: all are there afterwards, or none.
+    async def put_all(self, *writes: Write | Delete) -> None:
+        """Do all of the writes, in order, in one transaction: all are done afterwards, or none.
 
         Conditions are about what was there before the first of them. Raises `ConflictError`, ``write_conflict`` where
         one has not the expected version, ``lease_lost`` where a lease is not its holder's any more.

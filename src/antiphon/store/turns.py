@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,7 +14,7 @@ from antiphon.errors import StoreError
 from .clock import ConfirmedClock, steady_time
 from .codec import pack, unpack
 from .retry import unless_changed
-from .store import Key, Record, Store, Write, total
+from .store import Delete, Key, Record, Store, Write, total
 
 KIND = "turn"
 _ENCODER = msgspec.msgpack.Encoder()
@@ -22,8 +22,7 @@ _DECODER: msgspec.msgpack.Decoder[list[bytes] | str] = msgspec.msgpack.Decoder(l
 """The messages of a turn, or the name under which they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnLimits:
+class TurnLimits(msgspec.Struct, frozen=True):
     """A turn expires ``lifetime`` seconds after it was stored, or last found by then; 0: none is stored.
 
     ``bytes`` is the largest size of one turn, and ``count`` how many of one owner each server stores, the latest: so
@@ -68,8 +67,8 @@ class UnfinishedTurns:
         values = {names[0]: _ENCODER.encode(packed)} | dict.fromkeys(names[1:], _ENCODER.encode(names[0]))
         expires = now + self.limits.lifetime
         writes = [Write(Key(KIND, owner, name), Record(value, now, expires)) for name, value in values.items()]
-        await self.store.put_all(*writes)
-        await self._make_room(owner, tuple(names), now)
+        await self.store.put_all(*self._room(owner, now), *writes)
+        self._stored.setdefault(owner, deque()).append((expires, tuple(names)))
         return True
 
     async def find(self, owner: str, names: Sequence[str]) -> tuple[Message, ...]:
@@ -100,19 +99,12 @@ class UnfinishedTurns:
             longer = Record(record.value, record.created, now + self.limits.lifetime)
             await unless_changed(self.store.put(key, longer, expected=record.version))
 
-    async def _make_room(self, owner: str, names: _Names, now: float) -> None:
-        stored = self._stored.setdefault(owner, deque())
-        stored.append((now + self.limits.lifetime, names))
-        while stored[0][0] <= now:  # The sweep deletes these, unless they were prolonged.
+    def _room(self, owner: str, now: float) -> Iterator[Delete]:
+        """What must go for one more turn of this owner. A further name stays where a later turn has it."""
+        stored = self._stored.get(owner, deque())
+        while stored and stored[0][0] <= now:  # The sweep deletes these, unless they were prolonged.
             stored.popleft()
-        while len(stored) > max(1, self.limits.count):
+        while len(stored) >= max(1, self.limits.count):
             first, *others = stored.popleft()[1]
-            for name in others:
-                await self._drop(Key(KIND, owner, name), first)
-            await self.store.delete(Key(KIND, owner, first))
-
-    async def _drop(self, key: Key, turn: str) -> None:
-        """Deletes a further name of ``turn``, unless a later one has it."""
-        record = await self.store.get(key)
-        if record is not None and record.value == _ENCODER.encode(turn):
-            await self.store.delete(key)
+            yield from (Delete(Key(KIND, owner, name), _ENCODER.encode(first)) for name in others)
+            yield Delete(Key(KIND, owner, first))

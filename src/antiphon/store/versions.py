@@ -8,7 +8,8 @@ from pathlib import Path
 
 from antiphon.errors import ConfigError
 
-from .opening import MEMORY, needs_extra, store_name
+from .address import MEMORY, store_name
+from .opening import needs_extra
 from .postgres_address import SCHEMES
 from .sqlite_file import VERSION, open_file
 

@@ -3,15 +3,35 @@
 The libraries that vocabularies need (`tiktoken`, `tokenizers`) are imported when one is made, not here.
 """
 
-from .bpe import o200k_harmony, tiktoken_tokenizer
-from .byte import ByteTokenizer
-from .decoder import ControlScanner, PieceDecoder
-from .encode import Memo, SegmentMemo, encode_pieces, may_fit
-from .gguf import FIM_ROLES, engine_tokenizer, gguf_tokenizer
-from .hf import hf_tokenizer
-from .pieces import Control, Piece, SampledText, spell, utf8, well_formed
-from .table import TableTokenizer
-from .tokenizer import Tokenizer, decode
+from typing import TYPE_CHECKING
+
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from .bpe import o200k_harmony, tiktoken_tokenizer
+    from .byte import ByteTokenizer
+    from .decoder import ControlScanner, PieceDecoder
+    from .encode import Memo, SegmentMemo, encode_pieces, may_fit
+    from .gguf import FIM_ROLES, engine_tokenizer, gguf_tokenizer
+    from .hf import hf_tokenizer
+    from .pieces import Control, Piece, SampledText, spell, utf8, well_formed
+    from .table import TableTokenizer
+    from .tokenizer import Tokenizer, decode
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "bpe": "o200k_harmony tiktoken_tokenizer",
+            "byte": "ByteTokenizer",
+            "decoder": "ControlScanner PieceDecoder",
+            "encode": "Memo SegmentMemo encode_pieces may_fit",
+            "gguf": "FIM_ROLES engine_tokenizer gguf_tokenizer",
+            "hf": "hf_tokenizer",
+            "pieces": "Control Piece SampledText spell utf8 well_formed",
+            "table": "TableTokenizer",
+            "tokenizer": "Tokenizer decode",
+        },
+    )
 
 __all__ = [
     "ByteTokenizer",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from math import inf
 from threading import Lock
 from typing import Protocol
+
+import msgspec
 
 from antiphon.errors import TokenError
 
@@ -71,8 +72,7 @@ class SegmentMemo:
             return dict(self._segments)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """The segments of one domain."""
 
     memo: SegmentMemo

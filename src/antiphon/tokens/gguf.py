@@ -56,7 +56,8 @@ def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
         raise _not_covered(f"a {model!r} vocabulary with the pre-tokenizer {pre!r}")
     tokens = _strings(metadata, "tokenizer.ggml.tokens")
     merges = _strings(metadata, "tokenizer.ggml.merges")
-    dropped = bytes(byte for byte, letter in LETTER_OF_BYTE.items() if letter not in set(tokens))
+    known = frozenset(tokens)
+    dropped = bytes(byte for byte, letter in LETTER_OF_BYTE.items() if letter not in known)
     encode = in_slices(
         _encoder(tokens, merges, pre_tokenizer), between_matches if pre_tokenizer.gapless else between_words
     )

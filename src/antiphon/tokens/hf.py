@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from antiphon.errors import Position, TokenError
 from antiphon.errors.extras import extra
 
@@ -31,7 +33,8 @@ def hf_tokenizer(text: str) -> TableTokenizer:
     with extra("hf", "a tokenizer.json"):
         from tokenizers import Tokenizer
 
-    document = _document(text)
+    parts = _parts(text)
+    document = _document(parts)
     controls, texts = _added(document)
     spelling = _spelling(document)
     # The library finds added tokens in any text, but special ones only on demand: so all controls are special.
@@ -39,7 +42,7 @@ def hf_tokenizer(text: str) -> TableTokenizer:
         {**token, "special": Control(token["content"]) in controls} for token in document.get("added_tokens") or ()
     ]
     try:
-        library = Tokenizer.from_str(json.dumps({**document, "added_tokens": added}))
+        library = Tokenizer.from_buffer(msgspec.json.encode({**parts, "added_tokens": added}))
     except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
         raise TokenError(f"the tokenizer cannot be read: {error}", code="vocabulary_malformed") from None
     library.encode_special_tokens = True
@@ -53,31 +56,60 @@ def hf_tokenizer(text: str) -> TableTokenizer:
         return b"" if token is None else spelling(token)
 
     encode = in_slices(lambda text: library_ids(library, text), cut_of(document))
-    size = max([*library.get_vocab().values(), *controls.values()], default=-1) + 1
+    size = _size(document)
     name = f"hf/{hashlib.sha256(utf8(text)).hexdigest()[:16]}"
     shrinks = shrinking(document)
-    ordinary = set(range(size)) - set(controls.values())
+
+    def ordinary() -> set[int]:
+        return set(range(size)) - set(controls.values())
+
     return TableTokenizer(
         name,
         size,
         controls=controls,
         bytes_of=bytes_of,
         encode=text_only(encode, controls),
-        fewest=None if shrinks is None else Fewest(lambda: map(bytes_of, ordinary), shrinks=shrinks),
+        fewest=None if shrinks is None else Fewest(lambda: map(bytes_of, ordinary()), shrinks=shrinks),
     )
 
 
-def _document(text: str) -> dict[str, Any]:
+def _parts(text: str) -> dict[str, msgspec.Raw]:
+    """The parts as they are spelled: most of a file is its vocabulary, which the library reads by itself."""
     try:
-        document = json.loads(text)
-    except ValueError as error:
-        offset = getattr(error, "pos", None)
+        return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeEncodeError):
         raise TokenError(
-            "the tokenizer is not JSON", code="vocabulary_malformed", position=Position(offset=offset)
+            "the tokenizer is not a JSON object", code="vocabulary_malformed", position=_place(text)
         ) from None
-    if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
-        raise TokenError("the tokenizer has no model", code="vocabulary_malformed", position=Position(path="model"))
-    return document
+
+
+def _place(text: str) -> Position | None:
+    """Where a text stops to be JSON."""
+    try:
+        json.loads(text)
+    except ValueError as error:
+        return Position(offset=getattr(error, "pos", None))
+    return None
+
+
+def _document(parts: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    """All but the model's merges, which nothing here depends on."""
+    try:
+        model = msgspec.json.decode(parts.get("model", b""), type=dict[str, msgspec.Raw])
+        read = {key: msgspec.json.decode(part) for key, part in model.items() if key != "merges"}
+        return {key: msgspec.json.decode(part) for key, part in parts.items() if key != "model"} | {"model": read}
+    except msgspec.DecodeError:
+        raise TokenError(
+            "the tokenizer has no model", code="vocabulary_malformed", position=Position(path="model")
+        ) from None
+
+
+def _size(document: Mapping[str, Any]) -> int:
+    """One more than the greatest id; the ids of a list are its places."""
+    vocabulary = document["model"].get("vocab") or ()
+    ids = vocabulary.values() if isinstance(vocabulary, Mapping) else range(len(vocabulary))
+    added = (token["id"] for token in document.get("added_tokens") or ())
+    return 1 + max(max(ids, default=-1), max(added, default=-1))
 
 
 def _added(document: Mapping[str, Any]) -> tuple[dict[Control, int], dict[int, str]]:

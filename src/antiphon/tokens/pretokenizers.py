@@ -8,11 +8,11 @@ knows letters, but their case in ASCII only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class PreTokenizer:
+class PreTokenizer(msgspec.Struct, frozen=True):
     """``splits`` one after the other; ``whole_words``: a split that is a token is not merged from its bytes."""
 
     splits: tuple[str, ...]

@@ -1,25 +1,45 @@
 """Calls → results."""
 
-from .arguments import ArgumentReader, Arguments, BadArguments
-from .batch import ToolCancelled, ToolEnded, ToolEvent, ToolStarted
-from .call import (
-    CALL_ID,
-    CALL_SCHEMA,
-    TOOL_BUSY,
-    TOOL_CANCELLED,
-    TOOL_FAILED,
-    TOOL_TIMEOUT,
-    TOOL_UNKNOWN,
-    ToolCall,
-    ToolError,
-    ToolOutput,
-    ToolResult,
-)
-from .function import FunctionTool, FunctionToolSet
-from .registry import ToolFactory
-from .router import Router, ToolLimits
-from .tool import DescribedTool, Tool, ToolFailure, ToolSet
-from .toolbox import Offer, Toolbox
+from typing import TYPE_CHECKING
+
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from .arguments import ArgumentReader, Arguments, BadArguments
+    from .batch import ToolCancelled, ToolEnded, ToolEvent, ToolStarted
+    from .call import (
+        CALL_ID,
+        CALL_SCHEMA,
+        TOOL_BUSY,
+        TOOL_CANCELLED,
+        TOOL_FAILED,
+        TOOL_TIMEOUT,
+        TOOL_UNKNOWN,
+        ToolCall,
+        ToolError,
+        ToolOutput,
+        ToolResult,
+    )
+    from .function import FunctionTool, FunctionToolSet
+    from .registry import ToolFactory
+    from .router import Router, ToolLimits
+    from .tool import DescribedTool, Tool, ToolFailure, ToolSet
+    from .toolbox import Offer, Toolbox
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "arguments": "ArgumentReader Arguments BadArguments",
+            "batch": "ToolCancelled ToolEnded ToolEvent ToolStarted",
+            "call": "CALL_ID CALL_SCHEMA TOOL_BUSY TOOL_CANCELLED TOOL_FAILED TOOL_TIMEOUT TOOL_UNKNOWN "
+            "ToolCall ToolError ToolOutput ToolResult",
+            "function": "FunctionTool FunctionToolSet",
+            "registry": "ToolFactory",
+            "router": "Router ToolLimits",
+            "tool": "DescribedTool Tool ToolFailure ToolSet",
+            "toolbox": "Offer Toolbox",
+        },
+    )
 
 __all__ = [
     "ArgumentReader",

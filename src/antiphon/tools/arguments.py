@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
+import msgspec
 
 from antiphon.conversation import JsonSchema
 
 from .call import CALL_SCHEMA, ToolCall, ToolError
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
 
 MAX_BODY = 1_000_000
 
@@ -26,8 +28,7 @@ class BadArguments(Exception):
         self.error = ToolError(CALL_SCHEMA, message, retryable=True, details=details)
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(msgspec.Struct, frozen=True):
     """``values`` for the tool; ``deadline_ms`` if the body has one that is not the tool's own (resolution A-O16)."""
 
     values: Mapping[str, Any]
@@ -52,11 +53,13 @@ class ArgumentReader:
         return Arguments(values, deadline)
 
     @cached_property
-    def _validator(self) -> jsonschema_rs.Validator:
+    def _validator(self) -> Validator:
         """A tool's server may have written the schema: nothing that it refers to elsewhere is fetched.
 
         Raises `ValueError` for a schema that cannot be used.
         """
+        import jsonschema_rs  # here and not above: most servers run no tool
+
         return jsonschema_rs.validator_for(self._schema, offline=True)
 
     def _check(self, values: dict[str, Any]) -> None:

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from .call import ToolCall, ToolResult
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(msgspec.Struct, frozen=True):
     """The call has left the queue."""
 
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCancelled:
+class ToolCancelled(msgspec.Struct, frozen=True):
     """OpenChatML's ``tool.cancel {call_id, reason}``; the call's result (with ``E-TOOL-CANCELLED``) follows."""
 
     call_id: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEnded:
+class ToolEnded(msgspec.Struct, frozen=True):
     result: ToolResult
 
 

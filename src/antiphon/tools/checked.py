@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from antiphon.conversation import OpaquePart
 
@@ -14,13 +16,12 @@ from .tool import Tool, ToolFailure
 from .work import ToolWork, described
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedTool:
+class CheckedTool(msgspec.Struct, frozen=True):
     """A tool, the reader of its arguments (None where the body is not JSON), and the calls that it did not end."""
 
     tool: Tool
     reader: ArgumentReader | None
-    abandoned: set[ToolWork] = field(default_factory=set)
+    abandoned: set[ToolWork] = msgspec.field(default_factory=set)
 
     @classmethod
     def of(cls, tool: Tool) -> CheckedTool:

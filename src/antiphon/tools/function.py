@@ -11,7 +11,6 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-import docstring_parser
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, ToolSpec
@@ -37,6 +36,8 @@ class FunctionTool(DescribedTool):
         self._function = function
         self._executor = executor or ToolThreads()
         self._arguments = _argument_struct(function)
+        import docstring_parser  # Here and not above: most servers have no such tool.
+
         doc = docstring_parser.parse(inspect.getdoc(function) or "")
         described = {param.arg_name: param.description for param in doc.params if param.description}
         self.spec = ToolSpec(

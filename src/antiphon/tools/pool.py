@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+import msgspec
+
 from .call import TOOL_BUSY, ToolError
 from .tool import ToolFailure
 
@@ -30,8 +32,7 @@ class Closable(Protocol):
 Content = TypeVar("Content", bound=Closable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSize:
+class PoolSize(msgspec.Struct, frozen=True, kw_only=True):
     """How many there are: ``total``, and ``per_owner`` for an owner with a name; ``users`` calls may use one at once.
 
     ``wait`` is for how many seconds a call waits for room. What no call of an owner with a name used for ``idle``
@@ -49,8 +50,7 @@ class PoolSize:
         return min(self.per_owner, self.total) if owner else self.total
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """Whose state it is. A call without a ``name`` has no state: what it used ends with it."""
 
     owner: str
@@ -84,8 +84,7 @@ class Waiter(Generic[Content]):
     seat: asyncio.Future[Seat[Content]]
 
 
-@dataclass(frozen=True, slots=True)
-class Borrowed(Generic[Content]):
+class Borrowed(msgspec.Struct, Generic[Content], frozen=True):
     """``content`` for one call. ``lost`` says why the state of earlier calls is gone, where it is."""
 
     content: Content

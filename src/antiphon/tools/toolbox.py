@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import msgspec
 
 from antiphon.conversation import ToolNamespace, ToolSpec
 from antiphon.conversation.tools import is_named
@@ -17,8 +18,7 @@ if TYPE_CHECKING:  # the browser has libraries that a toolbox without it does no
     from .browser import Citation
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True):
     """How the tools are described to a model, and the router that answers its calls to them."""
 
     specs: tuple[ToolSpec, ...]

@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.config import Config, Layered, Limits, LoadedConfig, configuration
 from antiphon.engines.registry import NO_KINDS
-from antiphon.store.opening import MEMORY
+from antiphon.store.address import MEMORY
 
 _STORE = ("sessions", "store")
 

@@ -136,9 +136,12 @@ class Supervisor:
             await self._shared.engines.aclose()
 
     def _stop(self) -> None:
-        """A second signal ends at once what still runs."""
+        """A second signal ends at once what still runs.
+
+        The workers get another one than the first: of two alike, of which the first is not yet handled, one is lost.
+        """
         if self._stopping.is_set():
-            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGINT)
         self._stopping.set()
 
     def _signal(self, number: signal.Signals) -> None:

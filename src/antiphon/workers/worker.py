@@ -40,6 +40,7 @@ def main() -> None:
     folders: list[str] = []
     threading.Thread(target=leave_with_supervisor, args=(folders,), daemon=True).start()
     signal.signal(signal.SIGHUP, lambda number, frame: None)  # The supervisor's is passed on in its own way.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Before it serves it ends by this as by SIGTERM, without a traceback.
     on_loop(work(talk, conduit, folders))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from antiphon.engines.http import values_of
+from antiphon.engines.http import event_values
 
 TEXTS = ("content", "reasoning_content", "reasoning", "tool_calls")
 """Fields of a delta that hold what a model wrote."""
@@ -132,7 +133,7 @@ class BenchClient:
         async with self._session.post(f"{self.url}/v1/chat/completions", data=content, headers=headers) as answer:
             if answer.status != 200:
                 return Reply(sent, error=str(answer.status), message=words_of(await answer.read(), answer.headers))
-            async with values_of(answer, whole=False) as events:
+            async with aclosing(event_values(answer.content.iter_any())) as events:
                 async for value in events:
                     chunk = msgspec.json.decode(value, type=Chunk)
                     if chunk.error is not None:

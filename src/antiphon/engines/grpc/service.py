@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+import msgspec
 
 from antiphon.engines.engine import Sampling
 
@@ -13,8 +14,7 @@ Pair = tuple[int, float]
 """An id and its log probability."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """What one message of a stream says: the ``ids`` that are new, or, with a ``finish``, all or the last of them.
 
     ``logprobs`` are of ``ids``, each with its alternatives. ``matched`` is the stop id that ended the reply.
@@ -27,8 +27,7 @@ class Part:
     matched: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """The model: its context in tokens, 0 where the server does not know, and its ends."""
 
     context: int
@@ -36,8 +35,7 @@ class Served:
     generates: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class GenerateInputs:
+class GenerateInputs(msgspec.Struct, frozen=True):
     """A request for one choice. ``limit``: how many ids it may have at most."""
 
     request_id: str

@@ -13,24 +13,23 @@ import tempfile
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 import msgspec
 
+from antiphon.engines.connection import over_socket
+from antiphon.engines.machine import free_memory
 from antiphon.errors import ConfigError, ModelError
 
-from .client import LlamaClient, ServedModel
+from .client import SIDE_CALLS, LlamaClient, ServedModel
 from .fragments import Fragments
-from .model_file import ModelFile, check_memory, check_ranking, free_memory, read_model_file
+from .model_file import ModelFile, check_memory, check_ranking, read_model_file
 from .settings import LlamaCppSettings
 
 _CHILD = Path(__file__).with_name("child.py")
 _SOCKET_PATH_LIMIT = 100
 _HEADROOM = 2 * 2**30
 """Bytes beyond the estimate that the child may take before its allocations fail: stacks, buffers, grammars."""
-_SIDE_CALLS = 4
 _NEEDED = re.compile(
     "PATH|HOME|USERPROFILE|TMPDIR|LANG|LC_[A-Z]+|PYTHON(HOME|PATH|USERBASE|NOUSERSITE)|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|"
     "NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES)|(CUDA|GGML|HIP|HSA|ROCR|ROCM|VK|METAL|ONEAPI|SYCL|ZE|OMP|GOMP|KMP|OPENBLAS|MKL)_[A-Z0-9_]+"
@@ -41,8 +40,7 @@ _ERROR_SECONDS = 5.0
 """How long a child that could not load its model is given to log the reason, which it does from another thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownFile:
+class KnownFile(msgspec.Struct, frozen=True):
     """A model file as it was read, and its split characters. ``stamp`` is another one when the file is."""
 
     stamp: tuple[int, int, int, int]
@@ -184,7 +182,7 @@ def _orders(
         "ctx_shift": False,  # Else it forgets the start of a conversation in silence.
         "hostnames": [_socket_in(folder)],
         "api_keys": [key],
-        "n_threads_http": settings.streams + _SIDE_CALLS + 2,
+        "n_threads_http": settings.streams + SIDE_CALLS + 2,
         "endpoint_slots": True,
         "endpoint_props": False,  # Reading them is always possible; this is writing.
         "ui": False,
@@ -203,14 +201,8 @@ def _orders(
 
 def client_at(path: str, key: str, settings: LlamaCppSettings, fragments: Fragments) -> LlamaClient:
     """A client of the child whose socket is at ``path``."""
-    # A connection serves one request: an idle one would hold one of the server's threads.
-    return LlamaClient(
-        aiohttp.UnixConnector(path, limit=settings.streams, force_close=True),
-        aiohttp.UnixConnector(path, limit=_SIDE_CALLS, force_close=True),
-        base="http://engine",
-        key=key,
-        fragments=fragments,
-    )
+    connect = over_socket(path)
+    return LlamaClient("http://engine", streams=settings.streams, connect=connect, key=key, fragments=fragments)
 
 
 def _socket_in(folder: Path) -> str:

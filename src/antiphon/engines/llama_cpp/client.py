@@ -1,17 +1,16 @@
-"""A client of llama.cpp's server, by whichever connector: a private socket or a network."""
+"""A client of llama.cpp's server, at a private socket or over a network."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-import aiohttp
 import msgspec
 
+from antiphon.engines.connection import Connect
 from antiphon.engines.engine import Embeddings, EngineEnd, Ranking, Sampling, Step
-from antiphon.engines.http import NO_LIMIT, SHORT, HttpClient, check_context, failed
+from antiphon.engines.http import SHORT, HttpClient, check_context, failed
 from antiphon.errors import (
     ContextError,
     EngineError,
@@ -25,12 +24,13 @@ from .fragments import Fragments
 from .scoring import Forced, Scorer, Send, reported
 from .wire import MAX_LOGPROBS, ChoiceReader, Event, EventReader, Failure, Json, Probability, completion_body
 
+SIDE_CALLS = 4
+"""Short calls at once."""
 _TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large to process.*batch size: (\d+)")
 """What a server answers (with a 500) to an input that must be evaluated whole and is longer than its batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModel:
+class ServedModel(msgspec.Struct, frozen=True):
     """What a server says of itself. ``context`` is in tokens for one sequence; ``ends`` is its own list of ends."""
 
     context: int
@@ -44,16 +44,17 @@ class LlamaClient:
 
     def __init__(
         self,
-        connector: aiohttp.BaseConnector,
-        side: aiohttp.BaseConnector,
+        url: str,
         *,
-        base: str,
+        streams: int,
+        connect: Connect | None = None,
         key: str | None = None,
         fragments: Fragments,
     ) -> None:
-        """``side`` carries the short calls, so that they never wait behind replies."""
-        self._streams = HttpClient(base, connector, key=key, timeout=NO_LIMIT)
-        self._calls = HttpClient(base, side, key=key, timeout=SHORT)
+        """``streams`` replies at once, and connections of their own for short calls, which never wait behind them."""
+        # A connection serves one request: an idle one would hold one of the server's threads.
+        self._streams = HttpClient(url, streams=streams, key=key, connect=connect, rests=False)
+        self._calls = HttpClient(url, streams=SIDE_CALLS, key=key, connect=connect, rests=False, limit=SHORT)
         self._fragments = fragments
 
     async def model(self, *, embeddings: bool = False) -> ServedModel:
@@ -97,7 +98,7 @@ class LlamaClient:
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
         async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
             events, known = EventReader(), None
-            async for data in reply.content.iter_any():
+            async for data in reply:
                 for event in events.feed(data):
                     if event.error is not None:
                         raise refusal(event.error)
@@ -129,7 +130,7 @@ class LlamaClient:
         found: list[Event] = []
         async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
             events = EventReader()
-            async for data in reply.content.iter_any():
+            async for data in reply:
                 for event in events.feed(data):
                     if event.error is not None:
                         raise refusal(event.error)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from antiphon.errors import AntiphonError, EngineError, OverloadedError
 from antiphon.tenancy import DomainGate, Tenant
 
@@ -36,8 +38,7 @@ class Seat:
     made: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """A turn in the engine. ``apart``: several owners ask, so each reply has a seat of its own; else all have one."""
 
     client: LlamaClient

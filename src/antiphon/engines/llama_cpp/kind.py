@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from antiphon.engines.kind import ANY_TASK, DEFAULT_CONTEXT, EngineSettings, ModelSpec, Task
 from antiphon.errors.extras import require
 
-from .model_file import ModelFile
 from .settings import DEFAULT_SLOTS, LlamaCppSettings, Pooling
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
     tasks: ClassVar[frozenset[Task]] = ANY_TASK
 
     def memory(self, model: ModelSpec) -> int:
+        from .model_file import ModelFile  # here and not above: every program reads the settings
+
         path = _path(model)
         return ModelFile(path, path.stat().st_size, model.metadata).needs(self.settings(model))
 

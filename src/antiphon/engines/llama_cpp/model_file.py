@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata, read_gguf_tensors
 from antiphon.errors import ModelError, TokenError
@@ -20,8 +20,7 @@ _MOST_SCORES = 256 * 2**20
 """Bytes of attention scores that are worth the time that they save."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(msgspec.Struct, frozen=True):
     """A model file before it is loaded. ``size`` is in bytes."""
 
     path: Path
@@ -108,24 +107,6 @@ def check_memory(file: ModelFile, settings: LlamaCppSettings, free: int | None) 
         code="model_memory",
         hint=f"Lower context ({settings.context}) or slots ({settings.slots}), or take a smaller model.",
     )
-
-
-def free_memory() -> int | None:
-    """Bytes that a new process can have: the machine's, or what is left of the control group's if that is less."""
-    found = []
-    try:
-        line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
-        found.append(int(line.split()[1]) * 1024)
-    except (OSError, StopIteration, ValueError):
-        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    try:
-        group = Path("/sys/fs/cgroup")
-        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-        found.append(limit - used)
-    except (OSError, ValueError):  # No control group, or one without a limit ("max").
-        pass
-    return min(found, default=None)
 
 
 def _int(value: GgufValue | None) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import msgspec
 from msgspec.structs import replace
 
 from antiphon.conversation import TokenLogprob
@@ -31,8 +32,7 @@ _SAFE = "a"
 """A text whose id is a whole character and ends nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forced:
+class Forced(msgspec.Struct, frozen=True, kw_only=True):
     """A request to go on after ``prompt`` with just ``ids``, reporting the ``most`` probable at each place."""
 
     prompt: Sequence[int]
@@ -74,8 +74,7 @@ class ScoreMemo:
         return best
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scorer:
+class Scorer(msgspec.Struct, frozen=True, kw_only=True):
     """Scores prompts of a model with ``vocabulary`` ids, of which ``ends`` end a reply. ``encode`` is its tokenizer.
 
     ``fragment`` gives the bytes of an id that is part of a character, else none.

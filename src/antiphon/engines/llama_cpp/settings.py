@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from antiphon.engines.machine import computing_threads
 from antiphon.errors import ConfigError
 
 DEFAULT_SLOTS = 4
@@ -25,7 +25,7 @@ class Pooling(StrEnum):
 class LlamaCppSettings:
     """``context`` is in tokens for one sequence; memory for ``slots`` of them is taken at the start.
 
-    ``threads`` 0: one less than the cores that this process may use. ``cache_mib`` bounds the store of prompts whose
+    ``threads`` 0: one for each core that this process may use. ``cache_mib`` bounds the store of prompts whose
     slot went to another session. ``similarity``: where we know no better slot, a prompt goes on in one that holds this
     share of it already, whatever else the slot holds (0: never). ``memory_limit`` (bytes) None: what the machine has
     free. ``load_seconds`` bounds a start. ``embeddings`` makes it an embedding engine, which does not generate.
@@ -64,8 +64,4 @@ class LlamaCppSettings:
         return 2 * self.slots + 2
 
     def thread_count(self) -> int:
-        return self.threads or max(1, usable_cores() - 1)
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.threads or computing_threads()

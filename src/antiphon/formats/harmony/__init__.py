@@ -1,15 +1,33 @@
 """Harmony, the format of gpt-oss: exact where the reference is right, and right where it fails."""
 
-from antiphon.conversation import BROWSER, PYTHON
+from typing import TYPE_CHECKING
 
-from .harmony import Harmony, Types, harmony
-from .header_writer import Dialect
-from .json_form import read_conversation, read_message, write_conversation, write_message
-from .parser import HarmonyParser
-from .pretty import Span, spans
-from .reference import ReferenceParser
-from .running import RunningPrompt
-from .stream import Completion, StreamParser, TokenDeltas, parse_completion
+from antiphon.conversation import BROWSER, PYTHON
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from .format import Harmony, harmony
+    from .json_form import read_conversation, read_message, write_conversation, write_message
+    from .options import Dialect, Types
+    from .parser import HarmonyParser
+    from .pretty import Span, spans
+    from .reference import ReferenceParser
+    from .running import RunningPrompt
+    from .stream import Completion, StreamParser, TokenDeltas, parse_completion
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "format": "Harmony harmony",
+            "json_form": "read_conversation read_message write_conversation write_message",
+            "options": "Dialect Types",
+            "parser": "HarmonyParser",
+            "pretty": "Span spans",
+            "reference": "ReferenceParser",
+            "running": "RunningPrompt",
+            "stream": "Completion StreamParser TokenDeltas parse_completion",
+        },
+    )
 
 __all__ = [
     "BROWSER",

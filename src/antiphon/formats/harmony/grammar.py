@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from antiphon.conversation import Channel, Message
 from antiphon.errors import Position, UnsupportedError

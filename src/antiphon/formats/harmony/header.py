@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+import msgspec
+
 from antiphon.conversation import Channel, End, Intent, Message, Role
 from antiphon.tokens import Control
 
@@ -29,8 +31,7 @@ class HeaderStart(Enum):
     MISSING = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderSection:
+class HeaderSection(msgspec.Struct, frozen=True):
     """The text after one control of the header. The first section has ``<|start|>``, even where none was."""
 
     control: Control

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from antiphon.conversation import Channel, Message, Role
 from antiphon.errors import RenderError
 from antiphon.tokens import Piece
 
 from .controls import CHANNEL, CONSTRAIN
-
-Dialect = Literal["a", "b"]
-"""``a`` is openai-harmony's, ``b`` oss-harmony's: the recipient after the channel, the type always constrained."""
+from .options import Dialect
 
 
 def own_header(message: Message, dialect: Dialect) -> Iterator[Piece]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from antiphon.errors import RenderError
 
@@ -17,8 +18,7 @@ SMALLEST, LARGEST = -(2**63), 2**64 - 1
 MAX_DEPTH = 120
 
 
-@dataclass(frozen=True, slots=True)
-class JsonText:
+class JsonText(msgspec.Struct, frozen=True):
     """``signed_exponent``: dialect b writes ``1e+21`` where dialect a writes ``1e21``."""
 
     signed_exponent: bool = False

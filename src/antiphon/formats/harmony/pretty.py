@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from antiphon.tokens import Control, Piece, Tokenizer
 
 from .controls import ENDS, MESSAGE, START
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """A stretch of one kind. ``id`` is a control's, where the vocabulary is known."""
 
     kind: Literal["control", "envelope", "text"]

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from antiphon.conversation import Role
 from antiphon.errors import ParseError
 from antiphon.tokens import Control
 
 from .controls import CHANNEL, CONSTRAIN, ENDS, MESSAGE, START
-from .header_writer import Dialect
+from .options import Dialect
 
 START_ID = 200006
 BLANK = " \t\n\r\f"
@@ -32,8 +34,7 @@ class ReferenceState(StrEnum):
     CONTENT = "Content"
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceEnvelope:
+class ReferenceEnvelope(msgspec.Struct, frozen=True):
     """A header as the reference reads it; ``content_type`` keeps its ``<|constrain|>``."""
 
     role: Role
@@ -43,8 +44,7 @@ class ReferenceEnvelope:
     content_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceMessage:
+class ReferenceMessage(msgspec.Struct, frozen=True):
     """A finished message."""
 
     envelope: ReferenceEnvelope

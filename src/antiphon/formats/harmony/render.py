@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import assert_never
+
+import msgspec
 
 from antiphon.conversation import (
     DeveloperContent,
@@ -21,12 +22,12 @@ from antiphon.tokens import Piece
 from .controls import CALL, END, MESSAGE, START
 from .header_as_written import header_as_written
 from .header_values import check_header
-from .header_writer import Dialect, own_header
+from .header_writer import own_header
+from .options import Dialect
 from .sections import SectionWriter
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRenderer:
+class MessageRenderer(msgspec.Struct, frozen=True):
     """Writes messages in one dialect. Every text is a piece of its own, as the model saw it in training."""
 
     dialect: Dialect

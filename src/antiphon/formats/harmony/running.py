@@ -12,7 +12,7 @@ from antiphon.formats.history import is_answer
 from antiphon.tokens import SegmentMemo, Tokenizer, encode_pieces
 
 from .arrange import Arranger, opening, split
-from .harmony import Harmony, is_open, offers_functions, reply_opening
+from .format import Harmony, is_open, offers_functions, reply_opening
 
 
 class RunningPrompt:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.conversation import (
     FUNCTIONS,
@@ -29,8 +30,7 @@ EFFORT = {
 """Resolution X-51: gpt-oss knows three levels."""
 
 
-@dataclass(frozen=True, slots=True)
-class SectionWriter:
+class SectionWriter(msgspec.Struct, frozen=True):
     """Writes the sections. ``types`` prints the tools' parameters."""
 
     types: TypePrinter

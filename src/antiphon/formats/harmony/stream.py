@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from antiphon.conversation import (
     Channel,
@@ -142,8 +144,7 @@ class StreamParser:
         self.content_type = message.content_type if message else None
 
 
-@dataclass(frozen=True, slots=True)
-class Completion:
+class Completion(msgspec.Struct, frozen=True):
     """A finished reply."""
 
     messages: tuple[Message, ...]

@@ -11,7 +11,7 @@ from antiphon.tokens import Control, Piece, utf8
 from .controls import CALL, CONSTRAIN, ENDS, RETURN, START
 from .header import Header, HeaderBuffer, HeaderStart
 from .header_as_written import envelope_of, remembered
-from .header_writer import Dialect
+from .options import Dialect
 from .reference import ReferenceEnvelope, ReferenceParser, ReferenceState
 
 

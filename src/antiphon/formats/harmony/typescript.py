@@ -7,8 +7,9 @@ loses as ``any``: anyOf, allOf, $ref, const, enum without a type, maps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from antiphon.errors import RenderError
 
@@ -19,8 +20,7 @@ MAX_NODES = 20_000
 PRIMITIVES = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class TypePrinter:
+class TypePrinter(msgspec.Struct, frozen=True):
     """The reference's types. ``json`` writes the values of defaults."""
 
     json: JsonText
@@ -132,8 +132,7 @@ class TypePrinter:
         return default if bare_choice else self.json.compact(default)
 
 
-@dataclass(frozen=True, slots=True)
-class FullTypePrinter(TypePrinter):
+class FullTypePrinter(TypePrinter, frozen=True):
     """The same layout, without loss of anything that TypeScript can express."""
 
     def _known_type(self, schema: Mapping[str, Any], indent: str, budget: _Budget) -> str:

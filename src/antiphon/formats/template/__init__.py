@@ -1,19 +1,46 @@
 """Chat templates: declared ones in the manner of LMDeploy, a user's own, and the model's Jinja template."""
 
-from .base import BaseTemplate
-from .blocks import Blocks, Rule
-from .budget import Limits
-from .builtin import register_templates, replies_of, template_format
-from .check import TemplateCheck, check_template, exported, origin_words
-from .declared import DeclaredTemplate
-from .format import TemplateFormat
-from .in_harmony import TemplatedHarmony, writes_harmony
-from .jinja import JinjaCache, JinjaFormat, jinja_format
-from .later_system import takes_later_system
-from .load import load_template_json, load_template_python
-from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
-from .reply_file import load_replies
-from .stability import PromptChange
+from typing import TYPE_CHECKING
+
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from .base import BaseTemplate
+    from .blocks import Blocks, Rule
+    from .budget import Limits
+    from .builtin import register_templates, replies_of, template_format
+    from .check import TemplateCheck, check_template, exported
+    from .declared import DeclaredTemplate
+    from .format import TemplateFormat
+    from .in_harmony import TemplatedHarmony, writes_harmony
+    from .jinja import JinjaCache, JinjaFormat, jinja_format
+    from .later_system import takes_later_system
+    from .load import load_template_json, load_template_python
+    from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
+    from .reply.describe import origin_words
+    from .reply_file import load_replies
+    from .stability import PromptChange
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "base": "BaseTemplate",
+            "blocks": "Blocks Rule",
+            "budget": "Limits",
+            "builtin": "register_templates replies_of template_format",
+            "check": "TemplateCheck check_template exported",
+            "declared": "DeclaredTemplate",
+            "format": "TemplateFormat",
+            "in_harmony": "TemplatedHarmony writes_harmony",
+            "jinja": "JinjaCache JinjaFormat jinja_format",
+            "later_system": "takes_later_system",
+            "load": "load_template_json load_template_python",
+            "registry": "CHAT_TEMPLATES TemplateRegistry builtin_templates",
+            "reply.describe": "origin_words",
+            "reply_file": "load_replies",
+            "stability": "PromptChange",
+        },
+    )
 
 __all__ = [
     "CHAT_TEMPLATES",

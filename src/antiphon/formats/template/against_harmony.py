@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.conversation import Conversation
 from antiphon.formats.harmony import Harmony
@@ -12,8 +13,7 @@ from antiphon.tokens import spell
 _SHOWN = 48
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptCompared:
+class PromptCompared(msgspec.Struct, frozen=True, kw_only=True):
     """The ``prompt`` of that name. ``at``: the character at which Harmony writes it otherwise; None where nowhere.
 
     ``template`` and ``harmony``: how the two go on from there.

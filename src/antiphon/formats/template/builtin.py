@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from antiphon.formats import Format, FormatRegistry
 from antiphon.tokens import Control

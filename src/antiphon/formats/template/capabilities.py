@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import takewhile
+
+import msgspec
+from msgspec.structs import replace
 
 from .chat import ChatCall, ChatMessage
 
@@ -22,8 +24,7 @@ class IdForm(StrEnum):
     NAMED = "named"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateCapabilities:
+class TemplateCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a template takes. The defaults are what `transformers` hands over; `find_capabilities` finds the rest.
 
     ``arguments_as_text``: the arguments of an earlier call as the text that the model wrote, not as an object.

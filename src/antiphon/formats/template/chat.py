@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from antiphon.conversation import Channel, End, Message, OpaquePart, Role, TextPart
 from antiphon.errors import Position, RenderError
@@ -11,8 +13,7 @@ from antiphon.formats import HistoryPolicy
 from antiphon.formats.history import is_answer
 
 
-@dataclass(frozen=True, slots=True)
-class ChatCall:
+class ChatCall(msgspec.Struct, frozen=True):
     """``arguments`` is the text that the model wrote."""
 
     name: str
@@ -20,8 +21,7 @@ class ChatCall:
     call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatMessage:
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """``role``: system, user, assistant or tool. ``open``: the model is to continue it.
 
     ``parts`` are a user's texts and images in their order, where there are images; ``content`` is the texts then too.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import AntiphonError, TemplateError
@@ -20,18 +21,9 @@ from .reply.response_template import to_response_template
 from .stability import PromptChange, prompt_changes, sample_prompts
 
 _MOST_ARGUMENTS = 16
-_ORIGINS = {
-    "configured": "your own description",
-    "response_template": "the response template of the model's files",
-    "derived": "the chat template, from which it was derived",
-    "family": "the table of families",
-    "harmony": "Harmony, which the template writes",
-    "raw": "nothing: replies are raw text",
-}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateCheck:
+class TemplateCheck(msgspec.Struct, frozen=True, kw_only=True):
     """``found``: what is understood of replies, proven at every cut. ``arguments``: what only a request can give.
 
     ``prompts``: what the template writes, by name. ``refused``: its own words where it writes nothing. ``harmony``: of
@@ -44,8 +36,8 @@ class TemplateCheck:
     arguments: tuple[str, ...] = ()
     unsafe: tuple[UnsafeConstruct, ...] = ()
     changes: tuple[PromptChange, ...] = ()
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] = msgspec.field(default_factory=dict)
+    refused: Mapping[str, str] = msgspec.field(default_factory=dict)
     harmony: tuple[PromptCompared, ...] = ()
 
     @property
@@ -103,9 +95,3 @@ def exported(found: Found) -> tuple[dict[str, Any] | None, str]:
         return to_response_template(found.description), ""
     except TemplateError as error:
         return None, error.message
-
-
-def origin_words(found: Found) -> str:
-    """Where a description is from, in words."""
-    families = f" ({', '.join(found.families)})" if found.families else ""
-    return _ORIGINS[found.origin] + families

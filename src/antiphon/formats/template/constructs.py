@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 from jinja2 import nodes
 
 from .sandbox import TemplateEnvironment
@@ -12,8 +12,7 @@ from .sandbox import TemplateEnvironment
 _OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
-@dataclass(frozen=True, slots=True)
-class UnsafeConstruct:
+class UnsafeConstruct(msgspec.Struct, frozen=True):
     """A construct that fails where a rendering comes to it: an attribute of Python's insides, another file."""
 
     line: int

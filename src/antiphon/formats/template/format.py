@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from antiphon.conversation import Conversation, Role, ToolSpec
 from antiphon.errors import RenderError, TemplateError

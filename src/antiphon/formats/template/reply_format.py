@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from antiphon.conversation import ResponseFormat, Role, ToolSpec
 from antiphon.errors import RenderError
 from antiphon.formats import Parser
-from antiphon.grammar import Grammar, ReplyShape
 from antiphon.tokens import Control, Piece
 
-from .reply import CompiledDescription, DescriptionParser, ReplyDescription, reply_grammar
+from .reply import CompiledDescription, DescriptionParser, ReplyDescription
+
+if TYPE_CHECKING:
+    from antiphon.grammar import Grammar, ReplyShape
 
 
 class ReplyFormat:
@@ -50,6 +52,8 @@ class ReplyFormat:
         )
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
+        from .reply import reply_grammar  # rendering and parsing need not wait for it
+
         compiled = self._described(bool(shape.tools))
         return reply_grammar(
             shape,

@@ -7,10 +7,12 @@ them anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from itertools import takewhile
 from typing import Literal
+
+import msgspec
 
 from antiphon.conversation import Channel, Conversation, End, Message, Role, Settings, ToolSpec
 from antiphon.errors import AntiphonError
@@ -43,8 +45,7 @@ Render = Callable[[Conversation, bool], list[Piece]]
 """The pieces of a conversation; with the start of a reply, or without."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptChange:
+class PromptChange(msgspec.Struct, frozen=True, kw_only=True):
     """From a prompt to the next: ``turn`` says which.
 
     ``at``: the character of the former prompt at which the next differs; None where it begins with all of the former.
@@ -65,8 +66,7 @@ class PromptChange:
         return self.at is None and not self.refused
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(msgspec.Struct, frozen=True):
     turn: str
     former: tuple[Conversation, bool]
     next: tuple[Conversation, bool]

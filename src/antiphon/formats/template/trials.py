@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from antiphon.conversation import OpaquePart, TextPart, ToolSpec
 from antiphon.errors import TemplateError

@@ -21,12 +21,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
 import jsonschema_rs
+import msgspec
+from msgspec.structs import replace
 
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError, UnsupportedError
@@ -43,8 +44,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _HINTS = {"multipleOf": "Give a minimum: the engine counts from 0 on, and some hundreds of steps below it. "}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledSchema:
+class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     """``engine`` is the schema for the engine, ``relaxed`` what of the original ``schema`` it does not enforce."""
 
     engine: JsonSchema

@@ -13,8 +13,8 @@ Definitions that are referred to are written once, under short names, and may re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+import msgspec
 from jsonschema_rs import CanonicalSchema, canonical
 
 from antiphon.conversation import JsonSchema
@@ -89,8 +89,7 @@ class Translation:
         return written
 
 
-@dataclass(frozen=True, slots=True)
-class TranslationContext:
+class TranslationContext(msgspec.Struct, frozen=True):
     """One place of a translation: `schema` for what is at the place, `relax` for what the engine cannot enforce.
 
     ``places`` are the author's schemas that apply there; those of an inner value are in the context that `member`,

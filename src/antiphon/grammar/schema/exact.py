@@ -20,9 +20,10 @@ Below a keyword that denies, less would be more; there all is left to the check:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError
@@ -45,8 +46,7 @@ _DENIES = frozenset(
 _NAMED = frozenset(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"])
 
 
-@dataclass(frozen=True, slots=True)
-class Relaxation:
+class Relaxation(msgspec.Struct, frozen=True):
     """A keyword that the engine does not enforce, and where it stands in the schema (as ``.properties.a.not``)."""
 
     keyword: str

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from antiphon.conversation import JsonSchema
 
@@ -34,16 +35,14 @@ _BY_PLACE = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaxim
 """Keywords that are relaxed at their own place alone; of another, one place stands for all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Keyword:
+class Keyword(msgspec.Struct, frozen=True):
     """A keyword and its place in the schema (as ``.properties.a.pattern``)."""
 
     keyword: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Keywords:
+class Keywords(msgspec.Struct, frozen=True):
     """The keywords of a schema, each once."""
 
     enforced: tuple[Keyword, ...]

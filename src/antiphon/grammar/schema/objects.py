@@ -29,11 +29,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import Any
 
+import msgspec
 from jsonschema_rs import CanonicalSchema, canonical
 
 from antiphon.conversation import JsonSchema
@@ -48,8 +48,7 @@ MOST_SELECTIONS = 64
 """How many selections of properties may be written out."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameSet:
+class NameSet(msgspec.Struct, frozen=True):
     """A set of property names: those ``listed``, and those that match one of ``patterns``."""
 
     listed: tuple[str, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from antiphon.errors import Position, RequestError
 from antiphon.grammar.limits import LIMITS
@@ -22,15 +23,13 @@ MOST_OPERATORS = 3
 LAST = 0x10FFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """These characters."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chars:
+class Chars(msgspec.Struct, frozen=True):
     """One character of some ranges of code points, both ends included; the ranges are in order and apart."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -40,29 +39,25 @@ class Chars:
         return any(low <= end and start <= high for low, high in self.ranges for start, end in other.ranges)
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """What the rule of that name says."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(msgspec.Struct, frozen=True):
     """One after another."""
 
     parts: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(msgspec.Struct, frozen=True):
     """One of the options."""
 
     options: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(msgspec.Struct, frozen=True):
     """``item`` from ``least`` to ``most`` times; None: without a bound."""
 
     item: Expression
@@ -116,8 +111,7 @@ def names_in(expression: Expression) -> Iterator[str]:
         todo += inside(part)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where in a client's grammar something stands, for its errors."""
 
     path: str

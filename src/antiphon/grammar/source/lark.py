@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from antiphon.grammar.grammar import Chain, Choice, Grammar, Literal, NamedRules, Reference, Regex, Repeat
 from antiphon.grammar.limits import LIMITS
 from antiphon.grammar.text import quote
@@ -22,8 +24,7 @@ from .lark_tokens import COMMON, Token, tokens_of
 _OPERATORS: Mapping[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Terminal:
+class _Terminal(msgspec.Struct, frozen=True):
     """A part of a rule that is one lexeme: as a text where it is just that, and as a pattern."""
 
     pattern: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from .expression import Place
 
@@ -37,8 +38,7 @@ COMMON: Mapping[str, str] = {
 """The terminals of Lark's ``common`` that grammars import."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """``kind`` is text, regex, command, name, arrow, dots, number, sign, line or end."""
 
     kind: str

@@ -9,6 +9,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from .expression import LAST, Chars, Either, Expression, Named, Repeated, RuleSet, Sequence, Text, inside
 
 
@@ -70,8 +72,7 @@ class Automaton:
         return bits
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     nullable: bool
     first: frozenset[int]
     last: frozenset[int]
@@ -88,8 +89,7 @@ def automaton(expression: Expression, rules: RuleSet, alphabet: Alphabet) -> Aut
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Builder:
+class _Builder(msgspec.Struct, frozen=True):
     made: Automaton
     rules: Mapping[str, Expression]
     alphabet: Alphabet

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from antiphon.tools.call import ToolError
 from antiphon.tools.tool import ToolFailure
@@ -12,8 +13,7 @@ from antiphon.tools.tool import ToolFailure
 from .page import Page
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True):
     """One search result."""
 
     url: str

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urldefrag, urljoin, urlsplit
 
+import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 WIDTH = 100
@@ -31,8 +32,7 @@ _NESTING = re.compile(
 _MARKS = str.maketrans("【】†", "〖〗‡")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """``lines`` without their numbers; ``links[n]`` is the URL behind ``【n†…】``. Text only: never structure."""
 
     url: str

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from antiphon.conversation import BROWSER, JsonSchema, ToolNamespace, ToolSpec
 from antiphon.tools.call import ToolCall, ToolOutput
 from antiphon.tools.tool import Tool
@@ -27,8 +29,7 @@ CURSORS = 128
 _CITATION = re.compile(r"【(\d{1,9})†L(\d{1,9})(?:-L?(\d{1,9}))?】")
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(msgspec.Struct, frozen=True):
     """A mark in an answer, and the page that it names: ``start`` and ``end`` are its place in the text."""
 
     start: int
@@ -140,8 +141,7 @@ class Browser:
         await self._backend.aclose()
 
 
-@dataclass(frozen=True, slots=True)
-class BrowserTool:
+class BrowserTool(msgspec.Struct, frozen=True):
     """One of the browser's functions."""
 
     name: str

@@ -8,7 +8,6 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.robotparser import RobotFileParser
 
@@ -40,8 +39,7 @@ _WEB_CODECS = frozenset(
 """The encodings of pages, as Python calls them. It has others whose time grows with the square of a page (punycode)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebLimits:
+class WebLimits(msgspec.Struct, frozen=True, kw_only=True):
     """``seconds`` for a page with all its redirects; ``bytes`` of a page, unpacked."""
 
     seconds: float = 20.0
@@ -56,8 +54,7 @@ class Search(Protocol):
     async def search(self, session: aiohttp.ClientSession, query: str, topn: int) -> Sequence[Hit]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class SearxNG:
+class SearxNG(msgspec.Struct, frozen=True):
     """A SearxNG instance, whose address the operator gives (and vouches for)."""
 
     url: str

@@ -1,18 +1,36 @@
 """Tools of MCP servers, over stdio or HTTP, through the official SDK (extra ``antiphon[mcp]``)."""
 
-from .config import McpOAuth, McpServer, read_mcp_config
-from .host import (
-    NOBODY,
-    Elicitation,
-    ElicitationAnswer,
-    McpHost,
-    SamplingAnswer,
-    SamplingMessage,
-    SamplingRequest,
-)
-from .remote import ClientServers, ClientToolSet
-from .tokens import TokenStore
-from .tool_set import ListedTool, McpLimits, McpToolSet
+from typing import TYPE_CHECKING
+
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from .config import McpOAuth, McpServer, read_mcp_config
+    from .host import (
+        NOBODY,
+        Elicitation,
+        ElicitationAnswer,
+        McpHost,
+        SamplingAnswer,
+        SamplingMessage,
+        SamplingRequest,
+    )
+    from .limits import McpLimits
+    from .remote import ClientServers, ClientToolSet
+    from .tokens import TokenStore
+    from .tool_set import ListedTool, McpToolSet
+else:
+    __getattr__ = exports(
+        __name__,
+        {
+            "config": "McpOAuth McpServer read_mcp_config",
+            "host": "NOBODY Elicitation ElicitationAnswer McpHost SamplingAnswer SamplingMessage SamplingRequest",
+            "limits": "McpLimits",
+            "remote": "ClientServers ClientToolSet",
+            "tokens": "TokenStore",
+            "tool_set": "ListedTool McpToolSet",
+        },
+    )
 
 __all__ = [
     "NOBODY",

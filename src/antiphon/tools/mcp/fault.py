@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 MCP_UNREACHABLE = "mcp_unreachable"
 MCP_UNAUTHORIZED = "mcp_unauthorized"
@@ -14,8 +15,7 @@ _SCOPE = re.compile(r"[A-Za-z0-9:/._+@=,~%#?&*-]{1,128}")
 """Of the characters of RFC 6749 §3.3 those that mean nothing to a shell: the proposed command will be copied."""
 
 
-@dataclass(frozen=True, slots=True)
-class McpFault:
+class McpFault(msgspec.Struct, frozen=True):
     """What happened to a request. ``transient``: the same request may succeed later."""
 
     message: str

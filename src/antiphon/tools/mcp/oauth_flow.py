@@ -6,7 +6,6 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,8 +43,7 @@ _ROOT_METADATA = "/.well-known/oauth-authorization-server"
 Show = Callable[[str], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(msgspec.Struct, frozen=True):
     """Somebody who signs in: ``show`` gives them the address, and their browser comes back to ``callback``."""
 
     show: Show

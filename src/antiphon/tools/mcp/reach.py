@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from antiphon.tools.network import Network
 
@@ -14,8 +14,7 @@ MAX_LISTING = 2_000_000
 """Bytes of the names, descriptions and schemas of a server's tools."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """``public``: only public addresses are connected to, and ``networks``; else any.
 
     ``body``: bytes of a body, and of one event; ``stream``: of all events of one stream (0: any number). ``start``:

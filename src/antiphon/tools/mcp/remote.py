@@ -6,7 +6,9 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from antiphon.conversation import FUNCTIONS, ToolSpec
 from antiphon.errors import ConfigError
@@ -14,16 +16,16 @@ from antiphon.tools.network import Network
 
 from .config import McpServer
 from .fault import McpFault
+from .limits import McpLimits
 from .reach import Reach
 from .session import McpSession
-from .tool_set import ListedTool, McpLimits, McpToolSet
+from .tool_set import ListedTool, McpToolSet
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 LONGEST = 64
 
 
-@dataclass(frozen=True, slots=True)
-class ClientServers:
+class ClientServers(msgspec.Struct, frozen=True):
     """That clients may name MCP servers of their own: public ones, and those in ``networks``; ``most`` in a request.
 
     ``seconds`` is how long connecting may take, and listing a server's tools.

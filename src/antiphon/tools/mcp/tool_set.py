@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.conversation import FUNCTIONS, OpaquePart, ToolSpec
 from antiphon.errors import ConfigError
 from antiphon.tools.call import TOOL_FAILED, ToolCall, ToolError, ToolOutput, dump
-from antiphon.tools.pool import Borrowed, PoolSize, Session, SessionPool
+from antiphon.tools.pool import Borrowed, Session, SessionPool
 from antiphon.tools.tool import DescribedTool, DescribedToolSet, ToolFailure
 
 from .config import McpServer
 from .fault import McpFault, causes, fault_of_error, first_line
 from .host import NOBODY, McpHost
+from .limits import McpLimits
 from .reach import OPERATOR, Reach
 from .session import SIGN_IN_SECONDS, McpSession
 from .tokens import TokenStore
@@ -32,22 +34,6 @@ _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Sessi
 """What the SDK says where the server said nothing."""
 _OPERATOR = ""
 """The owner whose session lists the tools; also that of calls without an owner, and of all to a stateless server."""
-
-
-@dataclass(frozen=True, slots=True)
-class McpLimits:
-    """``sessions`` with one server, one an owner; ``wait`` is for how many seconds a call waits for room.
-
-    An owner's session that no call used for ``idle`` seconds is closed; that of the nameless owner stays.
-    """
-
-    sessions: int = 8
-    idle: float = 600.0
-    wait: float = 10.0
-
-    @property
-    def size(self) -> PoolSize:
-        return PoolSize(total=self.sessions, per_owner=1, wait=self.wait, users=1024, idle=self.idle)
 
 
 class ListedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

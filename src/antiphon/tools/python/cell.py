@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
@@ -25,8 +27,7 @@ class SandboxLimits:
     packages: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """What running a cell gave; ``images`` are PNG in base64, ``bytes`` is how much it printed.
 
     ``lost`` says why the interpreter is gone, with all its variables, when it is; ``late`` that the deadline was why.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from dataclasses import dataclass
+
+import msgspec
 
 from .cell import SandboxLimits
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """``cpu`` in seconds since the start, of all threads; ``threads`` and ``files`` as they are now."""
 
     cpu: float

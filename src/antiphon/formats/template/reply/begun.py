@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+import msgspec
 
 from antiphon.errors import Position, UnsupportedError
 
@@ -18,8 +19,7 @@ class State(Enum):
     CONTENT = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """``has_text``: a part of the answer is there. ``opened``: nothing but a mark that another one begins with."""
 
     state: State = State.NOTHING

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from .description import Members, Slot
 from .probe import Call
@@ -21,8 +23,7 @@ Head = list[tuple[What, str]]
 """What is read before a call's arguments, and the text behind each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(msgspec.Struct, frozen=True, kw_only=True):
     """One call in a text: where it starts and ends, and its arguments where they are one JSON value."""
 
     start: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from .atoms import Atoms, closes
 from .derive_calls import Surroundings, derive_form

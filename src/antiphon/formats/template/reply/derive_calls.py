@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+import msgspec
+from msgspec.structs import replace
 
 from .atoms import Atoms, closes
 from .call_texts import Head, What, Written, head_of, located, members_of, slots_of
@@ -20,8 +22,7 @@ Write = Callable[[tuple[Call, ...]], str]
 """The text of a reply with these calls, behind the prompt's anchor; empty where the template refuses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the reply round the calls. ``lead`` takes off what stands before any call (empty reasoning, an
     empty answer), ``tail`` what ends the reply: it gives what is before that, and whether there was an end."""
 

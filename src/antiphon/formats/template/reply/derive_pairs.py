@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from .atoms import Atoms
 from .description import Pairs, Value
@@ -24,14 +26,12 @@ SAMPLES = {
 """A value of each kind, and a string that some templates wrap or escape."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairsProbe:
+class PairsProbe(msgspec.Struct, frozen=True):
     write: Callable[[tuple[Call, ...]], str]
     atoms: Atoms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenPairs:
+class WrittenPairs(msgspec.Struct, frozen=True, kw_only=True):
     """``quote`` stands round strings in a literal; ``key`` before each key, with its blanks."""
 
     pairs: Pairs

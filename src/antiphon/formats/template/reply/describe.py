@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from antiphon.tokens import Control
 
@@ -17,25 +19,31 @@ from .probe import Probe, Render
 from .proof import Cuts, Proof, prove
 
 Origin = Literal["configured", "response_template", "derived", "family", "harmony", "raw"]
+_ORIGINS = {
+    "configured": "your own description",
+    "response_template": "the response template of the model's files",
+    "derived": "the chat template, from which it was derived",
+    "family": "the table of families",
+    "harmony": "Harmony, which the template writes",
+    "raw": "nothing: replies are raw text",
+}
 _MOST_CANDIDATES = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A model's replies. ``families``: the rows of the table that had a part in it. ``warnings``: sentences on what is
     not understood, or not read back as it is written."""
 
     description: ReplyDescription
     origin: Origin
-    proof: Proof = field(default_factory=Proof)
+    proof: Proof = msgspec.field(default_factory=Proof)
     families: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     taught: bool = False
     """Calls are not the model's own: prompts teach their form."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(msgspec.Struct, frozen=True):
     description: ReplyDescription
     families: tuple[str, ...] = ()
     origin: Origin = "derived"
@@ -145,3 +153,9 @@ def _not_read_back(shapes: Sequence[str]) -> str:
     if len(shapes) == 1:
         return f"{shapes[0]} is not read back as it is written"
     return f"{', '.join(shapes[:-1])} and {shapes[-1]} are not read back as they are written"
+
+
+def origin_words(found: Found) -> str:
+    """Where a description is from, in words."""
+    families = f" ({', '.join(found.families)})" if found.families else ""
+    return _ORIGINS[found.origin] + families

@@ -7,20 +7,19 @@ it (``<tool_call>\\n<function=``), are layout: a grammar writes them, and the re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+
+class Region(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a reply between two literals. An empty ``close``: it ends where another region begins."""
 
     open: str = ""
     close: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
     """What stands before a call's arguments, up to the literal ``after`` (empty: up to what follows).
 
     ``call_id`` that spells the name too (``functions.NAME:0``) has a ``pattern`` with ``{name}`` and ``{index}``.
@@ -32,8 +31,7 @@ class Slot:
     pattern: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class Value(msgspec.Struct, frozen=True, kw_only=True):
     """One way to write an argument's value: between ``before``, which follows the key, and ``after``.
 
     ``schema``: text of the type that the tool's schema says; ``text``: a string as it is; ``json``: JSON;
@@ -45,8 +43,7 @@ class Value:
     reads: Literal["schema", "text", "json", "literal", "nested"] = "schema"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
+class Pairs(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments as keys and values: ``key``, the key's name, a value in one of the ``values`` forms, ``separator``.
 
     A value of several possible forms is known by its ``before``. ``python``: what is no string is written as Python
@@ -60,8 +57,7 @@ class Pairs:
     quote: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
+class Members(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of a call that is one JSON object, in the order in which the model writes them.
 
     ``name`` empty: the name is the only key, and the arguments its value. ``call_id`` empty: it has none; ``id_first``
@@ -74,8 +70,7 @@ class Members:
     id_first: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallForm:
+class CallForm(msgspec.Struct, frozen=True, kw_only=True):
     """How tool calls are written: ``section`` around all of them, ``separator`` between two.
 
     With ``members`` a call is ``open``, one JSON object, ``close``. Without: ``open``, the ``head``, the arguments (one
@@ -110,8 +105,7 @@ class CallForm:
                 yield from (value.before, value.after)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyDescription:
+class ReplyDescription(msgspec.Struct, frozen=True, kw_only=True):
     """One model's replies.
 
     ``anchor``: what the prompt ends with where a reply begins; text behind it in the prompt (an opened ``<think>``) is

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from .description import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
 
@@ -24,8 +26,7 @@ _PARTS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(msgspec.Struct, frozen=True, kw_only=True):
     """``markers``: the template's text has all of them, or one of ``either``, and none of ``unless``.
 
     ``fills``: what such replies have besides calls; ``calls``: their forms, the family's own first.
@@ -35,7 +36,7 @@ class Family:
     markers: tuple[str, ...]
     either: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
-    fills: ReplyDescription = field(default_factory=ReplyDescription)
+    fills: ReplyDescription = msgspec.field(default_factory=ReplyDescription)
     calls: tuple[CallForm, ...] = ()
 
     def fits(self, source: str) -> bool:

@@ -7,30 +7,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """Exactly this text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Blanks:
+class Blanks(msgspec.Struct, frozen=True):
     """Any number of blanks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True):
     """A named group; what may stand in it is not kept."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Maybe:
+class Maybe(msgspec.Struct, frozen=True):
     """This text, or nothing; blanks beside it are its own."""
 
     text: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 USER, ANSWER, REASONING, RESULT, NEXT = "zquser", "zqanswer", "zqreason", "zqresult", "zqnext"
 NAMES = ("zqfna", "zqfnb", "zqfnc")
@@ -35,15 +36,13 @@ class Render(Protocol):
     ) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
     call_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """A reply that a template is asked to write."""
 
     reasoning: str = ""
@@ -67,8 +66,7 @@ def tool(name: str, properties: Mapping[str, Any]) -> Json:
 TOOLS = tuple(tool(name, {f"zqk{letter}": {"type": "string"} for letter in "ab"}) for name in NAMES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(msgspec.Struct, frozen=True, kw_only=True):
     """How a template takes earlier replies: arguments as text, reasoning as a block of the content."""
 
     text_arguments: bool = False

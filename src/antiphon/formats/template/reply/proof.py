@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from antiphon.conversation import Channel, Message, MessageEnded, ToolSpec
 from antiphon.formats.template.user_text import ControlSpellings, MarkedText
@@ -24,8 +26,7 @@ _MOST_READ = 4_000_000
 """Characters that one shape's reply is read for in all its cuts: a reply of 2,000 has them all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A part of a reply: ``text`` of reasoning or of an answer, or a call with its arguments as JSON."""
 
     kind: Literal["reasoning", "answer", "call"]
@@ -34,8 +35,7 @@ class Part:
     call_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """A shape that was read otherwise than it was written; ``reply`` is what the template wrote."""
 
     shape: str
@@ -44,8 +44,7 @@ class Failure:
     read: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
     """Shapes by name: read back, read otherwise, and those that the template does not write."""
 
     proven: tuple[str, ...] = ()
@@ -68,8 +67,7 @@ def prove(
     return _Prover(description, probe, controls, cuts).proof()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Written:
+class _Written(msgspec.Struct, frozen=True, kw_only=True):
     """What a template wrote for a shape: the prompt, and the reply behind it."""
 
     prompt: tuple[Piece, ...]

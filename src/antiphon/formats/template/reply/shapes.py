@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from .description import ReplyDescription
 from .probe import IDS, NAMES, Call, Json, Reply, tool
@@ -25,8 +26,7 @@ _EDGES = {"zqka": "  zqva  ", "zqkb": "\nzqvb\n"}
 _UNICODE = {"zqka": "Zürich 東京 🙂 é", "zqkb": "\u2028zq"}
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """``needed``: words that the template must write, or it cannot say the shape."""
 
     name: str

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from antiphon.conversation import JsonSchema, ToolSpec
 
@@ -32,8 +33,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(msgspec.Struct, frozen=True):
     """A place in a schema, whose references lead into ``root``."""
 
     node: JsonSchema = True

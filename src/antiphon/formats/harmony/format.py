@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from antiphon.conversation import (
     FUNCTIONS,
@@ -27,9 +27,9 @@ from .arguments import ARGUMENTS
 from .arrange import arrange
 from .bare import BareParser
 from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
-from .header_writer import Dialect
 from .literal import LiteralParser, pieces_of, spelled_out
 from .numbers import JsonText
+from .options import Dialect, Types
 from .parser import HarmonyParser
 from .render import MessageRenderer
 from .sections import SectionWriter
@@ -38,9 +38,6 @@ from .typescript import FullTypePrinter, TypePrinter
 
 if TYPE_CHECKING:
     from antiphon.grammar import Grammar, ReplyShape
-
-Types = Literal["reference", "full"]
-"""``reference`` prints tools as gpt-oss was trained on them; ``full`` adds what that loses (anyOf, $ref, const …)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
