@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from kit.postgres import Postgres, running_postgres
+from kit.program import ONE_THREAD
 
+os.environ |= ONE_THREAD
 # A machine that is busy is no failure: no example has a time limit of its own.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # What must pass before a change lands draws the same examples at every run, so that a change is judged by what it
@@ -20,10 +22,16 @@ settings.register_profile("same", settings.get_profile("untimed"), derandomize=T
 settings.load_profile("untimed")
 
 
-def pytest_collection_finish() -> None:
-    """Ten thousand collected tests stay: garbage collections need not look at them again and again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand collected tests stay: garbage collections need not look at them again and again, nor so often."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

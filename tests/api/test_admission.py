@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model, ModelFacts
 from antiphon.http.gate.admission import Admission
 from antiphon.http.rules import Rules
+from antiphon.http.server.server import Server
 from kit.api import END, Answered, app, ids, in_process, in_process_into, scripted
 from kit.api import model as model_of
 from kit.waiting import PATIENCE, turns, until
@@ -209,6 +210,25 @@ async def test_a_default_model_whose_server_is_not_up_yet_is_asked_for_until_it_
         assert lifecycle.loading
         await until(lambda: not lifecycle.loading)
         assert source.requested == 3
+
+
+@pytest.mark.one_process("serves within the process of the test")
+async def test_a_default_model_that_fails_before_the_server_listens_is_its_error_and_no_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    application = create_app(Unloadable(None), preload=True)
+    context = application.state.context
+
+    @contextlib.asynccontextmanager
+    async def until_it_failed() -> AsyncIterator[None]:
+        await until(lambda: not context.loads)
+        await turns(1)
+        yield
+
+    context.beside.append(until_it_failed)
+    with pytest.raises(ModelError, match="The file is broken"):
+        await Server(application).serve_to_end()
+    assert not caplog.records
 
 
 @pytest.mark.one_process("changes the limits of its process; a signal does so for all workers")

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import openai
 import pytest
 from hypothesis import given, settings
@@ -162,7 +163,9 @@ class Doubtful(ScriptedEngine):
 
     async def generate(self, *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
         async for step in super().generate(*args, **options):
-            yield replace(step, logprobs=tuple(replace(one, logprob=step.choice - 10.0) for one in step.logprobs))
+            yield msgspec.structs.replace(
+                step, logprobs=tuple(msgspec.structs.replace(one, logprob=step.choice - 10.0) for one in step.logprobs)
+            )
 
 
 def test_best_of_tells_the_likeliest_and_counts_all() -> None:

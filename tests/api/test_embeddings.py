@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from antiphon.api import create_app
 from antiphon.catalog import open_catalog
-from antiphon.catalog.format_choice import known_formats
+from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, shipped_entries
 from antiphon.engines import Embeddings, EngineInfo, Scripted, ScriptedEngine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -42,3 +43,23 @@ def test_a_key_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_two_keys_are_two(tmp_path: Path) -> None:
     assert len(stored_key(tmp_path / "a")) == 32
     assert stored_key(tmp_path / "a") != stored_key(tmp_path / "b")
+
+
+def test_processes_that_begin_at_once_have_one_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each link is made when another process has made its own."""
+    path, link, others = tmp_path / "seal.key", os.link, list[bytes]()
+
+    def late(new: Path, made: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        others.append(stored_key(path))
+        link(new, made)
+
+    monkeypatch.setattr(os, "link", late)
+    assert [stored_key(path)] == others
+    assert [file.name for file in tmp_path.iterdir()] == ["seal.key"]
+
+
+@pytest.mark.parametrize("size", [0, 15, 31, 33])
+def test_a_key_of_another_size_is_refused_at_once(size: int) -> None:
+    with pytest.raises(ValueError, match=f"this one {size}"):
+        ReasoningCipher(bytes(size))

@@ -89,6 +89,14 @@ async def test_pages_of_files() -> None:
         assert (got.status, got.error["param"]) == (400, param)
 
 
+async def test_a_file_expires_at_a_server_that_was_there_and_is_asked_only_then() -> None:
+    now, store = [1_800_000_000.0], MemoryStore()
+    one, other = (app(SAY, store=store, clock=lambda: now[0]) for _ in range(2))
+    made = (await upload(one, b"x", **{"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"})).json
+    now[0] += 3601
+    assert (await get(other, f"/v1/files/{made['id']}")).status == 404
+
+
 async def test_a_file_expires_when_its_maker_said() -> None:
     now = [1_800_000_000.0]
     application = app(SAY, clock=lambda: now[0])

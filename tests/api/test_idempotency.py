@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.archive.responses import Archive
+from antiphon.archive.archive import Archive
 from antiphon.errors import ConflictError, RequestError
 from antiphon.http.gate.idempotency import Idempotency
 from antiphon.store import Key, Leases, MemoryStore, Store

@@ -149,6 +149,7 @@ class Sliced:
         self.rounds += 1
 
 
+@pytest.mark.one_process("its tokenizer waits for the event loop of its process")
 async def test_between_the_parts_of_a_text_the_event_loop_goes_round() -> None:
     sliced = Sliced()
     text = "some words " * 40_000
@@ -157,6 +158,7 @@ async def test_between_the_parts_of_a_text_the_event_loop_goes_round() -> None:
     assert sliced.parts == sliced.rounds >= len(text) // (SLICE + 20)
 
 
+@pytest.mark.one_process("its tokenizer waits for the event loop of its process")
 async def test_huge_requests_are_worked_on_one_after_the_other() -> None:
     sliced = Sliced()
     app = application(sliced.tokenizer, context=10**7)

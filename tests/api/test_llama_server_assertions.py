@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from antiphon.api import create_app
-from antiphon.catalog.format_choice import known_formats
+from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.loading import load_model
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import EngineConfig, shipped_entries

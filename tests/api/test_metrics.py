@@ -7,6 +7,7 @@ import pytest
 from antiphon.api import Limits, Scope
 from antiphon.http.gate.keys import new_key
 from kit.api import END, app, chat, ids, request, running, scripted
+from kit.waiting import wait_until
 
 
 def test_metrics_count_requests_and_tokens_and_hold_no_content() -> None:
@@ -62,4 +63,4 @@ def test_a_model_that_says_nothing_in_time_is_a_504() -> None:
     with running(app(engine, limits=Limits(first_token_timeout=0.05))) as base:
         got = chat(base)
         assert (got.status, got.error["code"]) == (504, "first_token_timeout")
-        assert engine.running == 0
+        wait_until(lambda: engine.running == 0)

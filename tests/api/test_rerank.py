@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog import open_catalog
-from antiphon.catalog.format_choice import known_formats
+from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import (
     Config,

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.archive.responses import DAY
+from antiphon.archive.archive import DAY
 from antiphon.store import Key, MemoryStore, Record, SqliteStore
 from kit.api import END as CHATML_END
 from kit.api import ids, request, running, scripted

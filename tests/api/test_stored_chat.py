@@ -12,7 +12,7 @@ from typing import Any
 import openai
 import pytest
 
-from antiphon.archive.responses import DAY
+from antiphon.archive.archive import DAY
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.http.gate.keys import new_key

@@ -21,7 +21,7 @@ from antiphon.store import RunLimits, SessionLimits, SqliteStore
 from antiphon.tools import FunctionToolSet, Toolbox
 from kit.api import CALL, END, UNCALL, app, chat, ids, request, running
 from kit.breaking import Breaking
-from kit.two_servers import LONG, REPLY, SHORT, TEXT, Cable, Lost, Said, two_servers
+from kit.two_servers import LONG, REPLY, SHORT, TEXT, Cable, Lost, Said, closing_session, two_servers
 from kit.waiting import until, until_found
 
 RESUMABLE = {"x-antiphon-resumable": "true"}
@@ -91,7 +91,7 @@ class Servers:
 
 @asynccontextmanager
 async def servers(folder: Path, one: Any, other: Any, **options: Any) -> AsyncIterator[Servers]:
-    async with two_servers(folder, one, other, **options) as (a, b, cable), aiohttp.ClientSession() as client:
+    async with two_servers(folder, one, other, **options) as (a, b, cable), closing_session() as client:
         yield Servers(a, b, cable, client)
 
 

@@ -17,7 +17,7 @@ from antiphon.store import MemoryStore, RunLimits, SessionLimits, SqliteStore
 from antiphon.store.runs import Recorded
 from kit.api import serving
 from kit.responses import FINAL, THOUGHT, checked_event, harmony_ids, responses_app
-from kit.two_servers import LONG, REPLY, SHORT, TEXT, Cable, Said, two_servers
+from kit.two_servers import LONG, REPLY, SHORT, TEXT, Cable, Said, closing_session, two_servers
 from kit.waiting import until, until_found
 
 
@@ -108,7 +108,7 @@ async def servers(
     **options: Any,
 ) -> AsyncIterator[Servers]:
     pair = two_servers(folder, one, other, model=model, lease=lease, **options)
-    async with pair as (a, b, cable), aiohttp.ClientSession() as client:
+    async with pair as (a, b, cable), closing_session() as client:
         yield Servers(a, b, cable, client)
 
 
@@ -206,7 +206,7 @@ async def test_another_server_goes_on_from_the_very_token(tmp_path: Path) -> Non
 async def test_a_server_that_stops_hands_over(tmp_path: Path) -> None:
     one, other = Said(free=30), Said()
     store = SqliteStore(tmp_path / "responses.db")
-    async with AsyncExitStack() as second, aiohttp.ClientSession() as client:
+    async with AsyncExitStack() as second, closing_session() as client:
         app = responses_app(small=other, store=store, session_limits=SessionLimits(lease=LONG))
         first = responses_app(
             small=one, store=SqliteStore(tmp_path / "responses.db"), session_limits=SessionLimits(lease=LONG)
@@ -306,7 +306,7 @@ async def test_events_expire_and_the_response_stays(tmp_path: Path) -> None:
     limits = SessionLimits(runs=RunLimits(lifetime=60))
     store = SqliteStore(tmp_path / "responses.db")
     app = responses_app(small=Said(), store=store, session_limits=limits, clock=lambda: now)
-    async with serving(app) as port, aiohttp.ClientSession() as client:
+    async with serving(app) as port, closing_session() as client:
         base = f"http://127.0.0.1:{port}"
         two = Servers(base, base, Cable(tmp_path / "responses.db"), client)
         events = await (await two.begin()).rest()
@@ -335,7 +335,7 @@ async def test_events_expire_and_the_response_stays(tmp_path: Path) -> None:
 async def test_what_is_recorded(tmp_path: Path, recorded: Recorded, fields: dict[str, Any], *, expected: bool) -> None:
     store = SqliteStore(tmp_path / "responses.db")
     app = responses_app(small=Said(), store=store, session_limits=SessionLimits(runs=RunLimits(recorded)))
-    async with serving(app) as port, aiohttp.ClientSession() as client:
+    async with serving(app) as port, closing_session() as client:
         base = f"http://127.0.0.1:{port}"
         two = Servers(base, base, Cable(tmp_path / "responses.db"), client)
         async with client.post(f"{base}/v1/responses", json={"input": "Hi", **fields}) as got:
@@ -348,7 +348,7 @@ async def test_what_is_recorded(tmp_path: Path, recorded: Recorded, fields: dict
 @pytest.mark.one_process("is about a store in memory, which several workers have not")
 async def test_nothing_is_recorded_in_memory() -> None:
     store = MemoryStore()
-    async with serving(responses_app(small=Said(), store=store)) as port, aiohttp.ClientSession() as client:
+    async with serving(responses_app(small=Said(), store=store)) as port, closing_session() as client:
         async with client.post(f"http://127.0.0.1:{port}/v1/responses", json={"input": "Hi", "stream": True}) as got:
             assert b"id: " not in await got.read()
         assert await store.names("run", "") == []

@@ -19,7 +19,7 @@ from antiphon.engines import ScriptedEngine
 from antiphon.errors import StoreError
 from antiphon.http.gate.keys import new_key
 from antiphon.store import MemoryStore, Record, SessionLimits, TurnLimits
-from antiphon.store.store import Key, Write
+from antiphon.store.store import Delete, Key, Write
 from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox
 from kit.api import CALL, THINK, TOKENIZER, UNCALL, UNTHINK, app, chat, ids, post, request, running, scripted
@@ -415,7 +415,7 @@ def test_an_answer_without_a_call_stores_nothing() -> None:
 
 
 class BrokenStore(MemoryStore):
-    async def put_all(self, *writes: Write) -> None:
+    async def put_all(self, *writes: Write | Delete) -> None:
         raise StoreError("No room.", code="store_full")
 
     async def get(self, key: Key) -> Record | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
@@ -131,7 +132,7 @@ class HalfCached(ScriptedEngine):
 
     async def _play(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> AsyncGenerator[Step, None]:
         async for step in super()._play(prompt, sampling, choice):
-            yield replace(step, cached_tokens=len(prompt) // 2)
+            yield msgspec.structs.replace(step, cached_tokens=len(prompt) // 2)
 
 
 def speaking(engine: ScriptedEngine, **options: Any) -> Starlette:

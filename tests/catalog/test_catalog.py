@@ -6,15 +6,15 @@ import asyncio
 import logging
 import os
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from antiphon.catalog import Catalog, open_catalog
-from antiphon.catalog.format_choice import HARMONY_CONTROLS, choose_format, known_formats
+from antiphon.catalog.format_choice import choose_format
+from antiphon.catalog.known_formats import known_formats
 from antiphon.config import Config, ModelEntry, ModelFilesConfig, load_config
 from antiphon.conversation import Conversation, Incident, Message, Role
 from antiphon.engines import Scripted, ScriptedEngine
@@ -22,6 +22,7 @@ from antiphon.engines.gguf_file import GgufValue
 from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import ConfigError, ModelError, NotFoundError, TemplateError
 from antiphon.formats.harmony import harmony
+from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import ByteTokenizer, Control, spell
@@ -185,7 +186,7 @@ def test_controls_that_come_as_text_are_read_where_the_models_table_says_so(tmp_
     entry = load_config({"ANTIPHON_HOME": str(tmp_path)}).config.entries["oss"]
     text = ModelText(tokenizer=ByteTokenizer(HARMONY_CONTROLS))
     (tmp_path / "own.jinja").write_text("<|start|>{{ messages }}<|channel|><|message|>")
-    own = msgspec.structs.replace(entry, chat_template=str(tmp_path / "own.jinja"))
+    own = replace(entry, chat_template=str(tmp_path / "own.jinja"))
     cases = ((entry, ["textual-specials"]), (own, ["textual-specials"]), (ModelEntry(), ["unmarked-final"]))
     for given, codes in cases:
         parser = choose_format("oss", given, text, known_formats()).parser()

@@ -11,7 +11,7 @@ import pytest
 from antiphon.catalog import open_catalog
 from antiphon.catalog.check import check_models
 from antiphon.catalog.describe import described_lines
-from antiphon.catalog.format_choice import known_formats
+from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.layers import layers_of
 from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, SamplingEntry, load_config
 from antiphon.engines import Scripted

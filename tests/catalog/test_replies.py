@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.catalog.format_choice import choose_format, known_formats
+from antiphon.catalog.format_choice import choose_format
+from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.replies import log_replies
 from antiphon.config import ModelEntry, load_config
 from antiphon.errors import ConfigError, ModelError, TemplateError

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.catalog.format_choice import choose_format, known_formats
+from antiphon.catalog.format_choice import choose_format
+from antiphon.catalog.known_formats import known_formats
 from antiphon.cli.app import run
 from antiphon.config import ModelEntry
 from antiphon.engines.gguf_file import GgufValue

@@ -1,15 +1,19 @@
-"""What short commands import: each only what it uses, so that it answers at once."""
+"""What commands import: each only what it uses, so that it answers at once."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import Request
 
 import pytest
 
-from kit.program import environment
+from kit.program import answer_to, environment
+from kit.waiting import PATIENCE
 
 CHAT = '{"messages": [{"role": "user", "content": "Hi"}]}'
 TRANSCRIPT = '---\nversion: "2.2"\n---\n<|start|>user<|message|>Hi<|end|>\n'
@@ -21,8 +25,16 @@ HELP = frozenset("annotated_doc attr attrs markdown_it mdurl pygments rich shell
 MESSAGES = FRONT | {"msgspec"}
 TEXT = MESSAGES | {"jsonschema_rs", "yaml", "cython_runtime"}
 CORE = frozenset("cli conversation errors formats tokens version".split())
-CHATS = frozenset("config engines generation grammar plugins store tenancy tools wire".split())
+CHATS = frozenset("config engines generation grammar tenancy tools wire".split())
 """What reading a chat request as the server reads it takes."""
+NAMED = frozenset("catalog config engines plugins store".split())
+"""What a format that is named takes, by way of the configuration's tables."""
+CONFIGURED = MESSAGES | {"platformdirs"}
+UNNAMED = frozenset(
+    "asyncio jinja2 sqlite3 ssl antiphon.engines.llama_cpp.model_file antiphon.formats.template.jinja"
+    " antiphon.store.sqlite".split()
+)
+"""What runs models, stores answers, or reads a model's own template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,8 @@ class Run:
     text: str
     rooms: frozenset[str]
     packages: frozenset[str] = TEXT
+    without: frozenset[str] = frozenset()
+    """Modules, which stand for those below them, that it may not import."""
 
 
 RUNS = (
@@ -40,10 +54,37 @@ RUNS = (
     Run(("--help",), "", frozenset({"cli", "errors", "version"}), HELP),
     Run(("render", "-", "--to", "harmony"), '{"messages": [{"role": "user", "text": "Hi"}]}', CORE, MESSAGES),
     Run(("render", "-", "--to", "harmony"), CHAT, CORE | CHATS, TEXT | {"docstring_parser", "platformdirs"}),
+    Run(("render", "-", "--to", "chatml"), '[{"role": "user", "text": "Hi"}]', CORE | NAMED, CONFIGURED, UNNAMED),
     Run(("parse", "-", "--from", "harmony"), REPLY, CORE, MESSAGES),
     Run(("convert", "-", "--to", "harmony"), TRANSCRIPT, CORE | {"conversion", "wire"}),
     Run(("validate", "-"), TRANSCRIPT, CORE),
 )
+
+SERVER = """
+model = "demo"
+[models.demo]
+engine = "scripted"
+format = "chatml"
+reply = "Paris."
+"""
+SERVED = frozenset(
+    "api archive batches catalog cli config conversation engines errors formats generation grammar http"
+    " library models observe playground plugins site store tenancy tokens tools version wire".split()
+)
+SERVES = (TEXT - {"yaml", "jsonschema_rs"}) | frozenset(
+    "anyio click h11 httptools idna jinja2 markupsafe platformdirs prometheus_client python_multipart sniffio starlette"
+    " tokenizers uvicorn uvloop websockets".split()
+)
+"""What answers HTTP and chats: no browser's client, no YAML, no MCP, no cryptography, nothing of engines elsewhere."""
+UNUSED = frozenset(
+    "antiphon.api.messages antiphon.api.ollama.route antiphon.api.openapi.document antiphon.api.responses"
+    " antiphon.api.routes.convert antiphon.api.routes.templates antiphon.batches.service antiphon.formats.openchatml"
+    " antiphon.formats.template.check antiphon.grammar.source antiphon.store.postgres antiphon.tools.mcp.tool_set"
+    " antiphon.tools.python antiphon.wire.batches antiphon.wire.completions antiphon.wire.embeddings"
+    " antiphon.wire.interactive antiphon.wire.messages.schema antiphon.wire.native antiphon.wire.ollama"
+    " antiphon.wire.rerank antiphon.wire.responses".split()
+)
+"""What a server of another format, of tools or of another wire imports when it is requested."""
 
 PROGRAM = """
 import sys
@@ -62,7 +103,35 @@ def test_a_command_imports_what_it_uses(run: Run, tmp_path: Path) -> None:
         [sys.executable, "-c", PROGRAM, *run.arguments],
         input=run.text, capture_output=True, text=True, timeout=120, check=True, env=environment(tmp_path),
     )  # fmt: skip
-    names = [name.split(".") for name in done.stderr.split()]
-    assert {name[1] for name in names if name[0] == "antiphon" and name[1:]} == run.rooms
+    check_imports(done.stderr, run.rooms, run.packages, run.without)
+
+
+def test_serve_imports_what_its_models_and_their_chats_use(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(SERVER)
+    server = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "serve", "--port", "0", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path),
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        printed = ""
+        while "}" not in printed:
+            printed += next(server.stdout)
+        url = f"{json.loads(printed)['url']}/v1/chat/completions"
+        with answer_to(Request(url, CHAT.encode(), {"content-type": "application/json"})) as answer:
+            assert "Paris." in answer.read().decode()
+        server.terminate()
+        _, printed = server.communicate(timeout=PATIENCE)
+    finally:
+        server.kill()
+    check_imports(printed.splitlines()[-1], SERVED, SERVES, UNUSED)
+
+
+def check_imports(printed: str, rooms: Set[str], packages: Set[str], without: Set[str]) -> None:
+    """``printed``: the modules that were imported."""
+    names = [name.split(".") for name in printed.split()]
+    assert {name[1] for name in names if name[0] == "antiphon" and name[1:]} == rooms | {"exports"}
     others = {name[0] for name in names} - sys.stdlib_module_names - {"antiphon"}
-    assert {name for name in others if not name.startswith("_")} <= run.packages
+    assert {name for name in others if not name.startswith("_")} <= packages
+    above = {".".join(name[:length]) for name in names for length in range(1, len(name) + 1)}
+    assert not above & without

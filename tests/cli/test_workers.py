@@ -97,11 +97,24 @@ def test_what_takes_longer_than_it_may_is_ended_with_an_error_at_each_worker(tmp
 def test_a_second_signal_ends_at_once_what_runs(tmp_path: Path) -> None:
     with workers(tmp_path, ENDLESS.replace("[server]", "[server]\ndrain = 3600")) as server:
         streams = [connection.stream() for connection in server.connect_to_each()]
+        for worker in server.workers:  # None handles the first signal before the second has come.
+            worker.suspend()
+        wait_until(lambda: all(worker.status() == psutil.STATUS_STOPPED for worker in server.workers))
         server.process.send_signal(signal.SIGTERM)
         wait_until(lambda: refused(server))
         server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: all(pending(worker) >= {signal.SIGTERM, signal.SIGINT} for worker in server.workers))
+        for worker in server.workers:
+            worker.resume()
         assert all('"code":"draining"' in stream.read().decode() for stream in streams)
         assert server.process.wait(PATIENCE) == 0
+
+
+def pending(process: psutil.Process) -> set[int]:
+    """The signals that a process has been sent and has not taken."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    mask = int(next(line for line in lines if line.startswith("ShdPnd:")).split()[1], 16)
+    return {number for number in signal.valid_signals() if mask >> (number - 1) & 1}
 
 
 def refused(server: Workers) -> bool:

@@ -30,7 +30,8 @@ from typing import Any
 import aiohttp
 import psutil
 
-from antiphon.archive.responses import Archive
+from antiphon.archive.archive import Archive
+from antiphon.archive.responses import ResponseArchive
 from antiphon.config import load_config, shipped_entries
 from antiphon.conversation import Role
 from antiphon.models.store import ModelStore
@@ -288,7 +289,7 @@ class Chaos:
         for name, texts in self.sessions.items():
             entries = await store.entries(Key("session", "", name))
             self._compare(f"session {name}", texts, questions(entries))
-        archive = Archive(store, time.time)
+        archive = ResponseArchive(Archive(store, time.time))
         for id, (_, *texts) in self.conversations.items():
             self._compare(f"conversation {id}", texts, await said(archive, Key("conversation", "", id)))
         keys = [Key("response", "", id) for id in await store.names("response", "")]
@@ -322,7 +323,7 @@ class Chaos:
         return "\n".join([*rows, "", *(f"FAULT {fault}" for fault in self.faults[:40]), f"{len(self.faults)} faults"])
 
 
-async def said(archive: Archive, key: Key) -> list[str]:
+async def said(archive: ResponseArchive, key: Key) -> list[str]:
     """The texts of the user's messages that are stored there."""
     return [text for entry in await archive._entries(key) for text in questions(entry.messages)]
 

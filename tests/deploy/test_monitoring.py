@@ -42,6 +42,7 @@ def known_metrics() -> dict[str, frozenset[str]]:
     for metric in vars(metrics).values():
         if isinstance(metric, MetricWrapperBase) and (names := metric._labelnames):
             metric.labels(*names)
+    metrics.between_tokens.labels("m")
     loaded = [model(Restarted([]))]
     metrics.follow(queue=lambda: (0, 0), models=lambda: loaded)
     samples = [

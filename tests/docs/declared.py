@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+import msgspec
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
@@ -96,7 +97,7 @@ class DeclaredEngine(ObligingEngine):
         if self._declared.name == "grpc":
             grpc.check_domain(VllmService(), tenant.domain(shared=True))
         elif self._declared.name.startswith("llama"):
-            check(prompt, sampling, replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)
+            check(prompt, sampling, msgspec.structs.replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)
         async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
             async for step in steps:
                 yield step

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, is_typeddict
 
+import msgspec
+
 import antiphon
 from docs.rooms import ROOMS, ROOT, module_of
 from docs.text import code, docstring
@@ -107,6 +109,8 @@ def annotation(given: object) -> str:
 def signature_of(head: str, thing: Any) -> str:
     """``def name(…)``, in one line, or a parameter a line."""
     signature = inspect.signature(thing)
+    if inspect.isclass(thing) and issubclass(thing, msgspec.Struct):
+        signature = as_written(signature, thing)
     shown = [param for name, param in signature.parameters.items() if name not in ("self", "cls")]
     signature = signature.replace(parameters=[unquoted(param) for param in shown])
     if inspect.isclass(thing):
@@ -117,6 +121,13 @@ def signature_of(head: str, thing: Any) -> str:
     inner = "".join(f"    {line},\n" for line in parts(signature))
     tail = ADDRESS.sub("", str(signature.replace(parameters=[]))).removeprefix("()").replace("'", "")
     return f"{head}(\n{inner}){tail}"
+
+
+def as_written(signature: inspect.Signature, kind: type) -> inspect.Signature:
+    """A struct's signature with the annotations of its source: its own has them resolved."""
+    written = {name: text for owner in reversed(kind.__mro__) for name, text in own_annotations(owner).items()}
+    fields = [param.replace(annotation=written[name]) for name, param in signature.parameters.items()]
+    return signature.replace(parameters=fields)
 
 
 def parts(signature: inspect.Signature) -> Iterator[str]:

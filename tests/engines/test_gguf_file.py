@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.engines.gguf_file import GgufFile, read_gguf, read_gguf_metadata
-from antiphon.errors import ModelError
+from antiphon.errors import ModelError, Position
 
 
 def string(text: str) -> bytes:
@@ -55,6 +55,17 @@ def test_a_file_cut_anywhere_in_its_header_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ModelError) as raised:
             read_gguf_metadata(tmp_path / "m.gguf")
         assert raised.value.code == ("not_gguf" if length < 4 else "gguf_truncated")
+
+
+def test_a_string_that_is_cut_is_refused_with_its_place(tmp_path: Path) -> None:
+    whole = header(entry("k", 9, struct.pack("<IQ", 8, 2) + string("a") + string("b" * 9)))
+    length, text = len(whole) - 17, len(whole) - 9
+    for cut, offset in ((text - 1, length), (text, text), (len(whole) - 1, text)):
+        (tmp_path / "m.gguf").write_bytes(whole[:cut])
+        with pytest.raises(ModelError) as raised:
+            read_gguf_metadata(tmp_path / "m.gguf")
+        assert raised.value.code == "gguf_truncated"
+        assert raised.value.position == Position(offset=offset)
 
 
 @pytest.mark.parametrize(

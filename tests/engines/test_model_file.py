@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.engines.llama_cpp import LlamaCppSettings
 from antiphon.engines.llama_cpp.model_file import ModelFile
@@ -28,4 +30,4 @@ def test_a_gpu_and_an_embedding_model_keep_the_engines_own_choice() -> None:
 
 def test_the_widest_layer_counts() -> None:
     layers: dict[str, GgufValue] = {"general.architecture": "llama", "llama.attention.head_count": [4, 16, 8]}
-    assert replace(SMALL, metadata=layers).scores_bytes(SETTINGS) == 4096 * 512 * 16 * 4
+    assert msgspec.structs.replace(SMALL, metadata=layers).scores_bytes(SETTINGS) == 4096 * 512 * 16 * 4

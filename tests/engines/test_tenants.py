@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+import msgspec
 import pytest_asyncio
 
 from antiphon.engines import EngineEnd, Sampling, Step
@@ -53,13 +54,13 @@ async def test_not_by_way_of_the_store_of_prompts_nor_of_several_choices(engine:
         await cached(engine, [*LONG, i], ANN)
     for n in (2, 1):
         for i in range(4):
-            assert await cached(engine, [*LONG, i, i], replace(BOB, salt=f"{n}{i}"), n=n) == 0
+            assert await cached(engine, [*LONG, i, i], msgspec.structs.replace(BOB, salt=f"{n}{i}"), n=n) == 0
 
 
 async def test_not_by_the_affinity_of_another_s_session(engine: LlamaCppEngine) -> None:
-    await cached(engine, LONG, replace(ANN, affinity="ann/1"))
-    assert await cached(engine, LONG, replace(BOB, affinity="ann/1")) == 0
-    assert await cached(engine, LONG, replace(ANN, affinity="ann/1")) == len(LONG) - 1
+    await cached(engine, LONG, msgspec.structs.replace(ANN, affinity="ann/1"))
+    assert await cached(engine, LONG, msgspec.structs.replace(BOB, affinity="ann/1")) == 0
+    assert await cached(engine, LONG, msgspec.structs.replace(ANN, affinity="ann/1")) == len(LONG) - 1
 
 
 async def test_not_while_both_ask_at_once(engine: LlamaCppEngine) -> None:
@@ -69,10 +70,10 @@ async def test_not_while_both_ask_at_once(engine: LlamaCppEngine) -> None:
     async def pry(tenant: Tenant, offset: int) -> list[int]:
         return [await cached(engine, [*FRANCE, *[40 + (i + offset) % 2] * 60], tenant) for i in range(12)]
 
-    ann, bob = await asyncio.gather(pry(replace(ANN, salt="a"), 0), pry(BOB, 1))
+    ann, bob = await asyncio.gather(pry(msgspec.structs.replace(ANN, salt="a"), 0), pry(BOB, 1))
     # Of the two prompts that each sends in turns, the beginning is its own.
     assert ann[0] == bob[0] == 0
-    fresh = replace(BOB, salt="nobody")
+    fresh = msgspec.structs.replace(BOB, salt="nobody")
     assert await cached(engine, [*FRANCE, *[40] * 60], fresh) == 0
 
 
@@ -105,7 +106,7 @@ async def test_owners_share_what_the_operator_lets_them_share(settings: LlamaCpp
     try:
         await cached(engine, LONG, ANN)
         assert await cached(engine, LONG, BOB) == len(LONG) - 1
-        assert await cached(engine, LONG, replace(BOB, salt="mine")) == 0
+        assert await cached(engine, LONG, msgspec.structs.replace(BOB, salt="mine")) == 0
     finally:
         await engine.aclose()
 

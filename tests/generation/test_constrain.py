@@ -7,6 +7,7 @@ from functools import cache
 from random import Random
 from typing import Any, get_type_hints
 
+import msgspec
 import pytest
 from llguidance import LLMatcher
 
@@ -203,7 +204,7 @@ async def test_a_value_that_its_grammar_let_through_and_its_schema_does_not_is_a
     assert plan.constraint is not None
     (path,) = plan.constraint.schemas
     schemas = {path: compile_schema({"type": "array", "maxItems": 0}, path)}
-    turn = run_turn(replace(plan, constraint=replace(plan.constraint, schemas=schemas)))
+    turn = run_turn(replace(plan, constraint=msgspec.structs.replace(plan.constraint, schemas=schemas)))
     if strict:
         with pytest.raises(EngineError, match=path) as caught:
             await collect(turn)

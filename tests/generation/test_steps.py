@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,5 +78,5 @@ def test_steps_of_any_size_are_read_as_single_ids(name: str, data: st.DataObject
     cuts = sorted(data.draw(st.sets(st.integers(0, len(ids)), max_size=6)))
     parts = [Step(tuple(ids[a:b])) for a, b in zip([0, *cuts], [*cuts, len(ids)], strict=True)]
     single = [Step((id,)) for id in ids]
-    expected = read(name, [*single[:-1], replace(single[-1], end=end)], request)
-    assert read(name, [*parts[:-1], replace(parts[-1], end=end)], request) == expected
+    expected = read(name, [*single[:-1], msgspec.structs.replace(single[-1], end=end)], request)
+    assert read(name, [*parts[:-1], msgspec.structs.replace(parts[-1], end=end)], request) == expected

@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
@@ -302,6 +303,8 @@ async def test_a_result_that_is_there_is_not_asked_for_again() -> None:
 
 def without_seconds(events: Sequence[object]) -> list[object]:
     return [
-        replace(event, result=replace(event.result, seconds=0.0)) if isinstance(event, ToolEnded) else event
+        msgspec.structs.replace(event, result=replace(event.result, seconds=0.0))
+        if isinstance(event, ToolEnded)
+        else event
         for event in events
     ]

@@ -10,7 +10,7 @@ import pytest
 from antiphon.errors import RequestError
 from antiphon.grammar import Choice, EndOfTurn, Json, Regex, chain, check_pattern, check_schema
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
-from antiphon.grammar.lark import lark
+from antiphon.grammar.lark_text import lark
 from antiphon.grammar.limits import Limits
 from antiphon.grammar.schema import compile_schema
 from antiphon.grammar.schema.context import MOST_NODES

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -93,7 +94,7 @@ def described(replies: ReplyDescription, controls: Sequence[str] = (), *, thinki
     )
 
 
-HERMES = replace(QWEN, anchor="<|im_start|>assistant\n")
+HERMES = msgspec.structs.replace(QWEN, anchor="<|im_start|>assistant\n")
 DEEPSEEK = ReplyDescription(reasoning=QWEN.reasoning, calls=family_named("DeepSeek V3").calls)
 DEEPSEEK_CONTROLS = [f"<｜tool▁{name}｜>" for name in ("calls▁begin", "calls▁end", "call▁begin", "call▁end", "sep")]
 MISTRAL = ReplyDescription(calls=family_named("Mistral").calls)

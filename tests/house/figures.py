@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from house.imports import circles, imports_of, rooms  # noqa: E402  (as a script, the tests' folder is no import path yet)
 from house.message_codecs import message_codecs  # noqa: E402
+from house.statements import statements  # noqa: E402
 from spec.citations import dead_citations  # noqa: E402
 
 MODULE_LINES, FUNCTION_LINES, BRANCHES = 400, 60, 10
@@ -120,7 +121,7 @@ def long_functions(source: Path, most: int = FUNCTION_LINES) -> list[str]:
     """Functions of more lines than ``most``, from ``def`` to their last."""
     found = []
     for name, tree in _modules(source):
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 found += [f"{name}:{node.lineno}: {node.name}, {lines}"] if lines > most else []

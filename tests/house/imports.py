@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from house.statements import statements
+
 Graph = Mapping[str, set[str]]
 
 
@@ -33,9 +35,9 @@ def imports_of(source: Path) -> Imports:
     for name, path in paths.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         tree = ast.parse(path.read_text("utf-8"))
-        types = {id(node) for guard in ast.walk(tree) if _is_guard(guard) for node in ast.walk(guard)}
+        types = {id(node) for guard in statements(tree) if _is_guard(guard) for node in statements(guard)}
         imports.runtime[name], imports.typing[name] = set(), set()
-        for node in ast.walk(tree):
+        for node in statements(tree):
             into = imports.typing if id(node) in types else imports.runtime
             into[name] |= {target for target in _targets(node, package, paths) if target != name}
     return imports

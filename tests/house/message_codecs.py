@@ -20,9 +20,9 @@ def message_codecs(source: Path) -> list[str]:
     found: list[str] = []
     for file in sorted(source.rglob("*.py")):
         name = file.relative_to(source).as_posix()
-        if name != NOUN:
-            tree = ast.parse(file.read_text())
-            found += [f"{name}:{line}" for line in sorted({*_spelled(tree)})]
+        text = file.read_text("utf-8")
+        if name != NOUN and all(field in text for field in FIELDS):
+            found += [f"{name}:{line}" for line in sorted({*_spelled(ast.parse(text))})]
     return found
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from house.statements import statements
+
 TESTS = Path(__file__).parents[1]
 
 
 def test_no_module_imports_from_a_test_or_from_a_folder_s_fixtures() -> None:
     found = []
     for path in sorted(TESTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in statements(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 module = (node.module or "").rpartition(".")[2]
                 if module.startswith("test_") or module == "conftest":

@@ -450,7 +450,7 @@ def unknown_places() -> Iterator[Bad]:
         "/v1/models/..%2f..%2fetc%2fpasswd", "/v1/models/%00",
         "/v1/responses/resp_0", "/v1/responses/%00", "/v1/responses/..%2f..%2fetc", "/v1/responses/resp_0/input_items",
         "/v1/conversations/conv_0", "/v1/conversations/conv_0/items", "/v1/conversations/conv_0/items/msg_0",
-        "/docs", "/redoc", "/v1/files/file-0", "/v1/files/file-0/content", "/v1/files/%00", "/v1/batches/batch_0",
+        "/swagger", "/redoc", "/v1/files/file-0", "/v1/files/file-0/content", "/v1/files/%00", "/v1/batches/batch_0",
         "/v1/batches/..%2f..%2fetc", "/v1/files/..%2f..%2fetc/content",
         "/v1/streams/chatcmpl-0", "/v1/streams/%00", "/v1/streams/..%2f..%2fetc", "/v1/streams/a?starting_after=-1",
         "/v1/fine_tuning/jobs", "/.env", "/v1/chat/completions/", "/%2e%2e/etc/passwd",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import faulthandler
 import gc
 import logging
 import logging.handlers
@@ -48,7 +49,7 @@ from antiphon.store import SqliteStore
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.workers.acceptor import Acceptor, Listener
 from antiphon.workers.given import part_of
-from antiphon.workers.peer import Peer, Share
+from antiphon.workers.peer import Ear, Offer, Peer, Share
 from antiphon.workers.remote import RemoteShares
 from antiphon.workers.shared import Shared
 from antiphon.workers.spawned import Process, WorkerProcess
@@ -59,6 +60,7 @@ from kit.raw_http import answer_over
 from kit.waiting import PATIENCE
 
 WORKERS = int(os.environ.get("TEST_WORKERS", "2"))
+_BEGIN_SECONDS = 30.0
 _END_SECONDS = 5.0
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _STAYING: set[asyncio.Task[None]] = set()
@@ -180,8 +182,10 @@ async def team_of(several: Several, *, drain: float | None) -> AsyncIterator[Tea
     port: int = listener.getsockname()[1]
     acceptor = Acceptor([Listener(listener, PLAIN)])
     workers: list[WorkerProcess] = []
+    gone: list[asyncio.Task[str]] = []
     clocks: list[LentClock] = []
     counts = Counts(lambda: len(acceptor.open))
+    ears: dict[str, Ear] = {"log": _log, "model_changed": _nothing}
 
     @asynccontextmanager
     async def metrics() -> AsyncGenerator[Share, None]:
@@ -192,16 +196,24 @@ async def team_of(several: Several, *, drain: float | None) -> AsyncIterator[Tea
     async def cancel(owner: str, id: str, request: object) -> AsyncGenerator[Share, None]:
         yield Share(any([await worker.cancel(owner, id, request) for worker in workers]))
 
-    for _ in range(WORKERS):
-        lender = Lender(several.loan.objects)
-        offers = {**several.shared.offers, "metrics": metrics, "cancel": cancel, **lender.offers}
-        start = partial(_fork, several, drain or 0.0, clocks)
-        workers.append(
-            await WorkerProcess.start(offers, {"log": _log, "model_changed": _nothing}, acceptor.open.add, start)
-        )
-    gone = [asyncio.create_task(worker.gone()) for worker in workers]
+    async def begun() -> None:
+        """One more worker that serves. What a thread of the test had when it was forked, it may wait for in vain."""
+        for last in (False, False, True):
+            offers: dict[str, Offer] = {**several.shared.offers, "metrics": metrics, "cancel": cancel}
+            offers |= Lender(several.loan.objects).offers
+            start = partial(_fork, several, drain or 0.0, clocks)
+            worker = await WorkerProcess.start(offers, ears, acceptor.open.add, start)
+            workers.append(worker)
+            gone.append(asyncio.create_task(worker.gone()))
+            await asyncio.wait([worker.ready])
+            if worker.ready.exception() is None:
+                return
+            if last:
+                worker.ready.result()
+            workers.remove(worker)
+
     try:
-        await asyncio.gather(*(worker.ready for worker in workers))
+        await asyncio.gather(*(begun() for _ in range(WORKERS)))
         acceptor.begin()
         yield Team(several, workers, port)
     finally:
@@ -277,6 +289,7 @@ async def _fork(several: Several, drain: float, clocks: list[LentClock], talk: i
         gc.disable()
         warnings.simplefilter("ignore")
         signal.set_wakeup_fd(-1)
+        faulthandler.dump_traceback_later(_BEGIN_SECONDS, exit=True)
         _close_sockets({talk, conduit, *([clock.descriptor] if clock else [])})
         on_loop(_work(several, drain, clock, socket.socket(fileno=talk), socket.socket(fileno=conduit)))
     except BaseException:  # noqa: BLE001 - nothing of the test may go on in this process
@@ -312,8 +325,12 @@ async def _work(
     _log_to(peer)
     working.append(_application(several, peer, clock))
     handed = Handed(conduit, partial(peer.tell, "connections"))
-    server = Server(working[0], drain=drain, handed=handed, on_ready=lambda url: peer.tell("ready", []))
-    await server.serve_to_end()
+
+    def ready(url: str) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        peer.tell("ready", [])
+
+    await Server(working[0], drain=drain, handed=handed, on_ready=ready).serve_to_end()
 
 
 def _application(several: Several, peer: Peer, clock: LentClock | None) -> Starlette:

@@ -22,12 +22,15 @@ from kit.log import log_of_its_own
 from kit.several import SEVERAL
 from kit.waiting import PATIENCE
 
+ONE_THREAD = {"ANTIPHON_ENGINE_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+"""Several engines run beside each other in tests: threads that wait for one another would wait for cores. Where a test
+needs more than one, they sleep while they wait: those that spin take the core from whom they wait for."""
 PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-    return {**clean, "ANTIPHON_HOME": str(home), **SEVERAL, **more}
+    return {**clean, "ANTIPHON_HOME": str(home), **ONE_THREAD, **SEVERAL, **more}
 
 
 def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:

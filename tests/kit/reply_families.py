@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from antiphon.formats.template.reply import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
 from antiphon.tokens import Control

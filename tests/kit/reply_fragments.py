@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import count
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from antiphon.conversation import ToolSpec
 from antiphon.formats.template.reply import CompiledDescription, Pairs, ReplyDescription

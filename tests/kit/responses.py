@@ -102,7 +102,7 @@ def events_of(got: Got) -> list[Any]:
     for number, block in enumerate(part for part in blocks[:-2] if not part.startswith(":")):
         *id, name, data = block.split("\n")
         event = json.loads(data.removeprefix("data: "))
-        assert id in ([], [f"id: {number}"]), "where events have ids, these are their numbers"
+        assert id in ([], [f"id: {number}"]), f"where events have ids, these are their numbers: {got.body!r}"
         assert name == f"event: {event['type']}"
         assert event["sequence_number"] == number
         checked_event(event)

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.conversation import Message, Role
 from antiphon.errors import ConflictError
-from antiphon.store import Key, Lease, Record, Sessions, Store, Write
+from antiphon.store import Delete, Key, Lease, Record, Sessions, Store, Write
 
 from .waiting import until_found
 
@@ -47,6 +47,28 @@ class StoreContract:
         assert await subject.get(other) == Record(b"four", 2.0)
         assert await subject.entries(KEY) == [b"a"]
         assert await subject.entries(other) == [b"b", b"c", b"d"]
+
+    async def test_a_batch_deletes_too_and_in_order(self, subject: Store) -> None:
+        await subject.put_all(Write(KEY, Record(b"one", 1.0), [b"a"]), Write(OTHER, Record(b"other", 1.0)))
+        await subject.put_all(Delete(KEY), Write(KEY, Record(b"two", 2.0), [b"b"]), Delete(OTHER))
+        assert await subject.get(KEY) == Record(b"two", 2.0)
+        assert await subject.entries(KEY) == [b"b"]
+        assert await subject.get(OTHER) is None
+        await subject.put_all(Write(OTHER, Record(b"other", 1.0)), Delete(OTHER), Delete(OTHER))
+        assert await subject.get(OTHER) is None
+
+    async def test_a_batch_deletes_only_what_has_the_value_that_is_named(self, subject: Store) -> None:
+        await subject.put_all(Write(KEY, Record(b"one", 1.0), [b"a"]), Write(OTHER, Record(b"", 1.0)))
+        await subject.put_all(Delete(KEY, b"two"), Delete(OTHER, b"two"), Delete(Key("k", "", "none"), b"two"))
+        assert [await subject.entries(KEY), await subject.names("response", "ann")] == [[b"a"], ["r1", "r2"]]
+        await subject.put_all(Delete(KEY, b"one"), Delete(OTHER, b""))
+        assert await subject.names("response", "ann") == []
+
+    async def test_a_batch_that_is_refused_deletes_nothing(self, subject: Store) -> None:
+        await subject.put(KEY, Record(b"one", 1.0))
+        with pytest.raises(ConflictError):
+            await subject.put_all(Delete(KEY), Write(OTHER, Record(b"two", 1.0), expected=1))
+        assert await subject.get(KEY) == Record(b"one", 1.0)
 
     async def test_any_bytes_come_back(self, subject: Store) -> None:
         value = bytes(range(256))

@@ -37,6 +37,8 @@ def engine_tokenizer_of(model: Path) -> Iterator[EngineTokenizer]:
     server = xllamacpp.Server(parameters)
     host, port = server.listening_address.removeprefix("http://").rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port))
+    connection.request("GET", "/slots")  # Its loop answers: a server that is destroyed before that runs never ends.
+    connection.getresponse().read()
     try:
         yield EngineTokenizer(connection)
     finally:

@@ -8,10 +8,12 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.engines.scripted import Script
 from antiphon.errors import EngineLostError
-from antiphon.store import Lease, SessionLimits, SqliteStore, Write
+from antiphon.store import Delete, Lease, SessionLimits, SqliteStore, Write
 from kit.api import END, ids, rest_of, serving
 from kit.responses import responses_app
 
@@ -84,7 +86,7 @@ class Cable(SqliteStore):
         self.whole = asyncio.Event()
         self.whole.set()
 
-    async def put_all(self, *writes: Write) -> None:
+    async def put_all(self, *writes: Write | Delete) -> None:
         await self.whole.wait()
         await super().put_all(*writes)
 
@@ -111,3 +113,21 @@ async def two_servers(
     async with serving(first) as a, serving(second) as b:
         yield f"http://127.0.0.1:{a}", f"http://127.0.0.1:{b}", cable
         cable.whole.set()
+
+
+@asynccontextmanager
+async def closing_session() -> AsyncIterator[aiohttp.ClientSession]:
+    """A client whose answers are closed with it, those that a test has not read to their end too."""
+    answers: list[aiohttp.ClientResponse] = []
+
+    async def keep(session: aiohttp.ClientSession, context: object, got: aiohttp.TraceRequestEndParams) -> None:
+        answers.append(got.response)
+
+    traced = aiohttp.TraceConfig()
+    traced.on_request_end.append(keep)
+    async with aiohttp.ClientSession(trace_configs=[traced]) as session:
+        try:
+            yield session
+        finally:
+            for answer in answers:
+                answer.close()

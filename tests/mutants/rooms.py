@@ -134,7 +134,7 @@ ROOMS = (
             "grammar/test_grammar.py generation/test_compile.py",
             "grammar/ending.py": "api/test_finish.py grammar/test_edges.py",
             "grammar/*literals.py": "grammar/test_key_values.py",
-            "grammar/lark.py": "grammar/test_numbers.py grammar/test_grammar.py grammar/test_edges.py "
+            "grammar/lark_text.py": "grammar/test_numbers.py grammar/test_grammar.py grammar/test_edges.py "
             "grammar/test_schema.py generation/test_constrain.py generation/test_compile.py",
             "grammar/*_values.py": "grammar/test_key_values.py grammar/test_numbers.py grammar/test_multiples.py "
             "grammar/test_schema.py grammar/test_edges.py",

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from antiphon.http.gate.keys import new_key
-from antiphon.playground.stored import KINDS, PATH
+from antiphon.playground.routes import STORED as PATH
+from antiphon.playground.stored import KINDS
 from antiphon.playground.wire import PLAYGROUND
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 

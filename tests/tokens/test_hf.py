@@ -115,22 +115,23 @@ def test_a_shortening_or_framing_tokenizer_shortens_and_frames_nothing_here() ->
     assert hf_tokenizer(library.to_str()).encode("a b c d") == plain
 
 
-def malformed(**changes: Any) -> str:
-    return json.dumps({**json.loads(byte_level().to_str()), **changes})
-
-
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("changes", "code"),
     [
-        ("", "vocabulary_malformed"),
-        ("{}", "vocabulary_malformed"),
-        ("[1]", "vocabulary_malformed"),
-        (malformed(added_tokens=[{"id": "x"}]), "vocabulary_malformed"),
-        (malformed(model={"type": "Nonsense"}), "vocabulary_malformed"),
-        (malformed(decoder={"type": "WordPiece"}, pre_tokenizer=None), "vocabulary_not_covered"),
+        ({"added_tokens": [{"id": "x"}]}, "vocabulary_malformed"),
+        ({"model": {"type": "Nonsense"}}, "vocabulary_malformed"),
+        ({"decoder": {"type": "WordPiece"}, "pre_tokenizer": None}, "vocabulary_not_covered"),
     ],
 )
-def test_what_is_not_a_tokenizer_is_refused(text: str, code: str) -> None:
+def test_a_tokenizer_with_a_part_of_another_kind_is_refused(changes: dict[str, Any], code: str) -> None:
+    text = json.dumps({**json.loads(byte_level().to_str()), **changes})
     with pytest.raises(TokenError) as raised:
         hf_tokenizer(text)
     assert raised.value.code == code
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]"])
+def test_what_is_not_a_tokenizer_is_refused(text: str) -> None:
+    with pytest.raises(TokenError) as raised:
+        hf_tokenizer(text)
+    assert raised.value.code == "vocabulary_malformed"

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from antiphon.compat import openai_harmony as compat
 from antiphon.conversation import Conversation, Message, MessageStarted, Role
 from antiphon.errors import ParseError, RenderError
-from antiphon.formats.harmony import Harmony
+from antiphon.formats.harmony import Dialect, Harmony
 from antiphon.formats.harmony.header import CONTENT_TYPES
-from antiphon.formats.harmony.header_writer import Dialect
 
 PARTS = [
     "x", "functions.f", "to=", "to:", "to=functions.rm", " ", "\n", "\t", "\0", "\r", "\f", "\x0b", "\x1c", "\x85",

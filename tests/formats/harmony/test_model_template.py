@@ -20,7 +20,8 @@ import jinja2
 import pytest
 
 from antiphon import read_chat
-from antiphon.catalog.format_choice import choose_format, known_formats
+from antiphon.catalog.format_choice import choose_format
+from antiphon.catalog.known_formats import known_formats
 from antiphon.config import O200K, ModelEntry
 from antiphon.conversation import Conversation, End, Message, MessageEnded, Role, ToolNamespace, visible_to_user
 from antiphon.formats.harmony import Harmony

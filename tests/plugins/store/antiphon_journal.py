@@ -14,16 +14,20 @@ from typing import BinaryIO
 import msgspec
 
 from antiphon.errors import ConfigError
-from antiphon.store import Key, Lease, MemoryLeases, Record, Store, Write
+from antiphon.store import Delete, Key, Lease, MemoryLeases, Record, Store, Write
 from antiphon.store.store import check_version, new_version
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One write; a line has those of one transaction. ``record`` None deletes what is at ``key``."""
+    """One write; a line has those of one transaction.
+
+    ``record`` None deletes what is at ``key``; where there is a ``value``, only if it still has this one.
+    """
 
     key: Key
     record: Record | None = None
     entries: tuple[bytes, ...] = ()
+    value: bytes | None = None
 
 
 class JournalStore:
@@ -42,15 +46,13 @@ class JournalStore:
     ) -> None:
         await self.put_all(Write(key, record, entries, expected, lease))
 
-    async def put_all(self, *writes: Write) -> None:
+    async def put_all(self, *writes: Write | Delete) -> None:
         for write in writes:
-            self._leases.check(write.lease)
-            known = self._records.get(write.key)
-            check_version(known[0].version if known else 0, write.expected)
-        records = [replace(write.record, version=new_version()) for write in writes]
-        self._write(
-            *(Change(write.key, record, tuple(write.entries)) for write, record in zip(writes, records, strict=True))
-        )
+            if isinstance(write, Write):
+                self._leases.check(write.lease)
+                known = self._records.get(write.key)
+                check_version(known[0].version if known else 0, write.expected)
+        self._write(*map(_change, writes))
 
     async def get(self, key: Key) -> Record | None:
         return self._records[key][0] if key in self._records else None
@@ -104,12 +106,19 @@ class JournalStore:
 
     def _apply(self, changes: tuple[Change, ...]) -> None:
         for change in changes:
-            if change.record is None:
-                self._records.pop(change.key, None)
-                continue
-            first, entries = self._records.get(change.key, (change.record, []))
-            record = replace(change.record, created=first.created)
-            self._records[change.key] = (record, [*entries, *change.entries])
+            known = self._records.get(change.key)
+            if change.record is not None:
+                first, entries = known or (change.record, [])
+                record = replace(change.record, created=first.created)
+                self._records[change.key] = (record, [*entries, *change.entries])
+            elif known is not None and change.value in (None, known[0].value):
+                del self._records[change.key]
+
+
+def _change(write: Write | Delete) -> Change:
+    if isinstance(write, Write):
+        return Change(write.key, replace(write.record, version=new_version()), tuple(write.entries))
+    return Change(write.key, value=write.value)
 
 
 def open_journal(address: str) -> Store:
