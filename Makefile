@@ -102,6 +102,14 @@ bench-gateway: model $(PEERS) ## Antiphon beside SMG and LiteLLM, in turns (GATE
 bench-compare: model ## Antiphon beside itself at another commit, in turns: make bench-compare OLD=HEAD~10
 	$(BIN)/python bench/gateway.py --old $(OLD) $(GATEWAY)
 
+.PHONY: bench-compiled
+bench-compiled: model ## Antiphon with its hot modules compiled by mypyc beside itself, in turns; needs a C compiler (COMPILED="--loads text,whole")
+	$(BIN)/python bench/compiled.py $(COMPILED)
+
+.PHONY: docs-plots
+docs-plots: setup ## docs/performance-*.svg anew, from what the benches wrote into bench/results/*.json
+	$(BIN)/python bench/plots.py
+
 .peers/smg/.ready: SOFTWARE := smg==1.13.0 smg-grpc-proto==0.4.28 tokenizers uvloop
 .peers/litellm/.ready: SOFTWARE := litellm[proxy]==1.106.2
 

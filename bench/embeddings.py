@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 
 from antiphon.api import create_app
-from antiphon.catalog.format_choice import known_formats
+from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.loading import load_model
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import EngineConfig, load_config, shipped_entries

@@ -19,7 +19,7 @@ from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.grammar import Json
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
-from antiphon.grammar.lark import HEADER
+from antiphon.grammar.lark_text import HEADER
 from antiphon.tokens import Tokenizer, gguf_tokenizer
 
 TOKENS, ROUNDS = 48, 3
