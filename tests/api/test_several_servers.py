@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from starlette.applications import Starlette
@@ -20,7 +20,7 @@ from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.rates import Rates
 from antiphon.http.gate.shared_rates import SharedRates
 from antiphon.http.rules import Rules
-from antiphon.store import Key, Leases, MemoryStore, Record, RunLimits, SessionLimits, SqliteStore, Store
+from antiphon.store import Key, Lease, Leases, MemoryStore, Record, RunLimits, SessionLimits, SqliteStore, Store
 from antiphon.store.files import PART
 from kit.api import END, Got, app, exchange_bytes, ids, post_in_process, scripted
 from kit.batches import begin, ended, get, jsonl, line, outcome, upload
@@ -219,6 +219,34 @@ async def test_a_background_response_that_is_not_recorded_is_known_at_the_other_
         assert (gone.status, reply.running) == (200, 0)
         assert (await get(one, f"/v1/responses/{third['id']}")).status == 404
     await stores[1].aclose()
+
+
+class SlowToRelease(SqliteStore):
+    """Leases are released at once, which is said when ``say`` is set."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.say = asyncio.Event()
+
+    async def release(self, lease: Lease) -> None:
+        await super().release(lease)
+        await self.say.wait()
+
+
+@pytest.mark.parametrize("events", ["none", "background"])
+async def test_a_response_that_was_deleted_elsewhere_is_gone_where_it_was_made(
+    events: Literal["none", "background"], tmp_path: Path
+) -> None:
+    """Also before the server that made it knows that its lease is released."""
+    store = SlowToRelease(tmp_path / "s.db")
+    limits = SessionLimits(lease=1.0, runs=RunLimits(events))
+    reply = scripted(ids(*["word "] * 60, END), delay=0.004)
+    one, other = (app(reply, store=store, session_limits=limits) for _ in range(2))
+    async with alive(one):
+        path = f"/v1/responses/{(await post_in_process(one, '/v1/responses', input='Hi', background=True)).json['id']}"
+        assert (await get(other, path, method="DELETE")).status == 200
+        assert [(await get(server, path)).status for server in (one, other)] == [404, 404]
+        store.say.set()
 
 
 # Files and batches

@@ -208,6 +208,8 @@ class Journal(Generic[State]):
             del self._inputs[: len(inputs)]
             self._begun, self.over = True, over
             self._publish(events, state)
+            if over:
+                self._run.close()
 
     async def _write(self, batch: Batch, store: Store | None) -> None:
         entries = [entry_of(batch)]

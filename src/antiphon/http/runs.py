@@ -56,8 +56,8 @@ class Run:
 
     @property
     def followed(self) -> bool:
-        """Whether others than the client that began it may read it."""
-        return self.recorded and bool(self.log)
+        """Whether others than the client that began it may read it here. What is over is read from the store."""
+        return not self.over and self.recorded and bool(self.log)
 
     def add(self, events: Sequence[bytes]) -> None:
         """Publishes events."""

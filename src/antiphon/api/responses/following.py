@@ -33,7 +33,7 @@ class ResponseRun(Run):
 
     @property
     def followed(self) -> bool:
-        return self.response.background or (self.recorded and bool(self.log))
+        return not self.over and (self.response.background or (self.recorded and bool(self.log)))
 
     def cancelled(self) -> AntiphonError:
         return ResponseCancelled("The response was cancelled.")

@@ -143,13 +143,14 @@ class ResponseMaker:
         run = self._run
         async with resources:
             await self._post.context.admission.check_all(run.owner)
-            self._own(resources)
             if self._journal is None:
                 leases, key = self._post.context.leases, making_key(run.owner, run.id)
                 await resources.enter_async_context(leases.hold(key, signalled=run.signalled))
+                self._own(resources)
                 await self._record.store()
                 self._publish(self._writer.queued())
             else:
+                self._own(resources)
                 await self._journal.begin(numbered(self._writer.queued()), self._writer.response)
             queued = run.response
             self._runs.spawn(self._in_background(resources.pop_all()))
