@@ -343,7 +343,8 @@ async def hung_up(cluster: Cluster, application: str) -> str:
     async with httpx.AsyncClient(base_url=cluster.url, timeout=60) as http:
         body = {"model": "long", "messages": ASK, "stream": True}
         async with http.stream("POST", "/v1/chat/completions", json=body) as answer:
-            await anext(answer.aiter_raw())
+            parts = answer.aiter_raw()  # Held: one that nobody holds any more hangs up.
+            await anext(parts)
             try:
                 await client.whole()
             except openai.RateLimitError:
