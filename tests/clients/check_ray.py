@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
@@ -36,6 +37,8 @@ CLUSTER = Path(__file__).with_name("scripts") / "ray_cluster.py"
 RAY = "2.60.0"
 
 TEXT = "The quick brown fox jumps over the lazy dog; "
+ROUNDS = 5
+"""How often the cluster and the plain server are measured in turn, after a first time that does not count."""
 LONG = 8.0
 """Seconds of the long replies."""
 CONFIG = f"""
@@ -395,17 +398,16 @@ async def cost(url: str, root: int) -> tuple[float, float]:
                 return sum([line.count(b'"content"') async for line in answer.aiter_raw()])
 
         async def spent(work: Callable[[], Awaitable[int]]) -> float:
-            await work()  # Once before, so that all is there.
             before = seconds_of(root)
             count = await work()
             return (seconds_of(root) - before) / count * 1e6
 
         async def requests() -> int:
-            await asyncio.gather(*(whole(200) for _ in range(8)))
-            return 1600
+            await asyncio.gather(*(whole(100) for _ in range(8)))
+            return 800
 
         async def tokens() -> int:
-            return sum([sum(await asyncio.gather(*(paced() for _ in range(32)))) for _ in range(2)])
+            return sum(await asyncio.gather(*(paced() for _ in range(32))))
 
         return await spent(requests), await spent(tokens)
 
@@ -449,15 +451,22 @@ async def check_all(cluster: Cluster, only: str) -> int:
 
 
 async def costs(cluster: Cluster, application: str, gather: float) -> str:
-    """What it costs beside the plain server as it is by default; engines in a tier of their own gather as long."""
+    """What it costs beside the plain server as it is by default, in turns; engines of a tier gather as long."""
     await cluster.deploy(application, server__gather=gather, ray__engine_gather=max(gather, 0.015))
-    request, token = await cost(cluster.url, cluster.pid)
     with plain() as (base, pid):
-        plain_request, plain_token = await cost(base, pid)
+        rounds = [(await cost(cluster.url, cluster.pid), await cost(base, pid)) for _ in range(ROUNDS + 1)][1:]
+    request, plain_request, request_ratio = medians([(there[0], here[0]) for there, here in rounds])
+    token, plain_token, token_ratio = medians([(there[1], here[1]) for there, here in rounds])
     return (
-        f"a request {request:.0f} µs (plain {plain_request:.0f}: × {request / plain_request:.2f}), "
-        f"a paced token {token:.0f} µs (plain {plain_token:.0f}: × {token / plain_token:.2f})"
+        f"a request {request:.0f} µs (plain {plain_request:.0f}: × {request_ratio:.2f}), "
+        f"a paced token {token:.0f} µs (plain {plain_token:.0f}: × {token_ratio:.2f})"
     )
+
+
+def medians(rounds: list[tuple[float, float]]) -> tuple[float, float, float]:
+    """The median of each side, and of what one is to the other in the same round."""
+    there, here = zip(*rounds, strict=True)
+    return median(there), median(here), median(one / other for one, other in rounds)
 
 
 def main() -> int:
