@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from math import ceil
 from typing import Any
 
 from starlette.types import Send
@@ -15,6 +16,8 @@ from .lifecycle import Work
 
 LONGEST_GATHER = 0.1
 """Seconds between two writes of one stream where the server is too busy for less."""
+TOGETHER = 4
+"""What gathers is written at multiples of this part of the gather, so that streams share a turn of the event loop."""
 
 
 def headers_of(media_type: str) -> list[tuple[bytes, bytes]]:
@@ -29,8 +32,8 @@ def headers_of(media_type: str) -> list[tuple[bytes, bytes]]:
 class Outbox:
     """Between a stream's writer and its sender. What waits is sent as one; at ``limit`` bytes the writer waits.
 
-    Two takes are ``gather`` seconds apart, unless it is full or over: a write to a socket costs more than all that is
-    done for a token, and nobody reads as fast. After ``patience`` seconds of silence ``keep_alive`` is written.
+    Two takes are at least ``gather`` seconds apart, unless it is full or over: a write to a socket costs more than all
+    that is done for a token, and nobody reads as fast. After ``patience`` seconds of silence ``keep_alive`` is written.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Outbox:
         self._size = 0
         self._loop = asyncio.get_running_loop()
         self._reader: asyncio.Future[None] | None = None
-        self._gatherer: asyncio.Future[None] | None = None
+        self._gathering: asyncio.TimerHandle | None = None
         self._writers: list[asyncio.Future[None]] = []
         self._due = self._taken = self._loop.time()
         # One timer a stream, set anew only when it fires: an event must not cost a timer.
@@ -68,8 +71,7 @@ class Outbox:
         self._chunks.append(chunk)
         self._size += len(chunk)
         if self._reader is not None:
-            _wake(self._reader)
-            self._reader = None
+            self._rouse(self._reader)
         return self._when_taken() if self._size >= self._limit else None
 
     async def room(self) -> None:
@@ -77,8 +79,14 @@ class Outbox:
         if self.full:
             await self._when_taken()
 
+    def _rouse(self, reader: asyncio.Future[None]) -> None:
+        """Wakes who takes, as soon as it is time."""
+        if self.full or self._loop.time() >= self._due:
+            _wake(reader)
+        elif self._gathering is None:
+            self._gathering = self._loop.call_at(self._due, _wake, reader)
+
     def _when_taken(self) -> asyncio.Future[None]:
-        _wake(self._gatherer)
         writer = self._loop.create_future()
         self._writers.append(writer)
         return writer
@@ -89,32 +97,36 @@ class Outbox:
         self.closed = True
         self.error = error
         _wake(self._reader)
-        _wake(self._gatherer)
 
     async def take(self) -> bytes | None:
         """All that waits, as soon as something does and the last take is long enough ago; None: no more will come."""
-        if not self._chunks and not self.closed:
-            self._reader = self._loop.create_future()
-            await self._reader
-        if self._loop.time() < self._due and not self.full and not self.closed:
-            self._gatherer = self._loop.create_future()
-            timer = self._loop.call_at(self._due, _wake, self._gatherer)
-            await self._gatherer
-            timer.cancel()
-            # A loop that comes late has too much to do: fewer, longer writes leave it more time for the tokens.
-            late = self._loop.time() - self._due
-            self._pause = max(self._gather, min(4 * late, LONGEST_GATHER))
+        if not self.closed and not (self._chunks and (self.full or self._loop.time() >= self._due)):
+            await self._time_to_take()
         if not self._chunks:
             return None
         taken = b"".join(self._chunks)
         self._chunks.clear()
         self._size = 0
         self._taken = self._loop.time()
-        self._due = self._taken + self._pause
+        tick = self._pause / TOGETHER
+        self._due = ceil((self._taken + self._pause) / tick) * tick if tick else self._taken
         for writer in self._writers:
             _wake(writer)
         self._writers.clear()
         return taken
+
+    async def _time_to_take(self) -> None:
+        self._reader = self._loop.create_future()
+        if self._chunks:
+            self._rouse(self._reader)
+        await self._reader
+        self._reader = None
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+            # A loop that comes late has too much to do: fewer, longer writes leave it more time for the tokens.
+            late = self._loop.time() - self._due
+            self._pause = max(self._gather, min(4 * late, LONGEST_GATHER))
 
     def _keep_alive(self) -> None:
         now = self._loop.time()
