@@ -89,6 +89,7 @@ async def test_pages_of_files() -> None:
         assert (got.status, got.error["param"]) == (400, param)
 
 
+@pytest.mark.one_process("has two servers of its own, whose clock it sets")
 async def test_a_file_expires_at_a_server_that_was_there_and_is_asked_only_then() -> None:
     now, store = [1_800_000_000.0], MemoryStore()
     one, other = (app(SAY, store=store, clock=lambda: now[0]) for _ in range(2))
