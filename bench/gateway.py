@@ -68,11 +68,11 @@ class Load:
     grows: bool = False
     """Each request is the one before and a message more."""
     as_text: bool = True
-    """It can be asked of a gateway that only passes on what an engine says."""
+    """It is put to a gateway that only passes on what an engine says, too."""
 
 
 LOADS = (
-    Load("paced", 200, PACED, 300, seconds=8.0),
+    Load("paced", 200, PACED, 300, seconds=8.0, as_text=False),
     Load("text", 64, TEXT, 500),
     Load("text-16", 16, TEXT, 500),
     Load("wide", 64, WIDE, 4000, as_text=False),

@@ -19,9 +19,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ``hosts``: the names, between commas, by which a server without keys may be called besides those of this machine.
     ``wires``: further APIs, between commas, by the names that installed packages give them. ``ollama`` listens at
     127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it. ``gather``: seconds between two writes of
-    one stream; what is sampled in between is sent as one. ``workers`` processes answer at the one port;
-    they share the embedded engines, and the limits hold over all of them. ``playground``:
-    browsers get a page at ``/`` and ``/playground``. ``docs``: the documentation under ``/docs``.
+    one stream, or up to a quarter more, so that streams are written together; what is sampled in between is sent as
+    one. ``workers`` processes answer at the one port; they share the embedded engines, and the limits hold over all of
+    them. ``playground``: browsers get a page at ``/`` and ``/playground``. ``docs``: the documentation under ``/docs``.
     """
 
     host: str = "127.0.0.1"
