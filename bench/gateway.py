@@ -65,8 +65,8 @@ class Load:
     tools: bool = False
     history: int = 0
     """Characters of the conversation before the last message."""
-    grows: bool = False
-    """Each request is the one before and a message more."""
+    again: bool = False
+    """Each request has the history of the one before, and another message after it."""
     as_text: bool = True
     """It is put to a gateway that only passes on what an engine says, too."""
 
@@ -80,7 +80,7 @@ LOADS = (
     Load("whole", 16, TEXT, 1, stream=False),
     Load("whole-call", 16, CALL, 0, stream=False, tools=True, as_text=False),
     Load("long-first", 1, TEXT, 1, history=130_000, as_text=False),
-    Load("long", 1, TEXT, 1, history=130_000, grows=True, as_text=False),
+    Load("long", 1, TEXT, 1, history=130_000, again=True, as_text=False),
 )
 START, RENDER = "start", "render"
 """Of a gateway to its first answer; of `antiphon render` with one message."""
@@ -112,12 +112,11 @@ class Row:
 
 
 def body_of(load: Load, number: int) -> dict[str, Any]:
-    """The request ``number`` of a client: in a chat that grows, the one before and two messages more."""
-    first = 0 if load.grows else 1000 * number
+    """The request ``number`` of a client."""
+    first = 0 if load.again else 1000 * number
     turns = [
         LONG.format(first + turn) * (load.history // (40 * len(LONG))) for turn in range(20 if load.history else 0)
     ]
-    turns += [f"And what about number {turn}?" for turn in range(number if load.grows else 0)]
     messages = [{"role": role, "content": turn} for turn in turns for role in ("user", "assistant")]
     body: dict[str, Any] = {
         "model": "m", "messages": [*messages, {"role": "user", "content": f"Say something. {number}"}],

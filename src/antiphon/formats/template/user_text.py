@@ -13,7 +13,7 @@ _PRIVATE = re.compile("[\ue000-\uf8ff]")
 
 def unused(count: int, *texts: str) -> list[str]:
     """Private-use characters that occur in none of the texts. (No prompt has all 6,400 of them.)"""
-    present = {char for text in texts for char in _PRIVATE.findall(text)}
+    present = {char for text in texts if not text.isascii() for char in _PRIVATE.findall(text)}
     return [char for char in map(chr, _PRIVATE_USE[: len(present) + count]) if char not in present][:count]
 
 
@@ -92,6 +92,8 @@ class ControlSpellings:
         """Where the text's last solid character is, when a spelling may begin there and go on behind it; else -1."""
         end = len(text.rstrip())
         tail = text[max(0, end - self._reach) : end]
+        if self._firsts.isdisjoint(tail):
+            return -1
         begins = any(char in self._firsts and tail[i:] in self._prefixes for i, char in enumerate(tail))
         return end if begins else -1
 
@@ -150,8 +152,8 @@ class MarkedText:
         return self._spellings.whole.sub(f"{self._open}\\g<0>{self._close}", text)
 
     def plain(self, text: str) -> str:
-        """The text without its marks."""
-        return text.translate(self._drop)
+        """The text without its marks, none of which is ASCII."""
+        return text if text.isascii() else text.translate(self._drop)
 
     def pieces(self, prompt: str) -> list[Piece]:
         """The rendered prompt: marked spellings are text, all others are controls."""
