@@ -70,9 +70,10 @@ class Outbox:
         """Adds a chunk. What it returns is to be awaited before the next: there is no room until then."""
         self._chunks.append(chunk)
         self._size += len(chunk)
-        if self._reader is not None:
+        full = self._size >= self._limit
+        if self._reader is not None and (full or self._gathering is None):
             self._rouse(self._reader)
-        return self._when_taken() if self._size >= self._limit else None
+        return self._when_taken() if full else None
 
     async def room(self) -> None:
         """Returns when there is room for more."""
