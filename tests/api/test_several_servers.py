@@ -245,8 +245,27 @@ async def test_a_response_that_was_deleted_elsewhere_is_gone_where_it_was_made(
     async with alive(one):
         path = f"/v1/responses/{(await post_in_process(one, '/v1/responses', input='Hi', background=True)).json['id']}"
         assert (await get(other, path, method="DELETE")).status == 200
-        assert [(await get(server, path)).status for server in (one, other)] == [404, 404]
+        for query in ("", "stream=true"):
+            assert [(await get(server, path, query=query)).status for server in (one, other)] == [404, 404]
+        assert [(await get(server, path, method="DELETE")).status for server in (one, other)] == [404, 404]
         store.say.set()
+
+
+async def test_a_streamed_response_that_is_deleted_elsewhere_is_gone_where_it_was_made(tmp_path: Path) -> None:
+    store = SlowToRelease(tmp_path / "s.db")
+    reply = scripted(ids(*["word "] * 60, END), delay=0.004)
+    one, other = (app(reply, store=store, session_limits=SHORT) for _ in range(2))
+    async with alive(one):
+        streaming = asyncio.ensure_future(post_in_process(one, "/v1/responses", input="Hi", stream=True))
+        await until(lambda: reply.running == 1)
+        [key] = [run.key for run in one.state.context.runs._runs.values()]
+        path = f"/v1/responses/{key.name}"
+        await until(lambda: one.state.context.runs.followed(key) is not None)
+        assert (await get(other, path, method="DELETE")).status == 200
+        for query in ("", "stream=true"):
+            assert [(await get(server, path, query=query)).status for server in (one, other)] == [404, 404]
+        store.say.set()
+        assert (await streaming).status == 200
 
 
 # Files and batches
