@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,8 @@ from kit.api import (
     running,
     scripted,
 )
+from kit.obedient import catalog
+from kit.toolbox import server_toolbox
 
 ENGINE = scripted(ids(THINK, "hm", UNTHINK, "Fine.", END), context=400)
 CHAT: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>"}]
@@ -60,6 +63,9 @@ def test_texts_are_tokenized_and_ids_given_as_text_under_vllm_s_names(base: str,
     assert answer["tokens"] == list("é<|im_end|>".encode()), "a control spelling in a text is text"
     assert (answer["count"], answer["max_model_len"]) == (len(answer["tokens"]), 400)
     assert answer["token_strs"][:3] == ["\ufffd", "\ufffd", "<"]
+    assert "token_bytes" not in answer
+    both = ask(base, f"{prefix}/tokenize", prompt="é", return_token_bytes=True)
+    assert (both["token_bytes"], both["token_strs"]) == (["c3", "a9"], None)
     assert ask(base, f"{prefix}/tokenize", prompt="")["tokens"] == []
     assert ask(base, f"{prefix}/tokenize", prompt="x")["token_strs"] is None
     assert ask(base, f"{prefix}/detokenize", tokens=answer["tokens"]) == {"prompt": "é<|im_end|>"}
@@ -77,6 +83,45 @@ def test_a_chat_is_tokenized_and_rendered_as_a_completion_would_send_it(base: st
     assert (rendered["model"], rendered["format"]) == ("small", "chatml")
     assert rendered["stop_token_ids"] == ids(END)
     assert rendered["stop"] == []
+
+
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "integer"}}}
+REQUESTS: list[dict[str, Any]] = [
+    {"tools": [WEATHER]},
+    {"tools": [WEATHER], "tool_choice": "none"},
+    {"tools": [WEATHER], "tool_choice": "required"},
+    {"server_tools": ["docs"]},
+    {"server_tools": True, "tools": [WEATHER]},
+    {"server_tools": False},
+    {"response_format": SCHEMA},
+    {"reasoning_effort": "low"},
+    {"messages": [*CHAT, {"role": "assistant", "content": "I"}], "continue_final_message": True},
+]
+
+
+@pytest.mark.parametrize("offers", [False, True])
+@pytest.mark.parametrize("name", ["small", "oss"])
+def test_what_is_rendered_and_counted_is_what_the_engine_gets(tmp_path: Path, name: str, offers: bool) -> None:
+    models = catalog()
+    engine = models.loaded[name].engine
+    assert isinstance(engine, ScriptedEngine)
+    with running(create_app(models, tools=server_toolbox(tmp_path), offer_tools=offers)) as base:
+        for number, fields in enumerate(REQUESTS, 1):
+            body: dict[str, Any] = {"model": name, "messages": CHAT, **fields}
+            answer = post(base, "/v1/chat/completions", **body)
+            assert len(engine.requests) == number, (fields, answer.body)
+            sent = list(engine.requests[-1][0])
+            assert ask(base, "/v1/render", **body)["ids"] == sent, fields
+            if not fields.keys() - {"messages", "tools"}:
+                assert ask(base, "/tokenize", **body)["tokens"] == sent
+
+
+def test_a_session_s_prompt_is_not_rendered_and_unknown_tools_are_refused(base: str) -> None:
+    fields: dict[str, Any]
+    for fields in ({"session_id": "7"}, {"server_tools": ["shout"]}):
+        refused = post(base, "/v1/render", messages=CHAT, **fields)
+        assert (refused.status, refused.error["param"]) == (400, *fields)
 
 
 def test_each_piece_of_a_prompt_has_its_tokens_where_they_are_requested(base: str) -> None:

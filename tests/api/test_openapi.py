@@ -29,6 +29,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "best_of": {"n": 1},
 }
 """What makes a field matter."""
+REFUSED = {("/v1/render", "session_id", 2**63 - 1)}
+"""Values within their bounds that mean what the route does not do."""
 
 
 def numbers() -> Iterator[tuple[str, str, float, bool]]:
@@ -38,7 +40,7 @@ def numbers() -> Iterator[tuple[str, str, float, bool]]:
             step = 0.001 if any(one.get("type") == "number" for one in keywords.get("anyOf", ())) else 1
             for word, sign in (("minimum", -1), ("maximum", 1)):
                 if word in keywords:
-                    yield route, name, keywords[word], True
+                    yield route, name, keywords[word], (route, name, keywords[word]) not in REFUSED
                     yield route, name, keywords[word] + sign * step, False
             if "exclusiveMinimum" in keywords:
                 yield route, name, keywords["exclusiveMinimum"], False

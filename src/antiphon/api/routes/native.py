@@ -10,18 +10,24 @@ from starlette.responses import Response
 
 from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute
+from antiphon.wire.chat.schema import ChatRequest
+from antiphon.wire.errors import refused
+from antiphon.wire.fields import session_name
 from antiphon.wire.json import encode
 from antiphon.wire.native.schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from antiphon.wire.native.write import detokenize, parse, render, tokenize, tokenizer_info
 
-from .reading import reading_of
+from .reading import offered, reading_of
+
+_SESSIONS = "Send all messages."
 
 
 class Tokenize(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(TokenizeRequest)
         model = await post.model(wire.model)
-        await post.send_json(await post.off_loop(lambda: tokenize(wire, model, reading_of(post))))
+        reading = reading_of(post, offer=offered(self._context, ChatRequest(messages=[]), model))
+        await post.send_json(await post.off_loop(lambda: tokenize(wire, model, reading)))
 
 
 class Detokenize(PostRoute):
@@ -47,8 +53,11 @@ class TokenizerInfo:
 class Render(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(RenderRequest)
+        if session_name(wire.session_id) is not None:
+            raise refused("session_id", "prompts of sessions are not rendered.", hint=_SESSIONS)
         model = await post.model(wire.model)
-        await post.send_json(await post.off_loop(lambda: render(wire, model, reading_of(post, wire.stream))))
+        reading = reading_of(post, wire.stream, offered(self._context, wire, model))
+        await post.send_json(await post.off_loop(lambda: render(wire, model, reading)))
 
 
 class Parse(PostRoute):

@@ -28,15 +28,19 @@ class TokenizeRequest(PromptFields, kw_only=True):
     chat_template: Any = None
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
+    return_token_bytes: bool | None = None
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """``token_strs`` only where they are requested; part of a character is U+FFFD there."""
+    """``token_strs`` and ``token_bytes`` (in hex) only where they are requested; part of a character is U+FFFD in a
+    ``str``.
+    """
 
     count: int
     max_model_len: int
     tokens: list[int]
     token_strs: list[str] | None = None
+    token_bytes: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class AddedToken(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from antiphon.conversation import Incident, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position
@@ -42,6 +44,7 @@ def tokenize(wire: TokenizeRequest, model: Model, reading: Reading) -> Tokens:
         max_model_len=model.context,
         tokens=ids,
         token_strs=[decode(model.tokenizer, [id]) for id in ids] if wire.return_token_strs else None,
+        token_bytes=[_hex(id, model.tokenizer) for id in ids] if wire.return_token_bytes else msgspec.UNSET,
     )
 
 
@@ -142,5 +145,10 @@ def piece_with_tokens(piece: Piece, tokenizer: Tokenizer | None) -> RenderedPiec
 
 
 def _token(id: int, tokenizer: Tokenizer) -> PieceToken:
+    return PieceToken(id, _hex(id, tokenizer))
+
+
+def _hex(id: int, tokenizer: Tokenizer) -> str:
+    """The bytes of a token, those of a control's spelling."""
     spelled = tokenizer.piece(id)
-    return PieceToken(id, (spelled.spelling.encode() if isinstance(spelled, Control) else spelled).hex())
+    return (spelled.spelling.encode() if isinstance(spelled, Control) else spelled).hex()
