@@ -142,9 +142,10 @@ class CodeInterpreterCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_fie
 
 
 class McpFailure(msgspec.Struct, frozen=True, tag_field="type", tag="mcp_tool_execution_error"):
-    """``content`` is why."""
+    """``content`` is why, ``code`` the tool's error code, such as ``E-TOOL-TIMEOUT``."""
 
     content: str
+    code: str = ""
 
 
 class McpCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mcp_call"):

@@ -158,7 +158,7 @@ class OpenMcpCall:
 
     def answered(self, result: ToolResult) -> list[StreamEvent]:
         if result.error is not None:
-            self._error = McpFailure(result.error.message)
+            self._error = McpFailure(result.error.message, result.error.code)
             return [McpCallFailed(**self.place.at), item_done(self, "failed")]
         self._output = result.text(envelope=False)
         return [McpCallCompleted(**self.place.at), item_done(self, "completed")]
