@@ -10,8 +10,9 @@ const MODULES = {
   "htm.js": "htm/dist/htm.mjs",
   "marked.js": "marked/lib/marked.esm.js",
   "purify.js": "dompurify/dist/purify.es.mjs",
+  "highlight.js": "@highlightjs/cdn-assets/es/highlight.min.js",
 };
-const LICENCES = { preact: "LICENSE", htm: "LICENSE", marked: "LICENSE", dompurify: "LICENSE" };
+const LICENCES = { preact: "preact", htm: "htm", marked: "marked", dompurify: "dompurify", highlight: "@highlightjs/cdn-assets" };
 
 mkdirSync(target, { recursive: true });
 for (const [name, source] of Object.entries(MODULES)) {
@@ -19,7 +20,7 @@ for (const [name, source] of Object.entries(MODULES)) {
   // Browsers know no bare names of packages, and the maps are not copied.
   writeFileSync(target + name, text.replace(/from"preact"/g, 'from"./preact.js"').replace(/\n?\/\/# sourceMappingURL=.*\n?/g, "\n"));
 }
-for (const [name, file] of Object.entries(LICENCES)) {
-  const version = JSON.parse(readFileSync(`${here}node_modules/${name}/package.json`, "utf8")).version;
-  writeFileSync(`${target}${name}.LICENSE.txt`, `${name} ${version}\n\n${readFileSync(`${here}node_modules/${name}/${file}`, "utf8")}`);
+for (const [name, from] of Object.entries(LICENCES)) {
+  const version = JSON.parse(readFileSync(`${here}node_modules/${from}/package.json`, "utf8")).version;
+  writeFileSync(`${target}${name}.LICENSE.txt`, `${from} ${version}\n\n${readFileSync(`${here}node_modules/${from}/LICENSE`, "utf8")}`);
 }

@@ -5,6 +5,7 @@ Three servers of this process, whose model answers by a script, and one browser.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -30,6 +31,8 @@ from antiphon.http.gate.keys import new_key
 from antiphon.playground.wire import PLAYGROUND
 from antiphon.store import SqliteStore
 from antiphon.tokens import decode
+from antiphon.tools import FunctionToolSet, Toolbox, ToolLimits
+from antiphon.tools.browser import Browser, Corpus
 from kit.api import (
     CALL,
     CHATML,
@@ -85,10 +88,18 @@ for number in range(10):
 """
 STEADY = 8000
 """Characters of an answer in 2,000 steps, four each, of which the engine makes a hundred a second."""
+CALLS = {
+    "search": {"name": "browser__search", "arguments": {"query": "bears"}},
+    "wait": {"name": "docs__wait", "arguments": {"seconds": 3}},
+    "fail": {"name": "docs__wait", "arguments": {"seconds": -1}},
+    "hang": {"name": "docs__wait", "arguments": {"seconds": 1000}},
+}
+"""What a model calls for these questions, until it has a result."""
 TEXTS = {
     "slow": (PARAGRAPH * 12)[: STEADY // 4],
     "steady": (PARAGRAPH * (STEADY // len(PARAGRAPH) + 1))[:STEADY],
     "hello": "Hello yourself.",
+    "bears": "There are bears in Bern.",
     "long": "word " * 4000,
     "hostile": HOSTILE,
     "json": '{"n":4}',
@@ -102,11 +113,17 @@ def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
     last = said.rpartition(START.spelling + "user\n")[2].partition(END.spelling)[0].strip()
     if "clear" in last:
         return ids("It is clear in Oslo.", END)
+    if last in CALLS:
+        return ids(CALL, "\n" + json.dumps(CALLS[last]) + "\n", UNCALL, END)
+    if "<tool_response>" in last:
+        return ids(TEXTS["bears"], END)
     if last == "lost":
         return EngineLostError("The engine died.", code="engine_lost")
     if last == "weather":
         return ids(CALL, '\n{"name": "weather", "arguments": {"city": "Oslo"}}\n', UNCALL, END)
     thought = (THINK, "HIDDENTHOUGHT about it.", UNTHINK) if last == "markdown" else ()
+    if last == "ponder":
+        thought = (THINK, "HIDDENTHOUGHT " * 40, UNTHINK)
     return ids(*thought, TEXTS.get(last, "I do not know."), END)
 
 
@@ -123,8 +140,29 @@ def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
         "steadyMemory": speaking(steady),
         "one": speaking(HalfCached(script, token_bytes=token_bytes, **large_steps), limits=Limits(max_concurrent=1)),
         "keyed": keyed,
+        "tools": speaking(engine, tools=toolbox(folder)),
+        "thinks": speaking(scripted(script, delay=0.05, chunk=4, context=60_000, end_ids=engine.info.end_ids)),
         "loading": app(scripted(script), wires=[PLAYGROUND]),
     }, secret
+
+
+async def docs__wait(seconds: float) -> str:
+    """Waits.
+
+    Args:
+        seconds: how long.
+    """
+    if seconds < 0:
+        raise ValueError("time does not run backwards")
+    await asyncio.sleep(seconds)
+    return f"waited {seconds} s"
+
+
+def toolbox(folder: Path) -> Toolbox:
+    """What a server has: the browser over a folder, and a function that takes its time."""
+    (folder / "pages").mkdir()
+    (folder / "pages" / "bern.md").write_text("# Bern\n\nThe capital of Switzerland has bears.\n")
+    return Toolbox([Browser(Corpus(folder / "pages")), FunctionToolSet([docs__wait])], ToolLimits(deadline=4))
 
 
 class HalfCached(ScriptedEngine):

@@ -1,4 +1,5 @@
 // node run.mjs CHROMIUM FOLDER {"main": URL, "keyed": URL, "key": SECRET, "loading": URL}
+import { readFileSync } from "node:fs";
 import * as benches from "./bench.mjs";
 import { check, conversationOf, failures, leaks, open, say, set, state, stored, visit } from "./kit.mjs";
 import { paint, streaming } from "./pace.mjs";
@@ -188,6 +189,133 @@ async function tools(api) {
   await page.getByText("This is not JSON").waitFor();
   await state(seen, `bad-schema-${api}`);
   await leaks(seen, api);
+  await page.context().close();
+}
+
+// What runs at the server is a card too: while it runs, when it failed, when its time was up.
+async function serverTools() {
+  const seen = await visit(browser, urls.tools);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await page.click("button.gear");
+  await page.getByLabel("browser", { exact: true }).check();
+  await page.getByLabel("docs", { exact: true }).check();
+  await state(seen, "server-tools");
+  await page.click("button.gear");
+  const cards = page.locator(".card");
+  const searched = await say(page, "search");
+  check("what was searched", (await searched.locator(".card").innerText()).includes('"query":"bears"') && (await searched.innerText()).includes("There are bears in Bern."));
+  await searched.getByText("Result").click();
+  check("what was found", (await searched.locator(".card").innerText()).includes("bern.md"));
+  await page.fill("#message", "wait");
+  await page.press("#message", "Enter");
+  await page.locator('.card[data-state="state_running"]').waitFor();
+  await state(seen, "tool-running");
+  await page.locator('.card[data-state="state_running"]').waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.querySelector("article:last-of-type")?.dataset.status === "done");
+  check("how long it ran", /done 3\.\d s/.test(await cards.nth(1).innerText()), await cards.nth(1).innerText());
+  await say(page, "fail");
+  await say(page, "hang");
+  check("each has its state", (await cards.evaluateAll((all) => all.map((one) => one.dataset.state).join(" "))) === "state_ok state_ok state_error state_timeout");
+  await state(seen, "tool-states");
+  const again = await say(page, "hello");
+  check("goes on from what the tools said", (await again.innerText()).includes("Hello yourself."));
+  await page.click('nav.views a[href="#time"]');
+  await page.locator(".timing .p-toolsPart").first().waitFor();
+  await state(seen, "time-tools");
+  await page.click('nav.views a[href="#envelopes"]');
+  await page.locator(".envelopes li").first().waitFor();
+  check("the prompt has the tools", (await page.locator(".envelopes").innerText()).includes("browser__search"));
+  await leaks(seen, "server tools");
+  await page.context().close();
+}
+
+// Each call has a form of its own; one may be given up.
+async function cancelled() {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await set(page, { Functions: TOOLS });
+  const answer = await say(page, "weather");
+  await answer.getByRole("button", { name: "Cancel the call" }).click();
+  await page.locator('.card[data-state="state_cancelled"]').waitFor();
+  await page.waitForFunction(() => document.querySelector("article:last-of-type")?.dataset.status === "done");
+  await state(seen, "tool-cancelled");
+  await page.context().close();
+}
+
+// What was stopped or cut can be gone on with, whichever the API; the former version stays.
+async function continued() {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  for (const api of ["responses", "chat", "completions"]) {
+    await set(page, { API: api, "Most tokens": "5" });
+    const cut = await say(page, "hello");
+    check(`${api}: cut`, (await cut.innerText()).startsWith("Hello\n"), await cut.innerText());
+    await set(page, { "Most tokens": "" });
+    await cut.getByRole("button", { name: "Continue" }).click();
+    await page.locator("article.answer").last().getByText("2/2").waitFor();
+    await page.waitForFunction(() => document.querySelector("article:last-of-type")?.dataset.status === "done");
+    const whole = await page.locator("article.answer").last().locator(".body").innerText();
+    check(`${api}: gone on with`, whole.startsWith("Hello") && whole.length > 8, whole);
+    if (api === "chat") await state(seen, "continued");
+    await page.click('nav.views a[href="#envelopes"]');
+    await page.locator(".envelopes li.divider").waitFor();
+    check(`${api}: the prompt ends with what was cut`, (await page.locator(".envelopes li:has(+ li.divider)").innerText()).includes("H"), api);
+    await page.click('nav.views a[href="#chat"]');
+  }
+  await page.context().close();
+}
+
+// What a model thinks is counted while it does so, and no more is told.
+async function pondering() {
+  const seen = await visit(browser, urls.thinks);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await page.fill("#message", "ponder");
+  await page.press("#message", "Enter");
+  await page.getByText(/Thinking… [\d.]+ s, [1-9]\d* tokens/).waitFor();
+  await state(seen, "thinking");
+  await page.press("#message", "Escape");
+  await page.getByText(/Stopped after [1-9]\d* tokens/).waitFor();
+  await leaks(seen, "pondering");
+  await page.context().close();
+}
+
+// Code has the colours of its language, and nothing that a model writes becomes a class of the page.
+async function code() {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  const answer = await say(page, "markdown");
+  await answer.locator(".hljs-built_in").waitFor();
+  check("the text is the same", (await answer.locator("pre code").innerText()).trim() === 'print("hello")');
+  await state(seen, "code");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await state(seen, "code-dark");
+  await page.context().close();
+}
+
+// A conversation goes out as OpenChatML and comes in again.
+async function transcripts() {
+  const seen = await visit(browser, urls.main);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await say(page, "hello");
+  const written = page.waitForEvent("download");
+  await page.getByRole("button", { name: "OpenChatML", exact: true }).click();
+  const file = await written;
+  check("a transcript has a name", file.suggestedFilename() === "conversation.ocm");
+  const text = readFileSync(await file.path(), "utf8");
+  check("it is the conversation", text.startsWith("---") && text.includes("<|start|>user<|message|>hello<|end|>") && text.includes("Hello yourself."), text.slice(0, 300));
+  await page.setInputFiles('input[type="file"]', { name: "conversation.ocm", mimeType: "text/plain", buffer: Buffer.from(text) });
+  await page.getByText("Conversations imported: 1.").waitFor();
+  await page.getByRole("button", { name: "hello", exact: true }).first().click();
+  await page.getByText("Hello yourself.").waitFor();
+  await page.setInputFiles('input[type="file"]', { name: "none.txt", mimeType: "text/plain", buffer: Buffer.from("no conversation") });
+  await page.getByText("That file has no conversation.").waitFor();
+  await state(seen, "not-imported");
   await page.context().close();
 }
 
@@ -437,7 +565,7 @@ async function narrow() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), debug, failing, keyboard, views, stored: stored_, queued, long, keyed, loading, narrow, pace, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, continued, pondering, code, transcripts, debug, failing, keyboard, views, stored: stored_, queued, long, keyed, loading, narrow, pace, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -45,6 +45,8 @@ OTHERS = (
         "[Metrics](operations.md#metrics-and-traces) in Prometheus' form; the key needs the scope `admin`.",
     ),
     ("GET", "`/`, `/playground`", "The [playground](playground.md), for browsers, unless `server.playground = false`."),
+    ("GET", "`/playground/api/tools`", "The tools of the server, as the playground offers them."),
+    ("GET", "`/playground/api/progress/{id}`", "How far a response is that this server makes."),
     ("GET", "`/playground/api/stored`", "What the playground lists of what this key stored."),
     ("GET", "`/playground/api/stored/{kind}/{id}`", "One of them."),
     ("GET", "`/docs`", "These pages, unless `server.docs = false`."),

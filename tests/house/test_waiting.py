@@ -8,8 +8,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 WAITING = "kit/waiting.py"
-PROGRAMS = ("clients/", "fuzz/")
-"""Programs that are no tests: clients that take their time, under load and for minutes."""
+PROGRAMS = ("browser/", "clients/", "fuzz/")
+"""Programs that are no tests: clients and tools that take their time, under load and for minutes."""
 SLEEPS = ("asyncio.sleep", "time.sleep", "sleep")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,8 +124,28 @@ def test_a_client_may_decline_reasoning_that_it_may_see(base: str, path: str, he
 
 
 def test_the_first_load_is_small() -> None:
-    files = [file for name in static_names() if (file := static_file(name)) is not None and not name.endswith(".txt")]
+    first = _loaded_with("index.html")
+    files = [file for name in first if (file := static_file(name)) is not None]
     assert sum(len(file.compressed) for file in files) <= FIRST_LOAD
+    rest = {name for name in static_names() if not name.endswith(".txt")} - first
+    assert rest == {"vendor/highlight.js"}, "what is loaded when it is needed, and not with the page"
+
+
+def _loaded_with(name: str) -> set[str]:
+    """The files that a page or a module names, and those that they name."""
+    found, todo = set[str](), [name]
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        found.add(name)
+        text = _text(name)
+        if name.endswith(".html"):
+            todo += [one.removeprefix("playground/") for one in re.findall(r'(?:src|href)="([^"]+)"', text)]
+        else:
+            named = re.findall(r'from ?"(\.[^"]+)"', text) if name.endswith(".js") else []
+            todo += [posixpath.normpath(posixpath.join(posixpath.dirname(name), one)) for one in named]
+    return found
 
 
 def test_nothing_names_another_origin_and_nothing_is_inline() -> None:
@@ -150,10 +171,11 @@ def test_every_word_is_there_in_three_languages_and_is_used() -> None:
 
 def test_the_libraries_are_those_of_the_lock_with_their_licences() -> None:
     locked = json.loads((JS / "package-lock.json").read_text("utf-8"))["packages"]
+    licences = [_text(file) for file in static_names() if file.endswith(".LICENSE.txt")]
     for name, version in locked[""]["dependencies"].items():
         assert locked[f"node_modules/{name}"]["version"] == version
         assert locked[f"node_modules/{name}"]["integrity"]
-        assert _text(f"vendor/{name}.LICENSE.txt").startswith(f"{name} {version}\n")
+        assert any(licence.startswith(f"{name} {version}\n") for licence in licences), name
     tests = json.loads((BROWSER_TESTS / "package-lock.json").read_text("utf-8"))["packages"]
     assert all(one.get("integrity") for path, one in tests.items() if path)
 

@@ -20,6 +20,8 @@ from .files import POLICY, StaticFile, static_file
 
 PAGE = "index.html"
 STORED = f"{PLAYGROUND_API}/stored"
+TOOLS = f"{PLAYGROUND_API}/tools"
+PROGRESS = f"{PLAYGROUND_API}/progress"
 HEADERS = {
     "content-security-policy": POLICY,
     "cache-control": "no-cache",
@@ -32,7 +34,10 @@ HEADERS = {
 
 def playground_routes(context: Context) -> list[Route]:
     stored = LazyRoutes(context, "antiphon.playground.stored:Stored")
+    now = LazyRoutes(context, "antiphon.playground.now:Now")
     return [
+        Route(TOOLS, now("tools"), methods=["GET"]),
+        Route(f"{PROGRESS}/{{id}}", now("progress"), methods=["GET"]),
         Route(STORED, stored("list"), methods=["GET"]),
         Route(f"{STORED}/{{kind}}/{{id:path}}", stored("one"), methods=["GET"]),
         BrowserRoute("/", page, methods=["GET"]),

@@ -6,4 +6,4 @@ from antiphon.api.wires import Wire
 
 from .routes import playground_routes
 
-PLAYGROUND = Wire(name="playground", routes=playground_routes, described="antiphon.playground.stored:DESCRIBED")
+PLAYGROUND = Wire(name="playground", routes=playground_routes, described="antiphon.playground.described:DESCRIBED")

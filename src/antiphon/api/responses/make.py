@@ -71,6 +71,7 @@ class ResponseMaker:
             ResponseArchive(context.archive), plan, self._writer, self._journal, claim=claim.lease, alone=alone.lease
         )
         claim.lost = alone.lost = self._run.lose
+        self._run.counted = lambda: self._writer.completion_tokens
         self._has_client = False
 
     def _recorded(self, left: Left[ResponseRun] | None) -> ResponseJournal | None:

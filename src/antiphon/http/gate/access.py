@@ -25,6 +25,8 @@ DOCS, PLAYGROUND = "/docs", "/playground"
 """Their files are everybody's; what the playground does with a key are requests like others."""
 PLAYGROUND_API = f"{PLAYGROUND}/api"
 """What the page requests of its own, below it."""
+UNCOUNTED = (f"{PLAYGROUND_API}/tools", f"{PLAYGROUND_API}/progress/")
+"""What the page looks at while an answer is made: no more work than `OPEN`, so it counts in no rate."""
 METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
 """For the scope admin. Everything else is inference, routes of tomorrow too."""
 
@@ -61,7 +63,7 @@ class Access:
             if scope["type"] == "websocket":
                 check_origin(exchange.headers, self._origins)
                 await self._app(scope, receive, send)  # What comes over it are requests of their own.
-            elif scope["path"] in METRICS:
+            elif scope["path"] in METRICS or scope["path"].startswith(UNCOUNTED):
                 await self._app(scope, receive, send)
             else:
                 await self._limited(exchange, scope, receive, send)

@@ -26,7 +26,8 @@ from .schema import Response
 class ResponseWriter:
     """One response, in the form that `Writer` describes. ``clock`` gives Unix time in seconds.
 
-    ``response`` is the response so far. `queued`, `events` and `fail` give its events as values, for those who
+    ``response`` is the response so far, and ``completion_tokens`` count what was sampled for it, with what the client
+    does not see. `queued`, `events` and `fail` give its events as values, for those who
     follow it from another request; `change` and `form` give the same events as bytes.
     """
 
@@ -43,6 +44,7 @@ class ResponseWriter:
         approved: Sequence[ApprovedCall] = (),
     ) -> None:
         self.response = head
+        self.completion_tokens: int = 0
         self._listings = listings
         self._approved = approved
         self._output = Output(head.id.removeprefix("resp_"), view)
@@ -100,6 +102,7 @@ class ResponseWriter:
         """What one step is to the client."""
         events = [] if self._begun else self._begin()
         before = len(events)
+        self.completion_tokens = step.completion_tokens
         self._ids += step.ids
         for event in step.events:
             events += self._output.feed(event)

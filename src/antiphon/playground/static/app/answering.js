@@ -6,6 +6,8 @@ import { emptied, fold, over } from "./turn.js";
 const SAVED_EVERY = 700;
 const WAITS = [300, 1000, 2000, 4000, 8000, 15000];
 const PASSING = new Set(["cut", "offline", "loading", "busy"]);
+const LOOKED_EVERY = 700;
+const PATIENCE = 300; // Milliseconds in which the server says how far an answer was that is stopped.
 const ELSEWHERE = new Set(["lease_lost", "draining"]); // The answer goes on, at another server or after a restart.
 
 let leaving = false; // What breaks because the page goes is no failure.
@@ -30,6 +32,25 @@ export class Answering {
   }
 
   async read(first) {
+    const looking = setInterval(() => { if (this.node.times.text === undefined) this.look(); }, LOOKED_EVERY);
+    try {
+      return await this.readOn(first);
+    } finally {
+      clearInterval(looking);
+    }
+  }
+
+  // How far it is, as the server counts: how many wait, and what the model has written that is not shown.
+  async look() {
+    const { node } = this;
+    if (!node.responseId || over(node)) return;
+    try {
+      node.progress = await call(`/playground/api/progress/${node.responseId}`, { method: "GET", aside: true, signal: this.abort.signal });
+      this.drawn();
+    } catch { /* Another server makes it, or none. */ }
+  }
+
+  async readOn(first) {
     const { node } = this;
     await this.keep(true);
     let step = first;
@@ -103,6 +124,7 @@ export class Answering {
 
   event(event, at) {
     const { node } = this;
+    if (this.leaving) return;
     if (event.type === "error" && this.survives && ELSEWHERE.has(event.code ?? event.error?.code)) throw new ApiError({ kind: "cut", message: "" });
     if (this.anew) emptied(node);
     this.anew = false;
@@ -130,7 +152,7 @@ export class Answering {
     if (this.stopped) return;
     this.stopped = true;
     if (this.node.resumable && !this.node.responseId && this.node.status === "waiting") return void (this.node.status = "stopped");
-    this.forget();
+    this.leaving = Promise.race([this.look(), new Promise((resolve) => { setTimeout(resolve, PATIENCE); })]).then(() => this.forget());
   }
 
   forget() {

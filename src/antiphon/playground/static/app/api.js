@@ -20,8 +20,7 @@ export class ApiError extends Error {
 // One request. With `onEvent` the answer is read as events, each given as it comes; else it is the answer's JSON.
 // `aside`: it is housekeeping, which the view of the wire does not show first.
 export async function call(path, { method = "POST", body, signal, onEvent, debug = false, aside = false } = {}) {
-  const record = begin(path, method, body);
-  record.aside = aside;
+  const record = begin(path, method, body, aside);
   const headers = body === undefined ? {} : { "content-type": "application/json" };
   if (!debug) headers["x-antiphon-reasoning"] = "hidden";
   record.headers = { ...headers };
@@ -49,8 +48,11 @@ export async function call(path, { method = "POST", body, signal, onEvent, debug
   return text ? JSON.parse(text) : null;
 }
 
-function begin(path, method, body) {
-  const record = { at: new Date(), path, method, body, events: [], size: 0 };
+// Of housekeeping that is repeated the last is kept.
+function begin(path, method, body, aside) {
+  const record = { at: new Date(), path, method, body, aside, events: [], size: 0 };
+  const former = aside ? records.findIndex((one) => one.aside && one.path === path && one.method === method) : -1;
+  if (former >= 0) records.splice(former, 1);
   records.unshift(record);
   records.length = Math.min(records.length, MOST_RECORDED);
   return record;

@@ -3,7 +3,23 @@ import { records } from "./api.js";
 import { Answering, deleted } from "./answering.js";
 import { newId } from "./ui.js";
 import * as store from "./store.js";
-import { DEFAULTS, answerNode, calls, over, requestOf } from "./turn.js";
+import { DEFAULTS, continuationOf, requestOf } from "./requests.js";
+import { answerNode, calls, over } from "./turn.js";
+
+const UNREADABLE = "invalid_encrypted_content";
+
+// Begins with the text of an answer that is gone on with.
+function goesOn(node, former) {
+  const items = former.items.map((item) => ({ ...item, key: "text" }));
+  Object.assign(node, { items, continues: { id: former.id, role: "assistant", items: former.items } });
+}
+
+// Drops what only the server that wrote it can read; false where there is nothing of it.
+function forgotten(path) {
+  const all = path.filter((node) => node.output);
+  for (const node of all) delete node.output;
+  return all.length > 0;
+}
 
 export class Chat {
   constructor(changed) {
@@ -13,7 +29,7 @@ export class Chat {
     this.runs = new Map();
     this.removed = new WeakSet();
     this.debug = false;
-    this.notice = null;
+    this.listed = []; // The tools that run at the server.
   }
 
   // What reads an answer of that conversation now.
@@ -164,29 +180,42 @@ export class Chat {
     return this.answer(node.parent);
   }
 
-  give(node, item, result) {
-    Object.assign(item, { result, state: "completed" });
+  give(node, item, result, state = "completed") {
+    Object.assign(item, { result, state });
     node.version += 1;
     this.keep();
     if (calls(node).every((one) => one.result !== undefined)) this.answer(node.id);
   }
 
-  // A new answer below the node `parent`.
-  async answer(parent) {
+  // A new answer below the node `parent`; with `continues`, one that begins with what that answer has.
+  async answer(parent, continues = null) {
     this.stop();
     const conversation = this.current;
-    const node = answerNode(parent, conversation.settings.api);
-    node.settings = { ...conversation.settings };
+    const { settings } = conversation;
+    const node = answerNode(parent, continues && settings.api === "responses" ? "chat" : settings.api);
+    node.settings = { ...settings, api: node.api };
+    if (continues) goesOn(node, continues);
     const answering = new Answering(conversation, node, { debug: this.debug, changed: () => this.changed() });
     const before = this.path(parent);
     conversation.nodes[node.id] = node;
     conversation.leaf = node.id;
     this.runs.set(conversation.id, answering);
-    const [path, body] = requestOf(conversation.settings, before, this.debug);
+    const options = { debug: this.debug, listed: this.listed };
+    const [path, body] = continues ? continuationOf(settings, [...before, continues], options) : requestOf(settings, before, options);
     if (body.explain_prefix) body.prompt_cache_key = conversation.id; // Compared within this conversation.
     await this.keep();
     await answering.begin(path, body);
-    await this.finished(answering);
+    if (node.error?.code === UNREADABLE && forgotten(before)) { // Another server wrote it.
+      delete conversation.nodes[node.id];
+      this.ended(answering);
+      return this.answer(parent, continues);
+    }
+    return this.finished(answering);
+  }
+
+  // Goes on with an answer that was stopped or cut, as another version of it.
+  goOnWith(node) {
+    return this.answer(node.parent, node);
   }
 
   // The answer is stored here before the server forgets it.

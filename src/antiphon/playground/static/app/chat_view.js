@@ -2,7 +2,9 @@
 import { html, Component, copy, seconds, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./strings.js";
-import { calls, over, textOf } from "./turn.js";
+import { Card, problemOf } from "./card.js";
+import { hasSetting } from "./requests.js";
+import { over, textOf } from "./turn.js";
 
 const SHOWN = 60;
 
@@ -75,21 +77,30 @@ function UserMessage({ node, chat }) {
 function Answer({ node, chat, last }) {
   const whole = over(node);
   return html`<article class="message answer" aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
-    ${!whole && !textOf(node) && html`<${Thinking} node=${node} />`}
+    ${!whole && !node.items.length && html`<${Thinking} node=${node} />`}
     ${whole && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.text ?? node.times.last ?? 0), count: node.usage.reasoning })}</p>`}
     ${chat.debug && node.reasoning && html`<details class="reasoning"><summary>${t("reasoning")}</summary><div class="plain" dir="auto">${node.reasoning}</div></details>`}
     ${groups(node.items).map((group, place) => Array.isArray(group)
       ? html`<div class="cards" key=${place}>${group.map((item) => html`<${Card} item=${item} node=${node} chat=${chat} live=${!whole} open=${whole && last} />`)}</div>`
       : html`<div key=${place} class=${group.phase === "commentary" ? "preamble" : "body"}><${Markdown} text=${group.text} /></div>`)}
     ${node.resumedAt !== undefined && html`<p class="hint" role="status">${t(node.status === "resuming" ? "resuming" : "resumed", { at: node.resumedAt + 1 })}</p>`}
-    ${["stopped", "interrupted", "gone", "elsewhere"].includes(node.status) && html`<p class="notice" role="status">${t(node.status, { count: node.usage?.completion ?? node.events ?? 0 })}</p>`}
+    ${["stopped", "interrupted", "gone", "elsewhere"].includes(node.status) && html`<p class="notice" role="status">${t(node.status === "stopped" && countOf(node) ? "stoppedAfter" : node.status, { count: countOf(node) })}</p>`}
     ${node.status === "done" && !["", "stop", "tool_calls"].includes(node.finish) && html`<p class="hint">${t("cutShort", { reason: node.finish })}</p>`}
     ${node.error && html`<${Failure} node=${node} chat=${chat} />`}
     ${whole && html`<footer><${Versions} node=${node} chat=${chat} />
       ${!node.error && html`<button type="button" class="small" onClick=${() => chat.again(node)}>${t("regenerate")}</button>`}
+      ${last && isCut(node) && html`<button type="button" class="small" onClick=${() => chat.goOnWith(node)}>${t("continue")}</button>`}
       <button type="button" class="small" onClick=${() => copy(textOf(node))}>${t("copy")}</button>
       ${node.usage && html`<span class="hint">${t("usage", node.usage)}</span>`}</footer>`}
   </article>`;
+}
+
+const countOf = (node) => node.usage?.completion ?? node.progress?.completion_tokens ?? 0;
+
+// Whether there is a text to go on with, which ended before its end.
+function isCut(node) {
+  const ended = node.status === "elsewhere" || (node.status === "done" && !["length", "max_output_tokens"].includes(node.finish));
+  return !ended && node.items.at(-1)?.kind === "text" && textOf(node) !== "";
 }
 
 // Texts one by one, calls that follow one another together.
@@ -108,7 +119,7 @@ function stepOf(node) {
   if (!node.resumable) return node.status === "waiting" ? "waiting" : "thinking";
   if (!node.responseId) return "waiting";
   if (node.times.admitted === undefined) return "queued";
-  return node.times.first === undefined ? "reading" : "thinking";
+  return node.times.first === undefined && !node.progress?.completion_tokens ? "reading" : "thinking";
 }
 
 function Thinking({ node }) {
@@ -118,40 +129,9 @@ function Thinking({ node }) {
     return () => clearInterval(timer);
   }, []);
   const word = stepOf(node);
-  return html`<p class="hint">${t(word, { time: seconds(Date.now() - node.started) })}</p>`;
-}
-
-function Card({ item, node, chat, live, open }) {
-  const problem = live ? "" : problemOf(item.arguments);
-  const asks = item.kind === "call" && item.result === undefined && open;
-  return html`<section class="card" aria-label=${`${t("toolCall")} ${item.name}`}>
-    <p class="title"><code>${item.name}</code> <span class="state">${live ? "…" : item.state}</span></p>
-    <pre class="plain" tabindex="0" dir="auto" aria-label=${t("arguments")}>${item.arguments}</pre>
-    ${problem && html`<p class="problem">${t("notJson")}: ${problem}</p>`}
-    ${item.result !== undefined && html`<details><summary>${t("result")}</summary><pre class="plain" tabindex="0" dir="auto">${String(item.result)}</pre></details>`}
-    ${asks && html`<${ResultForm} item=${item} node=${node} chat=${chat} />`}
-  </section>`;
-}
-
-function problemOf(text) {
-  try {
-    JSON.parse(text || "{}");
-    return "";
-  } catch (error) {
-    return error.message;
-  }
-}
-
-function ResultForm({ item, node, chat }) {
-  const [text, setText] = useState("");
-  const given = (event) => {
-    event.preventDefault();
-    chat.give(node, item, text);
-  };
-  return html`<form onSubmit=${given}>
-    <label>${t("giveResult", { name: item.name })}<textarea rows="2" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
-    <button type="submit">${calls(node).filter((one) => one.result === undefined).length > 1 ? t("result") : t("sendResults")}</button>
-  </form>`;
+  const { waiting, completion_tokens: count } = node.progress ?? {};
+  const known = word === "queued" ? waiting > 1 : count > 0;
+  return html`<p class="hint">${t(known ? `known_${word}` : word, { time: seconds(Date.now() - node.started), waiting, count })}</p>`;
 }
 
 function Failure({ node, chat }) {
@@ -198,7 +178,7 @@ function Writer({ chat }) {
 
 function wrongSetting(settings) {
   for (const name of ["tools", "schema"]) {
-    if (!settings[name].trim()) continue;
+    if (!settings[name].trim() || !hasSetting(settings.api, name)) continue;
     const problem = problemOf(settings[name]) || (name === "tools" && !Array.isArray(JSON.parse(settings.tools)) ? "[…]" : "");
     if (problem) return `${t(name)}: ${t("badJson", { error: problem })}`;
   }

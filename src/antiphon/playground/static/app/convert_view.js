@@ -7,7 +7,7 @@ import { useKept, useLive } from "./live.js";
 import { columnOf, lineOf, rangeOf, unitAt } from "./places.js";
 import { save } from "./save.js";
 import { t } from "./strings.js";
-import { messagesOf, functionsOf } from "./turn.js";
+import { messagesOf, functionsOf } from "./requests.js";
 
 const MOST = 2_000_000;
 const NAMES = { openchatml: "OpenChatML 2.2", "openchatml-0.1": "OpenChatML 1.x", harmony: "Harmony", "harmony-ids": "Harmony ids", "harmony-json": "Harmony JSON", chat: "Chat JSON", responses: "Responses JSON" };

@@ -4,7 +4,7 @@ import { call } from "./api.js";
 import { SPELLED, difference, foundIn, glyphs, isSpelled, kindOf, nameOf, rowsOf, textOfToken, tokensOf } from "./pieces.js";
 import { t } from "./strings.js";
 export { glyphs, kindOf, rowsOf, textOfToken } from "./pieces.js";
-import { functionsOf, messagesOf } from "./turn.js";
+import { continuationOf, requestOf } from "./requests.js";
 
 const MOST_PILLS = 1500;
 const FORMS = { text: "form_text", tokens: "form_tokens", ids: "form_ids", hex: "form_hex" };
@@ -39,10 +39,11 @@ export function EnvelopesView({ chat }) {
     ${found && html`<div class="tools">
         <fieldset><legend>${t("form")}</legend>${Object.entries(FORMS).map(([one, word]) => html`<label class="check" key=${one}><input type="radio" name="form" checked=${form === one} onChange=${() => setForm(one)} /> ${t(word)}</label>`)}</fieldset>
         <input type="search" aria-label=${t("search")} placeholder=${t("search")} value=${wanted} onInput=${(event) => setWanted(event.target.value)} /></div>
-      <div class="tools"><span class="hint">${found.prompt.model} · ${found.prompt.format} · ${t("tokensInAll", { count: found.prompt.ids.length })}</span>
+      <div class="tools"><span class="hint">${[found.prompt.model, found.prompt.format, t("tokensInAll", { count: found.prompt.ids.length })].filter(Boolean).join(" · ")}</span>
         <span class="row"><button type="button" class="small" onClick=${() => copy(found.prompt.text)}>${t("copyAs", { name: t("form_text") })}</button>
         <button type="button" class="small" onClick=${() => copy(found.prompt.ids.join(" "))}>${t("copyAs", { name: t("form_ids") })}</button>
         <button type="button" class="small" onClick=${() => copy(`ids = [${found.prompt.ids.join(", ")}]`)}>${t("copyAs", { name: "Python" })}</button></span></div>
+      ${found.prompt.unseen && html`<p class="hint">${t("unseenThoughts")}</p>`}
       ${answers.length > 1 && html`<div class="row"><label>${t("promptOf")}<select value=${answer?.id} onChange=${(event) => setChosen(event.target.value)}>
         ${answers.map((node, place) => html`<option value=${node.id} selected=${node.id === answer?.id}>${place + 1}. ${questionOf(path, node)}</option>`)}</select></label></div>`}
       ${found.former && html`<label class="check"><input type="checkbox" checked=${compared} onChange=${(event) => setCompared(event.target.checked)} /> ${t("compare")}</label>`}
@@ -57,19 +58,36 @@ const questionOf = (path, node) => revealed((path[path.indexOf(node) - 1]?.text 
 // The prompt that the answer answers, the one before it with its reply, and what was sampled.
 async function both(chat, path, answer, before, settings) {
   const upTo = (node) => path.slice(0, path.indexOf(node));
-  const prompt = await rendered(settings, answer ? upTo(answer) : path);
-  const former = before ? await rendered(before.settings ?? settings, upTo(before)) : null;
+  const prompt = await rendered(chat, settings, answer ? upTo(answer) : path, answer);
+  const former = before ? await rendered(chat, before.settings ?? settings, upTo(before), before) : null;
   const sampled = chat.debug && answer?.sampled?.length ? await call("/detokenize", { body: { tokens: answer.sampled, ...(settings.model && { model: settings.model }) } }) : null;
   return { prompt, former, sampled: sampled?.prompt };
 }
 
-function rendered(settings, path) {
-  const tools = functionsOf(settings.tools).map((one) => ({ type: "function", function: one }));
-  return call("/v1/render", { aside: true, body: {
-    ...(settings.model && { model: settings.model }), ...(tools.length && { tools }),
-    ...(settings.effort && { reasoning_effort: settings.effort }),
-    messages: messagesOf(settings, path), return_piece_tokens: true,
-  } });
+// What of a request says what its prompt is.
+const OF_PROMPT = ["model", "messages", "tools", "server_tools", "response_format", "reasoning_effort", "continue_final_message"];
+
+async function rendered(chat, settings, path, answer) {
+  if (settings.api === "completions") return tokenized(settings, path, answer);
+  const asChat = { ...settings, api: "chat" };
+  const [, body] = answer?.continues ? continuationOf(asChat, [...path, answer.continues], { listed: chat.listed }) : requestOf(asChat, path, { listed: chat.listed });
+  const kept = Object.fromEntries(OF_PROMPT.filter((name) => name in body).map((name) => [name, body[name]]));
+  const found = await call("/v1/render", { aside: true, body: { ...kept, return_piece_tokens: true } });
+  return { ...found, unseen: unseenIn(settings, path) };
+}
+
+// Completions have no template: their prompt is the text itself.
+async function tokenized(settings, path, answer) {
+  const [, { prompt, model }] = answer?.continues ? continuationOf(settings, [...path, answer.continues]) : requestOf(settings, path);
+  const found = await call("/v1/tokenize", { aside: true, body: { ...(model && { model }), prompt, return_token_bytes: true } });
+  const tokens = found.tokens.map((id, at) => ({ id, bytes: found.token_bytes[at] }));
+  return { model: model ?? "", format: "", text: prompt, ids: found.tokens, pieces: prompt ? [{ text: prompt, tokens }] : [] };
+}
+
+// Whether what the model thought since the last question stands in its prompt, where this page does not see it.
+function unseenIn(settings, path) {
+  const asked = path.findLastIndex((node) => node.role === "user");
+  return settings.api === "responses" && path.slice(asked + 1).some((node) => node.output?.some((item) => item.type === "reasoning"));
 }
 
 // What was sampled of it, as far as it may be seen.

@@ -1,5 +1,5 @@
 // The page: its bar, its views, and the state of the server.
-import { html, render, batched, useEffect, useRef, useState } from "./ui.js";
+import { html, render, batched, seconds, useEffect, useRef, useState } from "./ui.js";
 import { call, setKey } from "./api.js";
 import { Chat } from "./chat.js";
 import { ChatView } from "./chat_view.js";
@@ -30,11 +30,14 @@ async function connect() {
     await call("/health", { method: "GET" });
     const listed = await call("/v1/models", { method: "GET" });
     server.models = listed.data.map((one) => one.id);
+    const { offered, tools } = await call("/playground/api/tools", { method: "GET", aside: true });
+    Object.assign(chat, { offered, listed: tools });
     server.state = "ready";
     server.wrong = false;
     loaded.then(() => chat.goOn());
   } catch (error) {
     server.wrong = error.kind === "key" && server.state === "key";
+    server.since = error.kind === "loading" ? server.since ?? Date.now() : undefined;
     server.state = { key: "key", loading: "loading", offline: "offline" }[error.kind] ?? "busy";
     server.message = error.message;
     if (server.state !== "key") setTimeout(connect, Math.max(POLL, (error.retryAfter ?? 0) * 1000));
@@ -73,7 +76,7 @@ function Page() {
 
 function State() {
   if (!["loading", "offline", "busy"].includes(server.state)) return null;
-  return html`<div class="banner" role="status" data-state=${server.state}><span>${t(server.state, { message: server.message })}</span>
+  return html`<div class="banner" role="status" data-state=${server.state}><span>${t(server.state, { message: server.message, time: seconds(Date.now() - (server.since ?? Date.now())) })}</span>
     ${server.state === "loading" && html`<progress aria-label=${t("loading")}></progress>`}
     <button type="button" onClick=${connect}>${t("retry")}</button></div>`;
 }

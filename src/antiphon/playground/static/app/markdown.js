@@ -6,6 +6,8 @@ import { t } from "./strings.js";
 
 const LONGEST_BLOCK = 20_000;
 const LONGEST_SHOWN = 60_000;
+const LONGEST_COLOURED = 20_000;
+const AT_REST = 200; // Milliseconds without a change, after which code is coloured.
 const TAGS = "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre strong table tbody td th thead tr ul".split(" ");
 
 const escaped = (text) => text.replace(/[&<>"']/g, (one) => `&#${one.codePointAt(0)};`);
@@ -18,7 +20,10 @@ const marked = new Marked({
   },
 });
 
-function linkChecked(node) {
+const CLASSES = { CODE: /^language-[\w+#.-]{1,40}$/, SPAN: /^(hljs-[\w-]+_?( [\w-]+_)?)$/ };
+
+function attributesChecked(node) {
+  if (node.hasAttribute?.("class") && !CLASSES[node.tagName]?.test(node.className)) node.removeAttribute("class");
   if (node.tagName !== "A") return;
   const target = node.getAttribute("href") ?? "";
   if (!/^(https?:|mailto:)/i.test(target)) {
@@ -28,11 +33,11 @@ function linkChecked(node) {
   node.setAttribute("target", "_blank");
   node.setAttribute("rel", "noopener noreferrer nofollow");
 }
-DOMPurify.addHook("afterSanitizeAttributes", linkChecked);
+DOMPurify.addHook("afterSanitizeAttributes", attributesChecked);
 
 export function fragmentOf(text) {
   return DOMPurify.sanitize(marked.parse(text), {
-    ALLOWED_TAGS: TAGS, ALLOWED_ATTR: ["href", "start"], ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false,
+    ALLOWED_TAGS: TAGS, ALLOWED_ATTR: ["href", "start", "class"], ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false,
     RETURN_DOM_FRAGMENT: true,
   });
 }
@@ -70,6 +75,17 @@ class Block extends Component {
   }
 }
 
+// The code of a block in the colours of its language, which is loaded with the first that needs it.
+async function coloured(pre) {
+  const code = pre.querySelector("code");
+  const language = code?.className.replace(/^language-/, "").toLowerCase();
+  if (!language || code.textContent.length > LONGEST_COLOURED) return;
+  const { default: highlighter } = await import("../vendor/highlight.js");
+  if (!highlighter.getLanguage(language) || !code.isConnected) return;
+  const { value } = highlighter.highlight(code.textContent, { language, ignoreIllegals: true });
+  code.replaceChildren(DOMPurify.sanitize(value, { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true }));
+}
+
 // Code with a button that copies it.
 function copied(code) {
   const box = document.createElement("div");
@@ -87,6 +103,9 @@ function Marked1({ text }) {
     for (const wide of fragment.querySelectorAll("pre, table")) wide.setAttribute("tabindex", "0");
     for (const code of fragment.querySelectorAll("pre")) copied(code);
     place.current.replaceChildren(fragment);
+    const all = [...place.current.querySelectorAll("pre")];
+    const timer = all.length ? setTimeout(() => { for (const pre of all) coloured(pre).catch(() => {}); }, AT_REST) : 0;
+    return () => clearTimeout(timer);
   }, [text]);
   return html`<div class="block" dir="auto" ref=${place}></div>`;
 }

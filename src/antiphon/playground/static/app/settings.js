@@ -1,11 +1,13 @@
 // The settings of a conversation.
 import { html, useRef } from "./ui.js";
+import { hasSetting } from "./requests.js";
 import { LANGUAGES, choose, current, t } from "./strings.js";
 
 export function Settings({ chat, models, redraw }) {
   const settings = chat.current.settings;
-  const field = (name) => ({ value: settings[name], onInput: (event) => chat.set({ [name]: event.target.value }) });
-  const check = (name) => ({ checked: settings[name] !== "", onChange: (event) => chat.set({ [name]: event.target.checked ? "yes" : "" }) });
+  const without = (name) => !hasSetting(settings.api, name);
+  const field = (name) => ({ value: settings[name], disabled: without(name), onInput: (event) => chat.set({ [name]: event.target.value }) });
+  const check = (name) => ({ checked: settings[name] !== "" && !without(name), disabled: without(name), onChange: (event) => chat.set({ [name]: event.target.checked ? "yes" : "" }) });
   const option = (value, text = value) => html`<option value=${value} selected=${settings.api === value}>${text}</option>`;
   return html`<div class="settings">
     <label>${t("model")}<select ...${field("model")}><option value="">${t("byDefault")}</option>
@@ -21,15 +23,31 @@ export function Settings({ chat, models, redraw }) {
       <label>${t("seed")}<input type="number" step="1" ...${field("seed")} /></label>
     </div>
     <label>${t("instructions")}<textarea rows="3" dir="auto" ...${field("instructions")}></textarea></label>
+    <${ServerTools} chat=${chat} />
     <label>${t("tools")}<textarea rows="3" spellcheck="false" class="code" ...${field("tools")}></textarea></label>
     <label>${t("schema")}<textarea rows="3" spellcheck="false" class="code" ...${field("schema")}></textarea></label>
     <label class="check"><input type="checkbox" ...${check("survive")} aria-describedby="survive-note" /> ${t("survive")}</label>
     <p class="hint" id="survive-note">${t("surviveNote")}</p>
     <label class="check"><input type="checkbox" ...${check("probabilities")} /> ${t("probabilities")}</label>
+    ${settings.api === "completions" && html`<p class="hint">${t("completionsNote")}</p>`}
     <${Debug} chat=${chat} />
     <label>${t("language")}<select value=${current()} onChange=${(event) => { choose(event.target.value); redraw(); }}>
       ${Object.entries(LANGUAGES).map(([name, text]) => html`<option value=${name} lang=${name}>${text}</option>`)}</select></label>
   </div>`;
+}
+
+// The tools that run at the server: those that are chosen are offered to the model.
+function ServerTools({ chat }) {
+  const { settings } = chat.current;
+  if (!chat.listed.length) return null;
+  const chosen = settings.serverTools.split("\n").filter(Boolean);
+  const can = (tool) => hasSetting(settings.api, "serverTools") && (settings.api !== "responses" || tool.responses !== null);
+  const toggled = (name, on) => chat.set({ serverTools: [...chosen.filter((one) => one !== name), ...(on ? [name] : [])].join("\n") });
+  return html`<fieldset class="choices"><legend>${t("serverTools")}</legend>
+    ${chat.listed.map((tool) => html`<label class="check" key=${tool.name} title=${tool.functions.join(", ")}><input type="checkbox" disabled=${!can(tool)}
+      checked=${can(tool) && chosen.includes(tool.name)} onChange=${(event) => toggled(tool.name, event.target.checked)} /> ${tool.name}</label>`)}
+    ${chat.offered && html`<p class="hint">${t("offeredAlways")}</p>`}
+    ${settings.api === "responses" && chat.listed.some((tool) => !can(tool)) && html`<p class="hint">${t("chatOnly")}</p>`}</fieldset>`;
 }
 
 function Debug({ chat }) {

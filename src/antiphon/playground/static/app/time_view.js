@@ -6,7 +6,7 @@ const SHOWN = 20;
 const durations = (header) => Object.fromEntries([...(header ?? "").matchAll(/(\w+);dur=([\d.]+)/g)].map(([, name, ms]) => [name, Number(ms)]));
 
 // By the server's own clock where it says so in a header; of an answer that is written beside its request, by its events.
-export function partsOf({ times, timing, usage }) {
+export function partsOf({ times, timing, usage, items }) {
   const server = durations(timing);
   const followed = times.admitted !== undefined && server.first === undefined;
   const head = followed ? times.head ?? server.plan ?? 0 : server.plan ?? 0;
@@ -14,10 +14,24 @@ export function partsOf({ times, timing, usage }) {
   const prefill = followed ? Math.max(0, (times.first ?? times.last) - Math.max(head, times.admitted)) : server.first ?? 0;
   const begun = head + queue + prefill;
   const wrote = Math.max(begun, times.text ?? times.last ?? begun);
+  const tools = toolTime(items);
   return [
     ["plan", head], ["queue", queue], ["prefill", prefill],
-    [usage?.reasoning > 0 ? "thinkingPart" : "firstWord", wrote - begun], ["answerPart", Math.max(0, (times.end ?? times.last ?? wrote) - wrote)],
+    [usage?.reasoning > 0 ? "thinkingPart" : "firstWord", wrote - begun],
+    ["toolsPart", tools], ["answerPart", Math.max(0, (times.end ?? times.last ?? wrote) - wrote - tools)],
   ].filter(([, ms]) => ms >= 0.5);
+}
+
+// How long the tools of the server ran; calls beside each other count once.
+function toolTime(items) {
+  let sum = 0;
+  let until = 0;
+  const ran = items.filter((item) => item.kind === "server" && item.began !== undefined && item.ended !== undefined);
+  for (const { began, ended } of ran.sort((one, other) => one.began - other.began)) {
+    sum += Math.max(0, ended - Math.max(began, until));
+    until = Math.max(until, ended);
+  }
+  return sum;
 }
 
 const answerTime = (node) => partsOf(node).find(([name]) => name === "answerPart")?.[1] ?? 0;
