@@ -226,7 +226,16 @@ async function serverTools() {
   await page.click('nav.views a[href="#envelopes"]');
   await page.locator(".envelopes li").first().waitFor();
   check("the prompt has the tools", (await page.locator(".envelopes").innerText()).includes("browser__search"));
+  check("what the template spells is no warning", (await page.locator(".warning").count()) === 0);
   await leaks(seen, "server tools");
+  await page.setViewportSize({ width: 360, height: 700 });
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.click('nav.views a[href="#chat"]');
+  await cards.first().waitFor();
+  await state(seen, "narrow-tools");
+  await page.click("button.gear");
+  await page.getByLabel("docs", { exact: true }).scrollIntoViewIfNeeded();
+  await state(seen, "narrow-server-tools");
   await page.context().close();
 }
 

@@ -48,7 +48,7 @@ export function EnvelopesView({ chat }) {
         ${answers.map((node, place) => html`<option value=${node.id} selected=${node.id === answer?.id}>${place + 1}. ${questionOf(path, node)}</option>`)}</select></label></div>`}
       ${found.former && html`<label class="check"><input type="checkbox" checked=${compared} onChange=${(event) => setCompared(event.target.checked)} /> ${t("compare")}</label>`}
       ${compared && found.former ? html`<${Compared} former=${found.former} now=${found.prompt} form=${form} />` : html`<ol class="envelopes">
-        ${rows.map((row, place) => html`<${Row} key=${place} row=${row} form=${form} wanted=${wanted.trim()} name=${nameOf(row)} />`)}
+        ${rows.map((row, place) => html`<${Row} key=${place} row=${row} form=${form} wanted=${wanted.trim()} name=${nameOf(row)} given=${found.prompt.given} />`)}
         ${answer && html`<li class="divider" key="divider">${t("replyBelow")}</li><${Reply} key="reply" node=${answer} found=${found} form=${form} wanted=${wanted.trim()} />`}</ol>`}`}
   </section>`;
 }
@@ -73,7 +73,13 @@ async function rendered(chat, settings, path, answer) {
   const [, body] = answer?.continues ? continuationOf(asChat, [...path, answer.continues], { listed: chat.listed }) : requestOf(asChat, path, { listed: chat.listed });
   const kept = Object.fromEntries(OF_PROMPT.filter((name) => name in body).map((name) => [name, body[name]]));
   const found = await call("/v1/render", { aside: true, body: { ...kept, return_piece_tokens: true } });
-  return { ...found, unseen: unseenIn(settings, path) };
+  return { ...found, given: spelledOut(kept), unseen: unseenIn(settings, path) };
+}
+
+// All texts of a request, one after the other.
+function spelledOut(value) {
+  if (typeof value === "string") return value;
+  return value && typeof value === "object" ? Object.values(value).map(spelledOut).join("\n") : "";
 }
 
 // Completions have no template: their prompt is the text itself.
@@ -101,7 +107,8 @@ function Reply({ node, found, form, wanted }) {
       <div class="pills" dir="auto">${form === "ids" ? node.sampled.join(" ") : revealed(found.sampled)}</div></li>`}`;
 }
 
-function Row({ row, form, wanted, name, kind = "" }) {
+// `given`: what the client sent, in which a control may be spelled. What a template itself spells is no surprise.
+function Row({ row, form, wanted, name, given = null, kind = "" }) {
   const [all, setAll] = useState(false);
   const [at, setAt] = useState(null);
   const tokens = useMemo(() => tokensOf(row), [row]);
@@ -116,7 +123,7 @@ function Row({ row, form, wanted, name, kind = "" }) {
   };
   const pressed = (event) => setAt(event.target.closest("[data-at]") ? Number(event.target.closest("[data-at]").dataset.at) : null);
   return html`<li class=${kind}><p class="title">${name} <span class="state">${t("tokensInAll", { count: tokens.length })}${wanted ? ` · ${t("found", { count: hits.size })}` : ""}</span></p>
-    ${isSpelled(row) && html`<p class="warning">${t("spelled")}</p>`}
+    ${isSpelled(row, given) && html`<p class="warning">${t("spelled")}</p>`}
     <div class="pills" dir="ltr" tabindex="0" role="group" aria-label=${name} onKeyDown=${moved} onClick=${pressed}>${form === "text"
       ? row.map((piece, place) => (piece.control ? html`<span key=${place} class=${`pill k-${kindOf(piece.control)}`}>${piece.control}</span>` : html`<${Text} key=${place} text=${piece.text} />`))
       : shown.map((token, place) => html`<${Pill} key=${place} place=${place} token=${token} form=${form} hit=${hits.has(place) || at === place} />`)}</div>

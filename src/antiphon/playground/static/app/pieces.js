@@ -28,7 +28,9 @@ export function nameOf(row) {
 }
 
 export const tokensOf = (row) => row.flatMap((piece) => piece.tokens.map((token) => ({ ...token, control: piece.control })));
-export const isSpelled = (row) => row.some((piece) => piece.text && piece.text.search(SPELLED) >= 0);
+
+// Whether the text of a row has what looks like a control, of those that are in `given`; null: whatever it has.
+export const isSpelled = (row, given = null) => row.some((piece) => piece.text?.match(SPELLED)?.some((one) => given === null || given.includes(one)));
 export const glyphs = (text) => revealed(text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "→"));
 
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));

@@ -49,6 +49,7 @@ const WORDS = {
   noFormer: ["There was no earlier prompt to go on from.", "Более раннего промпта не было.", "没有更早的提示可以延续。"],
   kept: ["{kept} of the {former} tokens before were kept.", "Сохранено {kept} из {former} прежних токенов.", "之前的 {former} 个令牌保留了 {kept} 个。"],
   lostAt: ["The first other token is {at}, in message {message}; the cause: {cause}.", "Первый отличный токен — {at}, в сообщении {message}; причина: {cause}.", "首个不同的令牌是 {at}，在消息 {message} 中；原因：{cause}。"],
+  lostHead: ["The first other token is {at}, before the messages; the cause: {cause}.", "Первый отличный токен — {at}, до сообщений; причина: {cause}.", "首个不同的令牌是 {at}，在消息之前；原因：{cause}。"],
   template: ["Template", "Шаблон", "模板"],
   templateText: ["Template (Jinja)", "Шаблон (Jinja)", "模板（Jinja）"],
   check: ["Check", "Проверить", "检查"],

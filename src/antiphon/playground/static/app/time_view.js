@@ -79,5 +79,5 @@ function Prefix({ prefix, total }) {
   const { kept, former, lost } = prefix;
   return html`<h3>${t("prefix")}</h3>
     <div class="bar-of-time" aria-hidden="true"><span class="part p-kept" style=${{ flexGrow: kept }}></span><span class="part p-new" style=${{ flexGrow: Math.max(0, total - kept) }}></span></div>
-    <p>${former === null ? t("noFormer") : t("kept", { kept, former })} ${lost && t("lostAt", { at: lost.at, message: lost.message, cause: lost.cause })}</p>`;
+    <p>${former === null ? t("noFormer") : t("kept", { kept, former })} ${lost && t((lost.message ?? null) === null ? "lostHead" : "lostAt", { at: lost.at, message: lost.message, cause: lost.cause })}</p>`;
 }
