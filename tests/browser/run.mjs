@@ -220,6 +220,7 @@ async function serverTools() {
   await state(seen, "tool-states");
   const again = await say(page, "hello");
   check("goes on from what the tools said", (await again.innerText()).includes("Hello yourself."));
+  await otherKey(page);
   await page.click('nav.views a[href="#time"]');
   await page.locator(".timing .p-toolsPart").first().waitFor();
   await state(seen, "time-tools");
@@ -237,6 +238,20 @@ async function serverTools() {
   await page.getByLabel("docs", { exact: true }).scrollIntoViewIfNeeded();
   await state(seen, "narrow-server-tools");
   await page.context().close();
+}
+
+// A server that cannot read what another one encrypted gets the conversation without it.
+async function otherKey(page) {
+  const refused = { status: 400, contentType: "application/json", body: JSON.stringify({ error: { message: "No.", type: "invalid_request_error", param: "input[1]", code: "invalid_encrypted_content" } }) };
+  const sent = [];
+  await page.route("**/v1/responses", (route) => {
+    const encrypted = JSON.stringify(route.request().postDataJSON().input).includes("encrypted_content");
+    sent.push(encrypted);
+    return encrypted ? route.fulfill(refused) : route.continue();
+  });
+  const answer = await say(page, "hello");
+  check("what cannot be read is left out", sent.join() === "true,false" && (await answer.innerText()).includes("Hello yourself.") && !(await answer.innerText()).includes("2/2"), sent.join());
+  await page.unroute("**/v1/responses");
 }
 
 // Each call has a form of its own; one may be given up.
