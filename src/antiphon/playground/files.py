@@ -14,7 +14,7 @@ import msgspec
 POLICY = "; ".join((
     "default-src 'self'", "connect-src 'self'", "img-src 'self' data:", "style-src 'self'", "frame-ancestors 'none'",
     "base-uri 'none'", "form-action 'none'", "object-src 'none'",
-    "require-trusted-types-for 'script'", "trusted-types dompurify",
+    "require-trusted-types-for 'script'", "trusted-types dompurify highlighting",
 ))  # fmt: skip
 """The Content-Security-Policy of every file: nothing but the server's own, no inline script or style."""
 

@@ -5,6 +5,7 @@ import { Chat } from "./chat.js";
 import { ChatView } from "./chat_view.js";
 import { ConvertView } from "./convert_view.js";
 import { EnvelopesView } from "./envelopes.js";
+import { warm } from "./markdown.js";
 import { Rail } from "./rail.js";
 import { SchemaView } from "./schema_view.js";
 import { Settings } from "./settings.js";
@@ -19,7 +20,7 @@ const TITLES = { schema: "schemaView" };
 const POLL = 2000;
 
 const server = { state: "starting", models: [], wrong: false };
-const draw = batched(() => render(html`<${Page} />`, document.getElementById("app")), 30);
+const draw = batched(() => render(html`<${Page} />`, document.getElementById("app")), 50);
 const chat = new Chat(() => {
   if (Object.values(chat.current.nodes).some((node) => node.error?.kind === "key")) server.state = "key";
   draw();
@@ -106,3 +107,4 @@ addEventListener("online", connect);
 draw();
 const loaded = chat.load();
 connect();
+warm();

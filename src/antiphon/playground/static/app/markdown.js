@@ -1,6 +1,7 @@
 // A model's text as a document: Markdown, then DOMPurify; no HTML of its own, no images, no addresses but plain links.
 import { Marked } from "../vendor/marked.js";
 import DOMPurify from "../vendor/purify.js";
+import { highlighted } from "./highlighting.js";
 import { html, copy, useLayoutEffect, useMemo, useRef, useState, Component } from "./ui.js";
 import { t } from "./strings.js";
 
@@ -42,6 +43,14 @@ export function fragmentOf(text) {
   });
 }
 
+const SAMPLE = "# a\n\n*b* **c** `d` [e](https://f.example/)\n\n* g\n\n1. h\n\n> i\n\n| j |\n|---|\n| k |\n\n```l\nm\n```\n";
+
+// Does for once, while nothing else is to be done, what would make the first answer wait.
+export function warm() {
+  const idle = globalThis.requestIdleCallback ?? ((work) => setTimeout(work, 200));
+  idle(() => { marked.parse(SAMPLE); idle(() => fragmentOf(SAMPLE)); });
+}
+
 // Cut at blank lines outside of fences, so that a stream draws its last part only.
 export function blocksOf(text) {
   const blocks = [];
@@ -75,15 +84,13 @@ class Block extends Component {
   }
 }
 
-// The code of a block in the colours of its language, which is loaded with the first that needs it.
+// The code of a block in the colours of its language.
 async function coloured(pre) {
   const code = pre.querySelector("code");
   const language = code?.className.replace(/^language-/, "").toLowerCase();
   if (!language || code.textContent.length > LONGEST_COLOURED) return;
-  const { default: highlighter } = await import("../vendor/highlight.js");
-  if (!highlighter.getLanguage(language) || !code.isConnected) return;
-  const { value } = highlighter.highlight(code.textContent, { language, ignoreIllegals: true });
-  code.replaceChildren(DOMPurify.sanitize(value, { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true }));
+  const colours = await highlighted(language, code.textContent);
+  if (colours && code.isConnected) code.replaceChildren(DOMPurify.sanitize(colours, { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true }));
 }
 
 // Code with a button that copies it.
@@ -104,7 +111,7 @@ function Marked1({ text }) {
     for (const code of fragment.querySelectorAll("pre")) copied(code);
     place.current.replaceChildren(fragment);
     const all = [...place.current.querySelectorAll("pre")];
-    const timer = all.length ? setTimeout(() => { for (const pre of all) coloured(pre).catch(() => {}); }, AT_REST) : 0;
+    const timer = all.length ? setTimeout(() => { all.forEach(coloured); }, AT_REST) : 0;
     return () => clearTimeout(timer);
   }, [text]);
   return html`<div class="block" dir="auto" ref=${place}></div>`;
