@@ -103,6 +103,15 @@ def test_a_whole_answer_may_end_and_is_judged(base: str) -> None:
     assert (digits["complete"], digits["admitted"]) == (True, [{"text": "0", "to": "9"}])
 
 
+def test_a_value_is_judged_however_it_is_written(base: str) -> None:
+    spaced = followed(base, CITY, '{ "size": "big", "city": "Oslo" }')
+    assert (spaced["unexpected"], spaced["fault"]) == (" ", None)
+    wrong = followed(base, {"type": "object", "properties": {"n": {"type": "integer"}}}, '{"n": "four"}')
+    assert wrong["unexpected"] is not None
+    assert "integer" in wrong["fault"]
+    assert followed(base, CITY, '{"city":3')["fault"] is None, "this is no JSON yet"
+
+
 def test_a_string_may_go_on_with_anything(base: str) -> None:
     inside = followed(base, {"type": "string"}, '"a')
     assert inside["others"] is True

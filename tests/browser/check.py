@@ -140,6 +140,7 @@ def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
         "steadyMemory": speaking(steady),
         "one": speaking(HalfCached(script, token_bytes=token_bytes, **large_steps), limits=Limits(max_concurrent=1)),
         "keyed": keyed,
+        "loose": app(engine, wires=[PLAYGROUND]),
         "tools": speaking(engine, tools=toolbox(folder)),
         "thinks": speaking(scripted(script, delay=0.05, chunk=4, context=60_000, end_ids=engine.info.end_ids)),
         "loading": app(scripted(script), wires=[PLAYGROUND]),

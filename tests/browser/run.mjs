@@ -268,6 +268,18 @@ async function cancelled() {
   await page.context().close();
 }
 
+// Arguments that no grammar held are judged by the function's schema.
+async function misfitting() {
+  const seen = await visit(browser, urls.loose);
+  const { page } = seen;
+  await page.waitForSelector("#message");
+  await set(page, { Functions: TOOLS.replace('"string"', '"integer"') });
+  const answer = await say(page, "weather");
+  await answer.getByText("This does not fit the function's schema").waitFor();
+  await state(seen, "tool-misfit");
+  await page.context().close();
+}
+
 // What was stopped or cut can be gone on with, whichever the API; the former version stays.
 async function continued() {
   const seen = await visit(browser, urls.main);
@@ -589,7 +601,7 @@ async function narrow() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, continued, pondering, code, transcripts, debug, failing, keyboard, views, stored: stored_, queued, long, keyed, loading, narrow, pace, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, stored: stored_, queued, long, keyed, loading, narrow, pace, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -113,6 +114,14 @@ def _answer(wire: SchemaCheckRequest, grammar: CompiledGrammar | None, refused: 
     )
 
 
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_float=str)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _listed(found: Iterable[Keyword]) -> list[FoundKeyword]:
     return [FoundKeyword(keyword=one.keyword, path=one.path) for one in (*found,)[:MOST_KEYWORDS]]
 
@@ -130,6 +139,6 @@ def _followed(grammar: CompiledGrammar, text: str) -> TextFollowed:
         admitted=[AdmittedText(text=one.text, to=one.to) for one in found.admitted],
         more=found.more,
         others=found.others,
-        fault=grammar.schemas[PATH].fault(text) if whole and found.complete else None,
+        fault=grammar.schemas[PATH].fault(text) if _is_json(text) else None,
         gave_up=found.gave_up,
     )

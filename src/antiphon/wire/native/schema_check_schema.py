@@ -48,7 +48,8 @@ class TextFollowed(msgspec.Struct, frozen=True, kw_only=True):
 
     The first ``fits`` characters are admitted. ``unexpected`` is the character behind them, null where all of the text
     is admitted; ``complete``: the answer may end behind them. ``admitted`` has what may come there, at most a few;
-    ``others``: characters beyond ASCII too. ``fault`` is why a whole answer fails the check of its finished value.
+    ``others``: characters beyond ASCII too. ``fault`` is why the value of a text that is JSON does not fit
+    the schema, however it is written; null of other texts.
     ``gave_up``: the grammar came to a limit there.
     """
 

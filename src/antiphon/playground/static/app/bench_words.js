@@ -57,6 +57,8 @@ export const BENCH_WORDS = {
   fitsWhole: ["A whole answer.", "Ответ завершён.", "完整的回答。"],
   fitsAndFails: ["It keeps to the grammar, and fails the check at the end: {why}", "Грамматика соблюдена, но проверка в конце не пройдена: {why}", "符合语法，但未通过最终检查：{why}"],
   leavesAt: ["It leaves the grammar at {place}: {what} cannot come there.", "Отступает от грамматики в {place}: {what} здесь невозможно.", "在 {place} 处偏离语法：此处不能出现 {what}。"],
+  valueFits: ["As a value it fits the schema: only its spelling is not the model's.", "Как значение оно соответствует схеме: отличается только запись.", "作为值它符合模式：只是写法不同。"],
+  valueFails: ["As a value it does not fit the schema: {why}", "Как значение не соответствует схеме: {why}", "作为值不符合模式：{why}"],
   grammarGaveUp: ["The grammar came to a limit behind character {count}: a reply would be ended there.", "Грамматика достигла предела после символа {count}: ответ был бы прерван.", "语法在第 {count} 个字符后达到上限：回答会在此结束。"],
   mayCome: ["What may come there", "Что здесь возможно", "此处可以出现"],
   mayEnd: ["the end", "конец", "结束"],

@@ -1,6 +1,8 @@
 // A call of a tool: what it was given, how far it is, what came of it.
 import { html, seconds, useEffect, useState } from "./ui.js";
 import { t } from "./strings.js";
+import { useLive } from "./live.js";
+import { functionsOf } from "./requests.js";
 import { calls } from "./turn.js";
 
 // The server's own words for what became of a call.
@@ -22,9 +24,25 @@ export function Card({ item, node, chat, live, open }) {
     <p class="title"><code>${item.name}</code> <span class="state">${t(state)}${item.kind === "server" && html` <${Lasted} item=${item} node=${node} live=${live} />`}</span></p>
     <pre class="plain" tabindex="0" dir="auto" aria-label=${t("arguments")}>${item.arguments}</pre>
     ${problem && html`<p class="problem">${t("notJson")}: ${problem}</p>`}
+    ${asks && html`<${Fault} item=${item} node=${node} />`}
     ${item.result !== undefined && item.result !== "" && html`<details><summary>${t("result")}</summary><pre class="plain" tabindex="0" dir="auto">${String(item.result)}</pre></details>`}
     ${asks && html`<${ResultForm} item=${item} node=${node} chat=${chat} />`}
   </div>`;
+}
+
+// Why the arguments are not what the function's schema asks for, where they are not.
+function Fault({ item, node }) {
+  const schema = schemaOf(item.name, node.settings?.tools ?? "");
+  const { found } = useLive("/v1/schemas/check", schema ? { schema, text: item.arguments || "{}" } : null);
+  return found?.text?.fault ? html`<p class="problem">${t("notFitting", { why: found.text.fault })}</p>` : null;
+}
+
+function schemaOf(name, tools) {
+  try {
+    return functionsOf(tools).find((one) => one.name === name)?.parameters ?? null;
+  } catch {
+    return null;
+  }
 }
 
 // How long the server has run it, or ran it.

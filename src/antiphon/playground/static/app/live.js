@@ -18,7 +18,7 @@ export function useLive(path, body, again) {
     setState((former) => ({ ...former, busy: true }));
     const ask = async () => {
       try {
-        const found = await call(path, { body: JSON.parse(spelled), signal: abort.signal });
+        const found = await call(path, { body: JSON.parse(spelled), signal: abort.signal, aside: true });
         if (!abort.signal.aborted) setState({ found, problem: null, busy: false });
       } catch (error) {
         if (abort.signal.aborted) return;

@@ -5,6 +5,7 @@ import { jsonOf } from "./json_text.js";
 import { useKept, useLive } from "./live.js";
 import { columnOf, lineOf, rangeOf, unitOf } from "./places.js";
 import { t } from "./strings.js";
+import { isJson } from "./turn.js";
 
 const MOST_SCHEMA = 300_000;
 const MOST_TEXT = 65_536;
@@ -89,7 +90,7 @@ function placeOf(text, followed) {
 
 function Followed({ text, found, place, go }) {
   const fits = unitOf(text, found.fits);
-  return html`<p class=${`verdict ${found.unexpected !== null || found.fault || found.gave_up ? "problem" : found.complete ? "good" : ""}`}>${said(found, place)}
+  return html`<p class=${`verdict ${found.unexpected !== null || found.fault || found.gave_up ? "problem" : found.complete ? "good" : ""}`}>${said(text, found, place)}
       ${place && html` <button type="button" class="place" onClick=${go}>${t("goTo", { place: place.where })}</button>`}</p>
     <p class="followed" dir="ltr"><span class="fits">${fits > 200 ? "…" : ""}${revealed(text.slice(Math.max(0, fits - 200), fits))}</span>${place && html`<mark>${shown(found.unexpected)}</mark><span class="behind">${revealed(text.slice(place.to, place.to + 80))}</span>`}</p>
     ${(found.admitted.length > 0 || found.others || (found.complete && found.unexpected !== null)) && html`<h3>${t("mayCome")}</h3>
@@ -101,9 +102,15 @@ function Followed({ text, found, place, go }) {
 
 const shown = (text) => revealed(text.replaceAll("\n", "↵").replaceAll(" ", "␣").replaceAll("\t", "→"));
 
-function said(found, place) {
+// What of a text that leaves the grammar is true of its value, where it has one.
+function valueOf(text, { fault }) {
+  if (fault) return t("valueFails", { why: fault });
+  return isJson(text) ? t("valueFits") : "";
+}
+
+function said(text, found, place) {
   if (found.gave_up) return t("grammarGaveUp", { count: found.fits });
-  if (place) return t("leavesAt", { place: place.where, what: shown(found.unexpected) });
+  if (place) return `${t("leavesAt", { place: place.where, what: shown(found.unexpected) })} ${valueOf(text, found)}`;
   if (!found.complete) return t("fitsSoFar");
   return found.fault ? t("fitsAndFails", { why: found.fault }) : t("fitsWhole");
 }

@@ -136,6 +136,7 @@ const WORDS = {
   state_error: ["failed", "ошибка", "失败"],
   state_cancelled: ["cancelled", "отменён", "已取消"],
   state_timeout: ["timed out", "истекло время", "超时"],
+  notFitting: ["This does not fit the function's schema: {why}", "Не соответствует схеме функции: {why}", "不符合函数的模式：{why}"],
   notJson: ["not JSON yet", "ещё не JSON", "尚不是 JSON"],
   result: ["Result", "Результат", "结果"],
   giveResult: ["Give the result of {name}", "Введите результат {name}", "给出 {name} 的结果"],
