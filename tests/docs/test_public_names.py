@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
 
 import antiphon
+from docs.reference_python import about_name, public_methods
 from docs.rooms import ROOMS, ROOT, module_of
 
 LIST = Path(__file__).with_name("public_names.txt")
@@ -32,6 +34,18 @@ def test_every_public_name_exists_and_stands_once(room: str) -> None:
     module = module_of(room)
     assert len(set(module.__all__)) == len(module.__all__)
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_says_what_it_is(room: str) -> None:
+    module = module_of(room)
+    assert [name for name in module.__all__ if not about_name(name, getattr(module, name), module.__name__)] == []
+
+
+def test_every_method_of_the_first_names_says_what_it_does() -> None:
+    kinds = {name: kind for name in antiphon.__all__ if inspect.isclass(kind := getattr(antiphon, name))}
+    methods = {f"{name}.{one}": member for name, kind in kinds.items() for one, member in public_methods(kind)}
+    assert [name for name, member in methods.items() if not about_name(name, member, "antiphon")] == []
 
 
 def test_every_package_that_lists_its_names_is_a_room() -> None:

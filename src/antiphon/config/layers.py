@@ -24,6 +24,7 @@ from .shipped import shipped_tables
 
 PREFIX = "ANTIPHON_"
 HOME, FILE = "ANTIPHON_HOME", "ANTIPHON_CONFIG"
+"""The variables of the environment that name the folder of everything, and the configuration file."""
 NOT_KEYS = frozenset({HOME, FILE, "ANTIPHON_CORPORA", "ANTIPHON_TEST_MODEL"})
 """Variables with our prefix that are no key of the configuration: two say where it is, two are for the tests."""
 
@@ -47,6 +48,7 @@ class Layered:
 
 
 Layer = dict[KeyPath, Layered]
+"""What one place says, the file or the environment: by its key, the value and where exactly it stands."""
 
 
 def config_file(environ: Mapping[str, str]) -> Path:

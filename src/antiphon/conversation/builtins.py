@@ -57,6 +57,7 @@ BROWSER = ToolNamespace(
         ),
     ),
 )
+"""The browser that gpt-oss was trained on: ``search``, ``open`` and ``find``, in the words of its training."""
 
 PYTHON = ToolNamespace(
     "python",
@@ -68,6 +69,7 @@ PYTHON = ToolNamespace(
     "The drive at '/mnt/data' can be used to save and persist user files. "
     "Internet access for this session is UNKNOWN. Depends on the cluster.",
 )
+"""The Python that gpt-oss was trained on, in the words of its training: a call is code, not JSON."""
 
 TRAINED = {namespace.name: namespace for namespace in (BROWSER, PYTHON)}
 """By name; a built-in of one of these names that says nothing of its own is described in these words."""

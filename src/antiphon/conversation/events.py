@@ -85,4 +85,6 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 
 ParserEvent = MessageStarted | TextDelta | MessageEnded | Incident
+"""What a parser makes of a reply, in the order of its text."""
 Event = ParserEvent | TurnEnded
+"""What a turn makes: the parser's events, and one `TurnEnded` at its end."""

@@ -19,6 +19,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
     def outranks(self, other: Role) -> bool:
+        """Whether instructions of this role come before those of the other: system first, tools last."""
         order = list(Role)
         return order.index(self) < order.index(other)
 
@@ -50,6 +51,8 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
+    """A text among other parts of a content."""
+
     text: str
 
 
@@ -62,6 +65,7 @@ class OpaquePart:
 
 
 Part = TextPart | OpaquePart | SystemContent | DeveloperContent
+"""A piece of a message's content; the last two are what Harmony writes in system and developer messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

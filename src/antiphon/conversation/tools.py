@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 JsonSchema = dict[str, Any] | bool
+"""A JSON Schema as ``json.loads`` reads it; True allows any value, False none."""
 
 FUNCTIONS = "functions"
 """The namespace of a caller's own functions, in both specifications."""

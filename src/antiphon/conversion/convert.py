@@ -54,12 +54,14 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "chat": _chat,
     "responses": _responses,
 }
+"""The forms that are written, by their names: what makes a writer of each."""
 JSON: dict[str, Callable[[Survey], JsonReader]] = {
     "harmony-json": HarmonyJsonReader,
     "chat": _chat_reader,
     "responses": _responses_reader,
 }
 SOURCES = ("openchatml", "openchatml-0.1", "harmony", "harmony-ids", *JSON)
+"""The names of the forms that are read."""
 
 
 def target_named(name: str) -> Target:

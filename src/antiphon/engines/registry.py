@@ -18,6 +18,7 @@ from antiphon.plugins import ENGINES, load_plugin, plugin_names
 from .kind import EngineSettings, kind_name
 
 EngineKinds = Mapping[str, type[EngineSettings]]
+"""The settings of each kind of engine, by the name that ``engine.kind`` has in the configuration."""
 NO_KINDS: EngineKinds = MappingProxyType({})
 
 

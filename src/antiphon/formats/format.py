@@ -48,6 +48,7 @@ class SamplingDefaults:
 
 
 NO_OPINION = SamplingDefaults()
+"""Nothing is preferred: the next layer of defaults decides."""
 
 
 class Parser(Protocol):

@@ -74,6 +74,7 @@ class Unmetered:
 
 
 UNMETERED = Unmetered()
+"""A meter that measures nothing: where nobody asks for metrics."""
 
 
 class Deadline:

@@ -57,6 +57,7 @@ DEFAULTS = Layer(
     Source.DEFAULT,
     SamplingDefaults(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, max_tokens=DEFAULT_OUTPUT),
 )
+"""The last layer: what counts where nobody says anything."""
 
 
 class Setting(msgspec.Struct, frozen=True):

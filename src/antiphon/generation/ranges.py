@@ -24,7 +24,9 @@ class Range(msgspec.Struct, frozen=True):
 
 
 MAX_LOGPROBS = 20
+"""Alternatives beside each token, at most."""
 MAX_STOP_LENGTH = 1024
+"""Of a stop string, in characters."""
 RANGES: Mapping[str, Range] = {
     "temperature": Range(0, 2),
     "top_p": Range(0, 1, above=True),

@@ -34,6 +34,7 @@ from .tape import Tape
 from .turn import Source, steps
 
 RoundEvent = Event | ToolEvent
+"""What `run_rounds` makes: the events of the model's turns, and those of the tools between them."""
 
 
 @dataclass(frozen=True, slots=True)

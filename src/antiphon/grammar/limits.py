@@ -41,6 +41,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LIMITS = Limits()
+"""The limits that hold where a caller names no others."""
 MOST_QUOTED = 200
 """Characters of what is wrong with a schema that an error repeats."""
 

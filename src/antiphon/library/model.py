@@ -33,6 +33,7 @@ class LoadedModel:
 
     @property
     def name(self) -> str:
+        """The name in the configuration, or that of the file or server that was opened."""
         return self.model.name
 
     @property
@@ -42,6 +43,7 @@ class LoadedModel:
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """The model's own vocabulary: texts to ids and back."""
         return self.model.tokenizer
 
     @property
@@ -94,7 +96,7 @@ class AsyncChatModel(LoadedModel):
             tool_choice: "auto", "none", "required", or the name of a tool, which is then called once.
             temperature: From 0, always the likeliest token, to 2.
             top_p: The share of the likeliest tokens that are sampled from, above 0 and up to 1.
-            max_tokens: The most tokens that one answer may have; without it, what the context holds.
+            max_tokens: The most tokens that one answer may have; without it, as the model's entry says, else 16,384.
             seed: The same seed gives the same answer, on the same engine.
             stop: One text or several; the answer ends before the first that it would write.
             reasoning_effort: "none", "minimal", "low", "medium", "high", "xhigh" or "max", for a model that reasons.

@@ -18,17 +18,18 @@ from .offer import check_names
 class ChatOptions(TypedDict, total=False):
     """Options of `chat`, `stream` and `render`; what is absent or None is as the model's defaults say.
 
-    system: the first message, a text.
-    history: a conversation to go on with (`Reply.conversation`).
-    tools: a list of Python functions, which run here (typed, with a docstring), and of `ToolSpec` values or the
-        dictionaries of chat APIs, whose calls are given back.
-    tool_choice: "auto", "none", "required", or the name of a tool, which is then called once.
-    temperature: from 0, always the likeliest token, to 2.
-    top_p: the share of the likeliest tokens that are sampled from, above 0 and up to 1.
-    max_tokens: the most tokens that one answer of the model may have.
-    seed: the same seed gives the same answer, on the same engine.
-    stop: one text or several; the answer ends before the first that it would write.
-    reasoning_effort: "none", "minimal", "low", "medium", "high", "xhigh" or "max", for a model that reasons.
+    Args:
+        system: The first message, a text.
+        history: A conversation to go on with (`Reply.conversation`).
+        tools: A list of Python functions, which run here (typed, with a docstring), and of `ToolSpec` values or the
+            dictionaries of chat APIs, whose calls are given back.
+        tool_choice: "auto", "none", "required", or the name of a tool, which is then called once.
+        temperature: From 0, always the likeliest token, to 2.
+        top_p: The share of the likeliest tokens that are sampled from, above 0 and up to 1.
+        max_tokens: The most tokens that one answer may have.
+        seed: The same seed gives the same answer, on the same engine.
+        stop: One text or several; the answer ends before the first that it would write.
+        reasoning_effort: "none", "minimal", "low", "medium", "high", "xhigh" or "max", for a model that reasons.
     """
 
     system: str | None

@@ -24,10 +24,13 @@ class ToolCancelled(msgspec.Struct, frozen=True):
 
 
 class ToolEnded(msgspec.Struct, frozen=True):
+    """The call has a result, or an error."""
+
     result: ToolResult
 
 
 ToolEvent = ToolStarted | ToolCancelled | ToolEnded
+"""What happens to a call that runs here."""
 
 
 class Batch:

@@ -10,12 +10,19 @@ from typing import Any
 from antiphon.conversation import Channel, End, Message, OpaquePart, Part, Role, TextPart
 
 CALL_SCHEMA = "E-CALL-SCHEMA"
+"""A call does not fit its tool's parameters."""
 CALL_ID = "E-CALL-ID"
+"""Another call of the conversation has this id."""
 TOOL_BUSY = "E-TOOL-BUSY"
+"""Everything that could run the call is at work; it may be tried again."""
 TOOL_TIMEOUT = "E-TOOL-TIMEOUT"
+"""The tool did not answer before its deadline."""
 TOOL_CANCELLED = "E-TOOL-CANCELLED"
+"""The call was cancelled before the tool answered."""
 TOOL_UNKNOWN = "E-TOOL-UNKNOWN"
+"""There is no tool of this name."""
 TOOL_FAILED = "E-TOOL-FAILED"
+"""The tool raised an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ HARD_STOPS = ("<|return|>", "<|call|>")
 
 @dataclass(frozen=True, slots=True)
 class Translated:
+    """A conversation in the other format, and what that one cannot hold."""
+
     conversation: Conversation
     losses: tuple[Loss, ...] = ()
 

@@ -32,6 +32,8 @@ class ElicitationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SamplingMessage:
+    """A message of the prompt that an MCP server wants a model to answer."""
+
     role: Literal["user", "assistant"]
     text: str
 
