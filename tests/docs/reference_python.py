@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
-import re
-from collections.abc import Iterator
-from typing import Any, is_typeddict
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ForwardRef, is_typeddict
 
 import msgspec
 
 import antiphon
+from docs.declarations import assigned, fields_of
 from docs.rooms import ROOMS, ROOT, module_of
-from docs.text import code, docstring
+from docs.text import docstring, markdown
 
 HEAD = """\
 # The public names of `antiphon`
@@ -27,7 +28,6 @@ PACKAGES = """\
 Written by `python tests/docs/reference.py` from signatures and docstrings: what the packages below `antiphon` export.
 Most programs need only [`import antiphon`](reference-python.md). [Architecture](architecture.md) says what each is for.
 """
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 LONGEST = 96
 """Of a signature in one line."""
 
@@ -35,7 +35,7 @@ LONGEST = 96
 def python_page() -> str:
     lines = [HEAD]
     for name in antiphon.__all__:
-        lines += described(name, getattr(antiphon, name), members=True)
+        lines += described(name, getattr(antiphon, name), home="antiphon", members=True)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -47,40 +47,49 @@ def packages_page() -> str:
         module = module_of(room)
         lines += [f"## antiphon.{room}\n", f"{docstring(module)}\n"]
         for name in sorted(module.__all__, key=str.lower):
-            lines += described(name, getattr(module, name), depth=3)
+            lines += described(name, getattr(module, name), home=module.__name__, depth=3)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def described(name: str, thing: Any, *, depth: int = 2, members: bool = False) -> Iterator[str]:
-    """The section of one name; ``members``: with the public methods of a class."""
+def described(name: str, thing: Any, *, home: str, depth: int = 2, members: bool = False) -> Iterator[str]:
+    """The section of one name of the module ``home``; ``members``: with the public methods of a class."""
     yield f"{'#' * depth} {name}\n"
-    if written := declaration(name, thing):
+    if written := declaration(name, thing, home):
         yield f"```py\n{written}\n```\n"
-    about = docstring(thing) if documented(thing) else ""
-    if about:
+    if about := about_name(name, thing, home):
         yield f"{about}\n"
+    if inspect.isclass(thing) and (fields := fields_of(thing)):
+        yield "\n".join(f"* `{field}`: {' '.join(markdown(said).split())}" for field, said in fields.items()) + "\n"
     if members and inspect.isclass(thing):
         for method, function in public_methods(thing):
-            yield from described(f"{name}.{method}", function, depth=depth + 1)
+            yield from described(f"{name}.{method}", function, home=home, depth=depth + 1)
+
+
+def about_name(name: str, thing: Any, home: str) -> str:
+    """What is said of a name: by its docstring, or by the string behind its assignment. Empty: nothing."""
+    if documented(thing):
+        return docstring(thing)
+    found = None if inspect.isroutine(thing) or isinstance(thing, property) else assigned(home, name)
+    return markdown(found.about) if found else ""
 
 
 def documented(thing: Any) -> bool:
-    """Whether a docstring is its own: not that of its type, nor what ``dataclass`` writes."""
-    if not (inspect.isclass(thing) or inspect.isroutine(thing) or isinstance(thing, property)):
-        return False
-    return not (inspect.isclass(thing) and (thing.__doc__ or "").startswith(f"{thing.__name__}("))
+    """Whether a docstring is its own: not that of its type or its base, nor what ``dataclass`` writes."""
+    if inspect.isclass(thing):
+        own = vars(thing).get("__doc__") or ""
+        return bool(own) and not own.startswith(f"{thing.__name__}(")
+    return bool(thing.__doc__) and (inspect.isroutine(thing) or isinstance(thing, property))
 
 
-def declaration(name: str, thing: Any) -> str:
+def declaration(name: str, thing: Any, home: str) -> str:
     if isinstance(thing, property):
         return f"{name}: {annotation(inspect.signature(thing.fget).return_annotation) if thing.fget else ''}"
+    if found := None if "." in name else assigned(home, name):
+        return found.text
     if inspect.isclass(thing):
         return class_line(name, thing)
-    if inspect.isroutine(thing):
-        kind = "async def" if inspect.iscoroutinefunction(thing) else "def"
-        return signature_of(f"{kind} {name}", thing)
-    shown = code(thing)[1:-1] if isinstance(thing, str | int | float | bool) else ""
-    return f"{name} = {shown}" if shown else ""
+    kind = "async def" if inspect.iscoroutinefunction(thing) else "def"
+    return signature_of(f"{kind} {name}", thing)
 
 
 def class_line(name: str, kind: Any) -> str:
@@ -103,7 +112,10 @@ def own_annotations(kind: type) -> dict[str, object]:
 
 
 def annotation(given: object) -> str:
-    return given if isinstance(given, str) else inspect.formatannotation(given)
+    """An annotation as its source has it."""
+    text = given.__forward_arg__ if isinstance(given, ForwardRef) else given
+    text = text if isinstance(text, str) else inspect.formatannotation(text)
+    return text if '"' in text else text.replace("'", '"')
 
 
 def signature_of(head: str, thing: Any) -> str:
@@ -111,16 +123,20 @@ def signature_of(head: str, thing: Any) -> str:
     signature = inspect.signature(thing)
     if inspect.isclass(thing) and issubclass(thing, msgspec.Struct):
         signature = as_written(signature, thing)
-    shown = [param for name, param in signature.parameters.items() if name not in ("self", "cls")]
-    signature = signature.replace(parameters=[unquoted(param) for param in shown])
-    if inspect.isclass(thing):
-        signature = signature.replace(return_annotation=inspect.Signature.empty)
-    text = ADDRESS.sub("", f"{head}{signature}").replace("'", "")
+    made = factories(thing)
+    shown = [param for name, param in signature.parameters.items() if name not in ("self", "cls") and name[0] != "_"]
+    written = list(parts(shown, made))
+    returned = "" if inspect.isclass(thing) else returns(signature)
+    text = f"{head}({', '.join(written)}){returned}"
     if len(text) <= LONGEST:
         return text
-    inner = "".join(f"    {line},\n" for line in parts(signature))
-    tail = ADDRESS.sub("", str(signature.replace(parameters=[]))).removeprefix("()").replace("'", "")
-    return f"{head}(\n{inner}){tail}"
+    inner = "".join(f"    {line},\n" for line in written)
+    return f"{head}(\n{inner}){returned}"
+
+
+def returns(signature: inspect.Signature) -> str:
+    given = signature.return_annotation
+    return "" if given is inspect.Signature.empty else f" -> {annotation(given)}"
 
 
 def as_written(signature: inspect.Signature, kind: type) -> inspect.Signature:
@@ -130,36 +146,70 @@ def as_written(signature: inspect.Signature, kind: type) -> inspect.Signature:
     return signature.replace(parameters=fields)
 
 
-def parts(signature: inspect.Signature) -> Iterator[str]:
+def factories(kind: Any) -> dict[str, str]:
+    """The fields of a class whose default is made anew for each value, and what is made."""
+    if inspect.isclass(kind) and issubclass(kind, msgspec.Struct):
+        made = {field.name: field.default_factory for field in msgspec.structs.fields(kind)}
+        return {name: call_of(make) for name, make in made.items() if make is not msgspec.NODEFAULT}
+    if inspect.isclass(kind) and dataclasses.is_dataclass(kind):
+        made = {field.name: field.default_factory for field in dataclasses.fields(kind)}
+        return {name: call_of(make) for name, make in made.items() if make is not dataclasses.MISSING}
+    return {}
+
+
+def call_of(make: Any) -> str:
+    """A factory as the value that it makes: ``{}``, ``Settings()``; ``…`` for one without a name."""
+    if make in (dict, list, tuple):
+        return repr(make())
+    return f"{make.__name__}()" if inspect.isclass(make) else "…"
+
+
+def parts(params: Sequence[inspect.Parameter], made: Mapping[str, str]) -> Iterator[str]:
     """The parameters, and the stars and slashes between them."""
     former = None
-    for param in signature.parameters.values():
+    for param in params:
         if former is param.POSITIONAL_ONLY and param.kind is not param.POSITIONAL_ONLY:
             yield "/"
         if param.kind is param.KEYWORD_ONLY and former not in (param.KEYWORD_ONLY, param.VAR_POSITIONAL):
             yield "*"
-        yield ADDRESS.sub("", str(param)).replace("'", "")
+        yield parameter(param, made)
         former = param.kind
 
 
-def unquoted(param: inspect.Parameter) -> inspect.Parameter:
-    """The parameter with a default that reads as its source does."""
-    if param.default is inspect.Parameter.empty or isinstance(param.default, str | int | float | bool | None):
-        return param
-    return param.replace(default=Shown(param.default))
+def parameter(param: inspect.Parameter, made: Mapping[str, str]) -> str:
+    stars = "*" * (param.kind is param.VAR_POSITIONAL) + "**" * (param.kind is param.VAR_KEYWORD)
+    typed = param.annotation is not param.empty
+    name = f"{stars}{param.name}" + (f": {annotation(param.annotation)}" if typed else "")
+    if param.default is param.empty:
+        return name
+    default = made.get(param.name) or shown(param.default)
+    return f"{name} = {default}" if typed else f"{name}={default}"
 
 
-class Shown:
-    """A default whose text is short, and the same on every machine."""
+def shown(value: object) -> str:
+    """A default as its source has it, where that is short and the same on every machine; else ``…``."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, tuple) and type(value) is tuple:
+        inner = ", ".join(map(shown, value))
+        return "…" if "…" in inner else f"({inner}{',' if len(value) == 1 else ''})"
+    if inspect.isroutine(value) or inspect.isclass(value):
+        return value.__name__ if value.__name__.isidentifier() else "…"
+    text = f"{type(value).__name__}()" if empty(value) else repr(value)
+    return text if len(text) <= 40 and not {"/", "<"} & set(text) else "…"
 
-    def __init__(self, value: object) -> None:
-        self._value = value
 
-    def __repr__(self) -> str:
-        if inspect.isroutine(self._value) or inspect.isclass(self._value):
-            return str(self._value.__name__)
-        text = ADDRESS.sub("", repr(self._value))
-        return text if len(text) <= 40 and "/" not in text else "…"
+def empty(value: object) -> bool:
+    """Whether it is what its class gives without arguments."""
+    kind = type(value)
+    if not (dataclasses.is_dataclass(kind) or issubclass(kind, msgspec.Struct)):
+        return False
+    try:
+        return bool(kind() == value)
+    except TypeError:
+        return False
 
 
 def public_methods(kind: type) -> Iterator[tuple[str, Any]]:

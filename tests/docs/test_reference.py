@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from antiphon.playground.wire import PLAYGROUND
 from antiphon.site.wire import site_wire
 from antiphon.wire.dialects import configured_dialects
+from docs.blocks import blocks
 from docs.reference import DOCS, PAGES
 from kit.api import app
 
@@ -20,6 +22,21 @@ RUN = "run: python tests/docs/reference.py"
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_of_reference_is_the_print_of_the_code(name: str) -> None:
     assert (DOCS / name).read_text("utf-8") == PAGES[name](), RUN
+
+
+@pytest.mark.parametrize("name", ["reference-python.md", "reference-packages.md"])
+def test_the_signatures_of_a_page_are_python(name: str) -> None:
+    """Nothing is the print of an object, or a text without its quotes."""
+    for block in blocks(DOCS / name, "py"):
+        ast.parse(statement(block.code), f"{name}:{block.line}")
+
+
+def statement(declared: str) -> str:
+    """A declaration as a statement: a class with its arguments as a function, an enum as its members."""
+    text = declared.rstrip().replace("…", "...")
+    text = re.sub(r"^class \w+: (?=\w)", "", text)
+    text = re.sub(r"^(?:class|def|async def) [\w.]+(?=\()", "def name", text)
+    return f"{text}: ..." if re.match(r"def |class \w+$", text) else text
 
 
 def test_every_page_of_reference_is_printed() -> None:

@@ -22,7 +22,12 @@ def code(value: object) -> str:
 
 def docstring(thing: Any) -> str:
     """The docstring as paragraphs of Markdown: code in single backticks, examples in fences. Empty: none."""
-    text = (inspect.getdoc(thing) or "").replace("``", "`")
+    return markdown(inspect.getdoc(thing) or "")
+
+
+def markdown(text: str) -> str:
+    """What a docstring says, as `docstring` has it."""
+    text = text.replace("``", "`")
     text = DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text)
     return sections(text).strip()
 
