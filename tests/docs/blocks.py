@@ -37,3 +37,27 @@ def blocks(page: Path, *languages: str) -> Iterator[Block]:
         if found[2] in languages:
             line = text.count("\n", 0, found.start(3)) + 1
             yield Block(page, line, found[2], found[3], not found[1].startswith(NOT_RUN))
+
+
+def place(block: Block) -> str:
+    """The name of a block in a test's."""
+    return f"{block.page.name}:{block.line}"
+
+
+TYPED = [block for page in PAGES for block in blocks(page, "sh", "console", "bash")]
+"""What the pages have people type."""
+REQUESTS = [block for block in TYPED if block.runs and block.asks_the_server and block.code.startswith("curl ")]
+OTHER_FILES = ("[project", "[language-server")
+"""How blocks of TOML begin that are for other programs: a package's own file, an editor's."""
+FILES = [
+    block
+    for page in PAGES
+    for block in blocks(page, "toml")
+    if block.runs and page.name != "templates.md" and not block.code.startswith(OTHER_FILES)
+]
+"""Configurations of Antiphon."""
+
+
+def own_tools() -> str:
+    """The file ``mytools.py`` of the page about tools."""
+    return next(block.code for block in blocks(ROOT / "docs" / "tools.md", "python") if "def shout" in block.code)

@@ -17,8 +17,8 @@ from docs.text import cell, docstring
 HEAD = """\
 # Every command
 
-Written by `python tests/docs/reference.py` from the commands themselves. [The command line](cli.md) says what they are
-for; `antiphon COMMAND --help` prints the same.
+Each command of `antiphon` with its arguments, options and defaults, as `antiphon COMMAND --help` prints them.
+[The command line](cli.md) says what they are for. The page is made from the code (`python tests/docs/reference.py`).
 """
 WORDS = {int: "number", float: "number", str: "text", Path: "path"}
 
@@ -40,7 +40,7 @@ def described(command: Any, path: str, depth: int = 2) -> Iterator[str]:
     shown = [param for param in command.params if not getattr(param, "hidden", False)]
     kinds = kinds_of(command)
     if not actions:
-        yield f"```\n{usage(path, shown, kinds)}\n```\n"
+        yield f"```text\n{usage(path, shown, kinds)}\n```\n"
     if shown:
         yield "| | value | default | |\n|---|---|---|---|"
         yield from (row(param, kinds) for param in shown)

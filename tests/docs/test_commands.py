@@ -15,26 +15,11 @@ from typer.main import get_group
 
 from antiphon.cli.app import COMMANDS, build_app
 from antiphon.config import load_config
-from docs.blocks import ADDRESS, PAGES, Block, blocks
+from docs.blocks import ADDRESS, FILES, PAGES, REQUESTS, TYPED, Block, blocks, place
 from kit.javascript import NODE
 
-SHELL = ("sh", "console", "bash")
 CURL = 'curl() { command curl --silent --show-error --fail-with-body "$@"; }\n'
-TYPED = [block for page in PAGES for block in blocks(page, *SHELL)]
-REQUESTS = [block for block in TYPED if block.runs and block.asks_the_server and block.code.startswith("curl ")]
 SCRIPTS = [block for page in PAGES for block in blocks(page, "js") if block.runs]
-OTHER_FILES = ("[project", "[language-server")
-"""How blocks of TOML begin that are for other programs: a package's own file, an editor's."""
-FILES = [
-    block
-    for page in PAGES
-    for block in blocks(page, "toml")
-    if block.runs and page.name not in ("lint.md", "templates.md") and not block.code.startswith(OTHER_FILES)
-]
-
-
-def place(block: Block) -> str:
-    return f"{block.page.name}:{block.line}"
 
 
 @pytest.mark.parametrize("block", TYPED, ids=place)
@@ -43,8 +28,9 @@ def test_the_commands_of_a_block_exist_with_their_options(block: Block) -> None:
 
 
 def command_lines(code: str) -> Iterator[list[str]]:
-    """The words behind each ``antiphon`` of a block, as a shell would split them."""
-    for line in code.replace("\\\n", " ").splitlines():
+    """The words behind each ``antiphon`` of a block, as a shell splits them; below a prompt nothing else is typed."""
+    lines = code.replace("\\\n", " ").splitlines()
+    for line in [line for line in lines if line.startswith("$ ")] or lines:
         for part in re.split(r"\|\|?|&&|;|&(?= |$)|>", line.removeprefix("$ ")):
             found = re.match(r"\s*(?:\w+=\S+ |sudo -u \w+ |env )*antiphon (.*)", part)
             if found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import ollama
 import openai
 import pytest
 
-from docs.blocks import ADDRESS, PAGES, ROOT, blocks
+import antiphon
+from docs.blocks import ADDRESS, PAGES, ROOT, Block, blocks
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -25,6 +27,7 @@ def test_the_code_of_a_page_runs(
 ) -> None:
     """A page whose code asks the server at its usual address finds one there; its ``client`` is closed in the end."""
     monkeypatch.chdir(tmp_path)
+    put_files(page, tmp_path, request)
     names: dict[str, object] = {"__name__": "docs"}
     found = list(blocks(page, "python"))
     address = request.getfixturevalue("server") if any(one.asks_the_server and one.runs for one in found) else ADDRESS
@@ -39,6 +42,44 @@ def test_the_code_of_a_page_runs(
             exec(code, names)
     if isinstance(client := names.get("client"), openai.OpenAI | ollama.Client):
         client.close()
+
+
+def put_files(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    """The files that the page's code reads."""
+    code = "".join(block.code for block in blocks(page, "python") if block.runs)
+    if '"model.gguf"' in code:
+        (folder / "model.gguf").symlink_to(request.getfixturevalue("smollm2_path"))
+    if '"in.jsonl"' in code:
+        (folder / "in.jsonl").write_text(next(blocks(page, "json")).code)
+
+
+NOT_RUN_HERE = [block for page in PAGES for block in blocks(page, "python") if not block.runs]
+
+
+@pytest.mark.parametrize("block", NOT_RUN_HERE, ids=lambda block: f"{block.page.name}:{block.line}")
+def test_the_calls_of_a_block_that_cannot_run_fit_their_signatures(block: Block) -> None:
+    """It is imported, and each call of what it imports takes these arguments."""
+    tree = ast.parse(block.code)
+    names: dict[str, object] = {"antiphon": antiphon}
+    for statement in tree.body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            exec(compile(ast.Module([statement], []), str(block.page), "exec"), names)
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        try:
+            function = eval(compile(ast.Expression(call.func), str(block.page), "eval"), names)
+        except NameError:
+            continue  # what the block itself has made
+        if inspect.isroutine(function) and not inspect.isbuiltin(function):
+            inspect.signature(function).bind(*call.args, **{word.arg: word.value for word in call.keywords if word.arg})
+
+
+def test_a_program_whose_import_cannot_be_changed_gets_ours(tmp_path: Path) -> None:
+    (shown,) = (block.code for block in NOT_RUN_HERE if block.page.name == "coming-from-openai-harmony.md")
+    (tmp_path / "openai_harmony.py").write_text(shown)
+    code = "import openai_harmony as h; print(h.load_harmony_encoding('HarmonyGptOss').name, h.__name__)"
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, timeout=120)
+    assert (done.stdout, done.stderr) == ("HarmonyGptOss antiphon.compat.oss_harmony\n", "")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
