@@ -40,6 +40,8 @@ TABS = re.compile(r"<!-- tabs -->\n\n(.*?)\n*<!-- end of tabs -->\n", re.DOTALL)
 FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "video": "src"}
 """What a browser fetches by itself, and the attribute that says from where. (A link may be ``canonical`` only.)"""
 Nav = list["str | dict[str, Nav]"]
+BLURB = 240
+"""Of what a list says of a page, in characters; its first sentence may be longer."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -123,7 +125,7 @@ def llms() -> str:
     lines = ["# Antiphon", "", f"> {paragraph(DOCS / 'index.md')}"]
     for section, names in sections():
         lines += ["", f"## {section}", ""]
-        lines += [f"- [{title(DOCS / name)}]({name}): {paragraph(DOCS / name)}" for name in names]
+        lines += [f"- [{title(DOCS / name)}]({name}): {blurb(DOCS / name)}" for name in names]
     return "\n".join(lines) + "\n"
 
 
@@ -132,10 +134,20 @@ def title(page: Path) -> str:
 
 
 def paragraph(page: Path) -> str:
-    """The page's first paragraph, in one line."""
-    text = re.sub(r"<!--.*?-->", "", page.read_text("utf-8"), flags=re.DOTALL)
+    """The page's first paragraph of prose, in one line."""
+    text = re.sub(r"<!--.*?-->|^```.*?^```$", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     blocks = [block.strip() for block in text.split("\n\n")[1:]]
-    return " ".join(next(block for block in blocks if block and block[0] not in "|#`!<-*").split())
+    return " ".join(next(block for block in blocks if block and block[0] not in "|#!<-*").split())
+
+
+def blurb(page: Path) -> str:
+    """What a list says of a page: the first sentences of its first paragraph, as many as there is place for."""
+    first, *others = re.split(r"(?<=[.!?]) (?=[A-Z`\[])", paragraph(page))
+    for sentence in others:
+        if len(first) + len(sentence) >= BLURB:
+            break
+        first += f" {sentence}"
+    return first.removesuffix(":")
 
 
 class Document(HTMLParser):

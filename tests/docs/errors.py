@@ -13,8 +13,8 @@ from antiphon.errors.code import Code
 HEAD = """\
 # Errors and their codes
 
-Written by `python tests/docs/errors.py` from `antiphon/errors/codes.py`. A code is stable and for programs; the message
-beside it is for people. Every code that Antiphon raises, reports or sends is here.
+Every code that Antiphon raises, reports or sends, and what it means. A code is stable and for programs; the message
+beside it is for people. The page is made from the table that the program reads (`python tests/docs/errors.py`).
 
 In Python an error is an `AntiphonError` (`antiphon.errors`) with `message`, `code`, `position` and `hint`; the table
 names its class. Over HTTP it is a body with `code`, in the words of the route's [dialect](dialects.md), and `status`;

@@ -15,7 +15,8 @@ LONGEST = 400
 HEAD = """\
 # Formatting and linting transcripts
 
-Written by `python tests/docs/lint_rules.py` from `antiphon/formats/openchatml/lint`.
+Two commands for OpenChatML transcripts: `fmt` writes them in one form, `lint` checks them by the rules below. The page
+is made from the table of rules (`python tests/docs/lint_rules.py`).
 
 ## antiphon fmt
 

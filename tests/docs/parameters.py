@@ -74,8 +74,8 @@ NO_EFFECT = "no effect"
 HEAD = """\
 # Parameters
 
-Written by `python tests/docs/parameters.py`, which sends each field to servers: of every dialect, and of every engine
-with the abilities that its class declares.
+What each field of a request does, in every dialect and with every engine. The page is made by sending each field to
+servers of each kind (`python tests/docs/parameters.py`).
 
 `yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller, asks for what is the owner's
 choice, or is done elsewhere, and no answer depends on it. A number: what cannot be honoured is refused with this

@@ -18,9 +18,9 @@ from docs.text import cell, code, docstring
 HEAD = f"""\
 # Every key of the configuration
 
-Written by `python tests/docs/reference.py` from the classes that read it. [Models and
+Each key of the configuration file with its type, bounds and default. [Models and
 configuration](catalog.md#configuration) says where the file is and which value counts, [Operations](operations.md) what
-the keys of a server are for.
+the keys of a server are for. The page is made from the code (`python tests/docs/reference.py`).
 
 A key of a table is also an environment variable, `{PREFIX}TABLE_KEY`: `server.port` is `{PREFIX}SERVER_PORT`.
 `antiphon config` prints every key with its value and where that came from.

@@ -19,14 +19,16 @@ from docs.text import docstring, markdown
 HEAD = """\
 # The public names of `antiphon`
 
-Written by `python tests/docs/reference.py` from signatures and docstrings. [Antiphon in Python](python.md) shows how
-they are used; [the packages below](reference-packages.md) have the parts. What goes is in the changelog.
+What `import antiphon` offers, with signatures and docstrings. [Antiphon in Python](python.md) shows how it is used,
+[the packages below](reference-packages.md) have the parts. A name that is removed is announced in the changelog. The
+page is made from the code (`python tests/docs/reference.py`).
 """
 PACKAGES = """\
 # The public names of the packages
 
-Written by `python tests/docs/reference.py` from signatures and docstrings: what the packages below `antiphon` export.
-Most programs need only [`import antiphon`](reference-python.md). [Architecture](architecture.md) says what each is for.
+What the packages below `antiphon` export, with signatures and docstrings. Most programs need only
+[`import antiphon`](reference-python.md). [Architecture](architecture.md) says what each package is for. The page is
+made from the code (`python tests/docs/reference.py`).
 """
 LONGEST = 96
 """Of a signature in one line."""

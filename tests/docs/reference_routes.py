@@ -15,9 +15,9 @@ from docs.text import cell
 HEAD = """\
 # Every route
 
-Written by `python tests/docs/reference.py` from the description that a server gives of itself: `GET /openapi.json`,
-which has the schemas too. What each field of a request does is in [Parameters](parameters.md), what errors mean in
-[Errors](errors.md).
+Each path of a server, with the fields of its body. What a field of a request does is in [Parameters](parameters.md),
+what errors mean in [Errors](errors.md). The page is made from the description that a server gives of itself
+(`python tests/docs/reference.py`): `GET /openapi.json`, which has the schemas too.
 
 A path of `/v1` is there without `/v1` too, and with it twice: some clients leave it out of their base URL, some repeat
 it. What a [dialect](dialects.md) has is below its place as well (`/mindie/v1/chat/completions`), and Messages and

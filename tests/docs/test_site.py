@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from antiphon.http.gate.keys import new_key
 from antiphon.site.routes import POLICY
 from antiphon.site.wire import site_wire
-from docs.build_site import DOCS, Document, built, faults, leads, pack, sections, tabs, unlisted
+from docs.build_site import BLURB, DOCS, Document, blurb, built, faults, leads, pack, sections, tabs, unlisted
 from kit.api import Got, app, request, running
 
 LARGEST = 1_800_000
@@ -88,6 +88,13 @@ def test_each_page_has_its_markdown_beside_it_and_a_list_names_all(site: Path) -
     names = [name for _, names in sections() for name in names]
     assert [name for name in names if (site / name).read_bytes() != (DOCS / name).read_bytes()] == []
     assert re.findall(r"^- \[.+?\]\(([\w.-]+)\): .", (site / "llms.txt").read_text("utf-8"), re.MULTILINE) == names
+
+
+def test_what_the_list_says_of_a_page_is_a_sentence() -> None:
+    """Not code, nor a table, and not more than a line or two."""
+    said = {name: blurb(DOCS / name) for _, names in sections() for name in names}
+    code = re.compile(r"^(import|with|from|def|curl|antiphon) |\|")
+    assert [name for name, text in said.items() if code.match(text) or not 25 < len(text) < 2 * BLURB] == []
 
 
 def test_the_archive_is_small_and_the_same_each_time(site: Path, packed: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """For every embedded model that does not say otherwise. 0: the engine's own choice.
 
     ``fallback_format`` is for files without a chat template; empty, such a model is refused. ``idle_unload``, in
-    seconds: a model that nobody used for so long leaves the memory until it is requested again (0: it stays).
+    seconds: a model that was not used for so long is unloaded until it is requested again (0: it stays).
     ``memory_mib`` is what all of them may have together; the one that is longest unused makes room (0: no limit).
     ``share_cache`` lets the requests of one API key find in a cache what those of another left: quicker where keys
     share long prompts, and each can find out what the others sent.

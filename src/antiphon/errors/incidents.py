@@ -25,7 +25,7 @@ INCIDENTS = {
     "tool_rounds_exceeded": incident("The model still called after as many rounds as the server runs tools in."),
     "textual-specials": incident("Harmony as text: the reply spells control tokens, which are read as such."),
     "missing-controls": incident("Harmony as text: the reply has lost its control tokens, which are put back."),
-    "channel-undecided": incident("Which channel a text is on is not known yet; it is held until something says so."),
+    "channel-undecided": incident("Which channel a text is on is not known yet; it is buffered until that is said."),
     "channel-inferred": incident("Nothing in the reply says which channel a text is on; it is read as on this one."),
     "unknown-id": incident("The vocabulary has no token of this id; it is left out."),
     "endoftext": incident("`<|endoftext|>` ended the reply in place of `<|return|>` or `<|call|>`."),
