@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.store import SqliteStore
-from docs.blocks import ADDRESS, REQUESTS, ROOT, TYPED, Block, blocks, own_tools, place
+from docs.blocks import REQUESTS, ROOT, TYPED, Block, blocks, own_tools, place
 from kit.certificates import signed
 from kit.program import PROGRAM, environment
 
@@ -115,12 +115,11 @@ def test_what_a_page_types_runs(block: Block, folder: Path, request: pytest.Fixt
         (folder / "talk.json").write_text(json.dumps(HARMONY))
     if "cert.pem" in block.code:
         Path(signed(folder, "cert")[1]).rename(folder / "key.pem")
-    code = re.sub("localhost:(8080|11434)", ADDRESS.removeprefix("http://"), block.code)
-    if ADDRESS.removeprefix("http://") in code and ("curl" in code or "--url" in code):
-        code = code.replace(ADDRESS.removeprefix("http://"), request.getfixturevalue("server").removeprefix("http://"))
+    code = block.code
+    if "curl" in code or "--url" in code:
+        code = re.sub("http://127.0.0.1:(8080|11434)", request.getfixturevalue("server"), code)
     for large, small in SMALLER.items():
         code = code.replace(large, small)
-    code = re.sub(r"^antiphon serve.* &$", "", code, flags=re.MULTILINE)  # the server that the test has
     for command, output in typed(code):
         done = run(command, folder)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
