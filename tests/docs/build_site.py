@@ -142,7 +142,8 @@ def paragraph(page: Path) -> str:
 
 def blurb(page: Path) -> str:
     """What a list says of a page: the first sentences of its first paragraph, as many as there is place for."""
-    first, *others = re.split(r"(?<=[.!?]) (?=[A-Z`\[])", paragraph(page))
+    plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", paragraph(page))
+    first, *others = re.split(r"(?<=[.!?]) (?=[A-Z`])", plain)
     for sentence in others:
         if len(first) + len(sentence) >= BLURB:
             break
