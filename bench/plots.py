@@ -79,7 +79,10 @@ def growth(found: Mapping[str, Any]) -> Figure:
         axes.plot(doubled, doubled, color="#bbbbbb", lw=3, zorder=0)
         axes.set(xscale="log", yscale="log")
         axes.set_title(kind, fontsize=9)
+        axes.tick_params(labelsize=7)
         axes.legend(fontsize=6)
+    figure.supxlabel("size, in multiples of the smallest", fontsize=8)
+    figure.supylabel("processor time, in multiples of the first", fontsize=8)
     return figure
 
 
