@@ -31,7 +31,7 @@ which goes to standard output. A file that is not valid is reported and left as 
 | `--check` | change nothing; exit code 1 when a file would change |
 | `--diff` | change nothing; print the change, as `patch` takes it |
 | `--from harmony` | Harmony text, in folders `*.harmony` |
-| `--fragment` | the header may lack |
+| `--fragment` | accept a transcript without a header |
 
 ## antiphon lint
 

@@ -53,7 +53,7 @@ class ModelSpec:
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """A kind of engine: a subclass has its settings as fields, its name as ``tag``, and opens it.
 
-    ``needs_file``: it runs a model file of this machine, and is put to sleep when its memory is needed. ``remote``: it
+    ``needs_file``: it runs a model file of this machine, and is unloaded when its memory is needed. ``remote``: it
     is a server that runs already; it is reconnected after a loss, and ``streams`` replies are requested of it at once
     where the model's ``slots`` say no other number. ``needs_tokenizer``: the model's table must name its
     vocabulary; otherwise that of the file, or single bytes, will do. ``tasks`` are what it can be configured for, and

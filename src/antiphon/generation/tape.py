@@ -246,4 +246,4 @@ def _common(before: Sequence[int], ids: Sequence[int]) -> int:
 
 
 def _cannot(why: str) -> EngineLostError:
-    return EngineLostError(f"The reply cannot be gone on with: {why}.", hint="Try again.")
+    return EngineLostError(f"The reply cannot be continued: {why}.", hint="Try again.")

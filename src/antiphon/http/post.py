@@ -58,7 +58,7 @@ class Post(msgspec.Struct, frozen=True):
     receive: Receive
     send: Send
     left: LeftStream | None = None
-    """The stream of another server that is gone on with."""
+    """The stream of another server that is continued."""
 
     @classmethod
     def unattended(cls, context: Context, exchange: Exchange, body: bytes, left: LeftStream | None = None) -> Post:

@@ -101,7 +101,7 @@ class ConvertedText(msgspec.Struct, frozen=True, kw_only=True):
 
 class Validate(Arguments, frozen=True, kw_only=True):
     transcript: Transcript
-    fragment: Annotated[bool, Meta(description="The header may lack")] = False
+    fragment: Annotated[bool, Meta(description="Accept a transcript without a header")] = False
 
 
 class TranscriptFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class Validity(msgspec.Struct, frozen=True, kw_only=True):
 
 class FormatTranscript(Arguments, frozen=True, kw_only=True):
     transcript: Transcript
-    fragment: Annotated[bool, Meta(description="The header may lack")] = False
+    fragment: Annotated[bool, Meta(description="Accept a transcript without a header")] = False
 
 
 class FormattedTranscript(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 class Lint(Arguments, frozen=True, kw_only=True):
     transcript: Transcript
     fix: Annotated[bool, Meta(description="Mend what can be mended, and report the rest")] = False
-    fragment: Annotated[bool, Meta(description="The header may lack")] = False
+    fragment: Annotated[bool, Meta(description="Accept a transcript without a header")] = False
 
 
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):

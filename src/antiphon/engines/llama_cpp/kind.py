@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
     """llama.cpp inside, for a GGUF file. ``threads`` and ``share_cache`` None: what the table ``[engine]`` says.
 
-    ``threads`` 0: as many as help. ``share_cache``: one owner's prompts may be found in the cache by another's.
+    ``threads`` 0: chosen automatically. ``share_cache``: one owner's prompts may be found in the cache by another's.
     """
 
     threads: int | None = None

@@ -28,7 +28,7 @@ def format_transcript(transcript: str | bytes, *, fragment: bool = False) -> str
 
     A fenced header with the version quoted; heads, escapes and blanks as `Writer` writes them. A header with comments
     stays in its own lines, so that none is lost. Raises `ParseError` for a transcript that is not valid; ``fragment``:
-    it may lack its header.
+    one without a header is accepted.
     """
     text = transcript if isinstance(transcript, str) else transcript.decode("utf-8", "surrogateescape")
     conversation = read(text, fragment=fragment)

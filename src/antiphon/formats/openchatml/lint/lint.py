@@ -23,8 +23,9 @@ def findings(
 ) -> list[Diagnostic]:
     """What the rules find in a transcript, in its order.
 
-    ``levels``: the levels of some rules by name, in place of those of the table. ``fragment``: the transcript may lack
-    its header. ``harmony``: the rules of HIP-1 whatever the header says. Never raises on what it reads.
+    ``levels``: the levels of some rules by name, in place of those of the table. ``fragment``: a transcript
+    without a header is accepted. ``harmony``: the rules of HIP-1 whatever the header says. Never raises on what it
+    reads.
     """
     chosen = levels or {}
     source = LintedText(text)
