@@ -12,7 +12,7 @@ import pytest
 
 from antiphon import __version__
 from antiphon.cli.app import COMMANDS
-from kit.program import antiphon, in_process
+from kit.program import PROGRAM, antiphon, environment, in_process
 
 
 def loaded_modules(arguments: Sequence[str]) -> set[str]:
@@ -140,3 +140,63 @@ def test_a_configuration_that_cannot_be_used_is_exit_code_2(tmp_path: Path) -> N
     done = in_process("models", home=tmp_path)
     assert done.returncode == 2
     assert "server.port" in done.stderr
+
+
+USAGE = {
+    "serve --port abc --json": "not a valid int",
+    "keys --json": "add, list, set, rm",
+    "keys add --json": "Missing argument 'NAME'",
+    "models list --nope --json": "No such option: --nope",
+    "nope --json": "No such command 'nope'",
+}
+
+
+@pytest.mark.parametrize("line", USAGE)
+def test_wrong_usage_is_one_json_object_where_a_program_reads(line: str, tmp_path: Path) -> None:
+    done = in_process(*line.split(), home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    error = json.loads(done.stderr)["error"]
+    assert USAGE[line] in f"{error['message']} {error['hint']}"
+
+
+def test_help_and_exit_codes_are_the_same_with_json(tmp_path: Path) -> None:
+    shown = in_process("keys", "list", "--json", "--help", home=tmp_path)
+    assert (shown.returncode, "Usage" in shown.stdout) == (0, True)
+    (tmp_path / "bad.ocm").write_text("no transcript")
+    assert in_process("validate", str(tmp_path / "bad.ocm"), "--json", home=tmp_path).returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_disk_that_is_full_is_said_in_words(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*PROGRAM, "formats"], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env=environment(tmp_path),
+        )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left on device" in done.stderr
+
+
+def test_a_reader_that_leaves_ends_the_program_without_a_word(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*PROGRAM, "formats", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path)
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait(60)) == (b"", 1)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody may make another")
+def test_a_home_that_cannot_be_made_is_said_in_words() -> None:
+    done = in_process("keys", "add", "bob", home=Path("/proc/antiphon"))
+    assert done.returncode == 2
+    assert "unwritable_output" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_cannot_be_read_leaves_no_half_of_a_json_value(tmp_path: Path) -> None:
+    (tmp_path / "good.ocm").write_text("")
+    for files in (["gone.ocm"], ["good.ocm", "gone.ocm"]):
+        done = in_process("validate", *(str(tmp_path / name) for name in files), "--json", home=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert json.loads(done.stderr)["error"]["code"] == "unreadable_input"

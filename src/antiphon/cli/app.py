@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from importlib import import_module
 
 import typer
@@ -50,10 +52,22 @@ COMMANDS = {
 DEFAULT_ACTIONS = {"mcp": "serve", "models": "list"}
 """What a command with actions does where none is named."""
 OK, FAILED, USAGE, BROKEN = 0, 1, 2, 3
+UsageError: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
+"""An option or argument that is wrong. Typer has no public name for it; it has `BadParameter`'s methods."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line; the exit code. An `AntiphonError` is printed in words, never as a traceback.
+    """Runs one command line; the exit code. Errors are printed in words, or as JSON with ``--json``."""
+    try:
+        code = run_command(arguments)
+        sys.stdout.flush()  # here and not at the interpreter's end, which has no words for a disk that is full
+    except OSError as error:
+        return report_os_error(error, as_json="--json" in arguments)
+    return code
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """The same without errors of the system. An `AntiphonError` is printed in words, never as a traceback.
 
     Garbage is collected from where the command begins: `main` stops it for the imports.
     """
@@ -70,13 +84,34 @@ def run(arguments: Sequence[str]) -> int:
             completion_init()
             app(prog_name="antiphon")
         actions = actions_of(app, requested)
-        app(action_first(arguments, requested, actions) if actions else list(arguments), prog_name="antiphon")
+        ordered = action_first(arguments, requested, actions) if actions else list(arguments)
+        if "--json" in arguments:  # Typer prints what is wrong with options for people, but for this mode
+            if actions and not {*actions, "--help"} & {*ordered}:
+                raise RequestError(f"{requested} needs an action", hint=f"One of {', '.join(actions)}.")
+            return app(ordered, prog_name="antiphon", standalone_mode=False) or OK
+        app(ordered, prog_name="antiphon")
+    except UsageError as error:
+        help_of = error.ctx.command_path if error.ctx else "antiphon"
+        print_error(RequestError(error.format_message(), hint=f"{help_of} --help"), as_json=True)
+        return USAGE
     except SystemExit as done:  # how Typer ends, whatever the outcome
         return done.code if isinstance(done.code, int) else OK
     except AntiphonError as error:
         print_error(error, as_json="--json" in arguments)
         return exit_code(error)
     return OK
+
+
+def report_os_error(error: OSError, *, as_json: bool) -> int:
+    """The exit code where the system refuses to read or write, and no command says more about it."""
+    if not error.filename:  # what could not be written is not tried again at the interpreter's end
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):  # whoever read has left: there is nobody to tell
+        return FAILED
+    what = f"cannot read or write {error.filename}" if error.filename else "cannot write the output"
+    print_error(ConfigError(f"{what}: {error.strerror or error}", code="unwritable_output"), as_json=as_json)
+    return USAGE
 
 
 def build_app(requested: str | None) -> typer.Typer:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from antiphon.errors import ConfigError, ParseError, Position
+from antiphon.errors import ParseError, Position
 from antiphon.formats import Format
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
 
 from .progress import progress_bar
-from .streams import length, near_file
+from .streams import length, unreadable
 
 CHUNK = 1 << 16
 HEAD = 24
@@ -43,9 +43,7 @@ def _chunks(file: Path) -> Iterator[bytes]:
                 done += len(chunk)
                 progress(done, None)
     except OSError as error:
-        raise ConfigError(
-            f"cannot read {file}: {error.strerror}", code="unreadable_input", hint=near_file(file)
-        ) from None
+        raise unreadable(file, error) from None
 
 
 def holds_ids(source: Iterator[str]) -> tuple[bool, Iterator[str]]:

@@ -30,9 +30,20 @@ def chunks(file: Path) -> Iterator[bytes]:
                 done += len(chunk)
                 progress(done, None)
     except OSError as error:
-        raise ConfigError(
-            f"cannot read {file}: {error.strerror}", code="unreadable_input", hint=near_file(file)
-        ) from None
+        raise unreadable(file, error) from None
+
+
+def check_readable(file: Path) -> None:
+    """Raises the `ConfigError` of `chunks` beforehand, for what prints as it reads."""
+    try:
+        if str(file) != "-" and not file.is_fifo():  # whose writer would see it closed
+            file.open("rb").close()
+    except OSError as error:
+        raise unreadable(file, error) from None
+
+
+def unreadable(file: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"cannot read {file}: {error.strerror}", code="unreadable_input", hint=near_file(file))
 
 
 def near_file(file: Path) -> str | None:

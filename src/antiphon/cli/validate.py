@@ -20,7 +20,7 @@ from antiphon.formats.openchatml import Finding, finding_to_json, validate
 from .excerpt import RecentText
 from .files import files_of, is_pattern
 from .options import JsonOption
-from .streams import chunks
+from .streams import check_readable, chunks
 
 OPENCHATML = "openchatml"
 IN_MEMORY = 1 << 16
@@ -76,6 +76,8 @@ def command(
     if source != OPENCHATML and (profile or fragment):
         raise RequestError("--profile and --fragment are for OpenChatML")
     named = files_of(files, source)
+    for file in named if json else ():
+        check_readable(file)  # before the first half of a JSON value is on stdout
     checks = (check(file, source, fragment=fragment, harmony=profile is Profile.HARMONY) for file in named)
     single = not (len(files) > 1 or files[0].is_dir() or is_pattern(files[0]))
     totals = Totals()
