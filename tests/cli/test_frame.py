@@ -181,7 +181,8 @@ def test_a_reader_that_leaves_ends_the_program_without_a_word(tmp_path: Path) ->
     with subprocess.Popen(
         [*PROGRAM, "formats", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path)
     ) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         process.stdout.close()
         assert (process.stderr.read(), process.wait(60)) == (b"", 1)
 

@@ -148,6 +148,35 @@ def test_a_file_that_is_pulled_has_a_labelled_bar_on_a_terminal_and_nothing_else
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
+def test_a_form_that_is_written_when_all_is_read_has_a_clock_meanwhile(home: Path) -> None:
+    messages = [{"role": "user", "content": "hello " * 100}] * 15_000
+    (home / "big.json").write_text(json.dumps({"messages": messages}))
+    command = ("convert", f"{home}/big.json", "--to", "openchatml", "-o", f"{home}/big.ocm")
+    with at_terminal(*command, environ=environment(home)) as terminal:
+        terminal.until("converting")
+        assert terminal.ended() == 0
+    quiet = in_process(*command, "--json", home=home)
+    assert (quiet.returncode, "converting" in quiet.stderr) == (0, False)
+
+
+def test_many_files_say_how_many_are_done(home: Path) -> None:
+    program = (
+        "import time; from pathlib import Path; from antiphon.cli.waiting import each_of, say\n"
+        "for file in each_of([Path('a'), Path('b')], 'converting'):\n"
+        "    time.sleep(1.3); say(f'warning: {file}')\n"
+    )
+    shown = typed((sys.executable, "-c", program), environment(home))
+    assert shown.returncode == 0
+    assert "converting: 0 of 2 files" in shown.screen
+    assert "\x1b[Kwarning: a" in shown.screen
+
+
+def test_a_server_says_which_model_it_loads_and_a_log_line_erases_that(home: Path) -> None:
+    with at_terminal("serve", "--port", "0", "--log-form", "text", environ=environment(home)) as terminal:
+        terminal.until("Ready in")
+        assert b"\r\x1b[K" in terminal.raw
+
+
 def test_what_goes_to_a_file_goes_there_though_a_bar_is_on_the_terminal(home: Path) -> None:
     out = home / "out.txt"
     program = (

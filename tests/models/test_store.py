@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import threading
 import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from antiphon.config import ModelEntry, find_entry, shipped_entries
 from antiphon.errors import ModelError, NotFoundError
 from antiphon.models import ModelStore
-from antiphon.models.sources import FileSource, HubSource, WheelSource, parse_source
+from antiphon.models.sources import FileSource, HubSource, WheelSource, parse_source, pip_words
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -155,6 +157,56 @@ def test_the_hub_that_cannot_be_reached_is_a_clear_error(store: ModelStore, monk
     with pytest.raises(ModelError, match="owner/repo") as caught:
         store.pull("file", ModelEntry(source="hf:owner/repo/file.gguf"))
     assert "path" in str(caught.value.hint)
+
+
+class Hub(BaseHTTPRequestHandler):
+    """The two requests that a download of a hub's file makes."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        for name, value in {"ETag": '"1"', "X-Repo-Commit": "a" * 40, "Content-Length": str(len(CONTENT))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        self.wfile.write(CONTENT)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """No log."""
+
+
+def test_a_download_from_the_hub_reports_how_far_it_is(store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    address = f"http://127.0.0.1:{hub.server_port}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE",
+        address + "/{repo_id}/resolve/{revision}/{filename}",
+    )
+    seen: list[tuple[int, int | None]] = []
+    with hub:
+        threading.Thread(target=hub.serve_forever, daemon=True).start()
+        model = store.pull("file", ModelEntry(source="hf:o/r/file.gguf"), lambda done, all: seen.append((done, all)))
+        hub.shutdown()
+    assert model.sha256 == DIGEST
+    download = seen[: next(at for at, (done, _) in enumerate(seen) if done == len(CONTENT)) + 1]
+    assert download[0] == (0, len(CONTENT))
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("WARNING: old\nERROR: No matching distribution found for a==1\n", "No matching distribution found for a==1"),
+        ('  File "x.py", line 1\n    ^^^^\nOSError: [Errno 28] No space left on device\n', "[Errno 28] No space left"),
+        ('  File "x.py", line 1\nKeyError: 1\n', "KeyError: 1"),
+        ("", "it says nothing"),
+    ],
+)
+def test_of_what_pip_prints_its_errors_are_said(log: str, words: str) -> None:
+    assert pip_words(log).startswith(words)
 
 
 def test_sources_are_read_from_one_line() -> None:

@@ -22,6 +22,7 @@ from .benching.ladder import Load, ladder, warm_up
 from .benching.plot import check_plot, write_plot
 from .connecting.address import check_variable, local_url, root_of
 from .options import ConfigOption, JsonOption, configure, print_json
+from .waiting import StatusLine, waiting_for
 
 HEAD = (
     f"{'conc':>5} {'req/s':>8} {'ttft p50/p99 ms':>20} {'inter-token p50/p99 ms':>24} {'out tok/s':>10} {'errors':>7}"
@@ -82,21 +83,37 @@ def key_of(variable: str | None) -> str:
 
 
 async def measure(client: BenchClient, load: Load, steps: Sequence[int], requests: int, report: BenchReport) -> None:
-    """The whole ladder, after one request that is not measured."""
+    """The whole ladder, after one request that is not measured. On a terminal each step says how far it is."""
+    status = StatusLine()
+    reached = (0, 0)
+
+    def progress(concurrency: int, answered: int) -> None:
+        nonlocal reached
+        reached = (concurrency, answered)
+        if not answered:
+            status.begin(lambda: f"{reached[0]} at once: {reached[1]} of {requests} requests")
+
     async with client:
         load = Load(load.model or await first_model(client), load.prompt_tokens, load.output_tokens, load.full)
-        report.begin(load.model, await warm_up(client, load))
-        async with aclosing(ladder(client, load, steps, requests)) as measured:
-            async for concurrency, replies, seconds in measured:
-                report.add(concurrency, replies, seconds)
+        try:
+            with waiting_for("the first answer, which is not measured"):
+                first = await warm_up(client, load)
+            report.begin(load.model, first)
+            async with aclosing(ladder(client, load, steps, requests, progress)) as measured:
+                async for concurrency, replies, seconds in measured:
+                    status.end()
+                    report.add(concurrency, replies, seconds)
+        finally:
+            status.end()
 
 
 async def first_model(client: BenchClient) -> str:
     """The first model that the server lists. Raises `EngineError` where it lists none."""
     try:
         names = await client.models()
-    except (OSError, TimeoutError) as error:
-        raise EngineError(f"nothing answers at {client.url}", code="server_unreachable", hint=str(error)) from None
+    except (OSError, TimeoutError):
+        hint = "antiphon ps lists the servers that run here; antiphon serve starts one."
+        raise EngineError(f"nothing answers at {client.url}", code="server_unreachable", hint=hint) from None
     if not names:
         raise EngineError(f"{client.url} does not list its models", hint="--model NAME; --key-variable NAME")
     return names[0]

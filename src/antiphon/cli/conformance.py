@@ -29,6 +29,7 @@ from antiphon.formats.openchatml import (
 )
 
 from .options import JsonOption, print_json
+from .waiting import waiting_for
 
 PATIENCE = 60
 """The time limit of one case of another implementation, in seconds."""
@@ -54,7 +55,9 @@ def command(
     if not suite:
         raise ConfigError(f"there are no cases for {only!r}" if only else f"there are no cases in {cases or shipped()}")
     with implementation_of(program or (), lines=lines) as implementation:
-        outcomes = list(run_conformance(suite, implementation))
+        outcomes: list[Outcome] = []
+        with waiting_for(lambda: f"{len(outcomes)} of {sum(len(case.demands) for case in suite)} demands"):
+            outcomes.extend(run_conformance(suite, implementation))
     failed = [outcome for outcome in outcomes if not outcome.passed]
     if json:
         print_json(summary(outcomes))

@@ -21,6 +21,7 @@ from .excerpt import RecentText
 from .files import SIDECAR, is_pattern
 from .options import JsonOption
 from .streams import chunks, output
+from .waiting import say, then_waiting
 
 STANDARD = Path("-")
 
@@ -102,12 +103,13 @@ def convert(
         lenient=lenient,
         input_sidecar=read_sidecar(beside.read_bytes()) if sidecar and beside.is_file() else None,
         on_loss=on_loss,
-        on_warning=lambda warning: print(f"warning: {warning}", file=sys.stderr),
+        on_warning=lambda warning: say(f"warning: {warning}"),
         sidecar_writer=SidecarWriter() if sidecar else None,
     )
     recent = RecentText()
-    with recent.shown_with_errors(), output(out) as sink:
-        for part in conversion.run(recent.watch(chunks(file))):
+    words = f"converting {file}" if out not in (None, STANDARD) or not sys.stdout.isatty() else ""
+    with recent.shown_with_errors(), output(out) as sink, then_waiting(chunks(file), words) as parts:
+        for part in conversion.run(recent.watch(parts)):
             sink.write(part)
     lost = conversion.sidecar()
     if lost is not None and out is not None:
@@ -131,7 +133,7 @@ def sidecar_file(file: Path) -> Path:
 
 
 def print_loss(loss: Loss) -> None:
-    print(loss, file=sys.stderr)
+    say(str(loss))
 
 
 def print_loss_as_json(loss: Loss) -> None:

@@ -16,6 +16,7 @@ from antiphon.errors import AntiphonError, ConfigError
 from .app import error_object
 from .files import SUFFIXES, files_below
 from .options import print_json
+from .waiting import each_of
 
 OTHER_SUFFIX = ".txt"
 """Of what a chat template writes."""
@@ -50,9 +51,9 @@ class ManyConversions:
         """Converts every file of the paths, whatever becomes of the others."""
         inputs = self._without_outputs(files_below(paths, source), paths)
         reserved = {file.resolve() for file in inputs}
-        for file, relative in inputs.items():
+        for file in each_of(list(inputs), "converting"):
             try:
-                target = self._target(relative, reserved)
+                target = self._target(inputs[file], reserved)
                 convert(file, target, partial(self._lose, file))
                 self.converted[file] = target
             except AntiphonError as error:

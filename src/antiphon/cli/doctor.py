@@ -29,6 +29,8 @@ from antiphon.models.store import ModelStore, file_digest, writable
 from antiphon.tools.python import Bubblewrap
 
 from .options import ConfigOption, JsonOption, ModelOption, configure, megabytes, print_json
+from .ports import listener
+from .waiting import waiting_for
 
 
 class State(StrEnum):
@@ -61,7 +63,8 @@ def command(
 
         measure_threads(loaded, lambda: configure(config, model=model), json=json)
         return
-    findings = list(examine(loaded.config))
+    with waiting_for("checking this machine"):  # a large model's file is read whole
+        findings = list(examine(loaded.config))
     if json:
         print_json({"findings": findings})
     else:
@@ -172,6 +175,7 @@ def port(config: Config) -> Finding:
             probe.bind((server.host, server.port))
         except OSError as error:
             busy = error.errno == errno.EADDRINUSE
-            hint = "another server runs, or set server.port" if busy else ""
+            owner = (listener(server.port) if busy else "") or "another server"
+            hint = f"taken by {owner}; antiphon serve --port N listens at another" if busy else ""
             return Finding(State.WARN if busy else State.FAIL, f"{server.host}:{server.port}: {error.strerror}", hint)
     return Finding(State.OK, f"{server.host}:{server.port} is free")

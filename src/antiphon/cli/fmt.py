@@ -16,6 +16,7 @@ from .app import error_object, print_error
 from .excerpt import RecentText
 from .files import content_of, difference, files_of, rewrite
 from .options import JsonOption, print_json
+from .waiting import each_of
 
 OPENCHATML, HARMONY = "openchatml", "harmony"
 STDIN = Path("-")
@@ -53,7 +54,7 @@ def command(
     named = files_of(files or [STDIN], source)
     if json and STDIN in named and not (check or diff):
         raise RequestError("--json is a report, and standard input is written to standard output", hint="Add --check.")
-    results = [formatted(file, source, fragment=fragment) for file in named]
+    results = [formatted(file, source, fragment=fragment) for file in each_of(named, "formatting")]
     for result in results:
         if result.error is not None:
             print_failure(result, as_json=json)

@@ -20,6 +20,7 @@ from .files import content_of, files_of, rewrite
 from .lint_reports import Linted, as_github, as_json, as_sarif, as_text
 from .options import JsonOption, print_json, print_table
 from .validate import OPENCHATML, Profile
+from .waiting import each_of
 
 HARMONY = "harmony"
 STDIN = Path("-")
@@ -63,7 +64,8 @@ def command(
     if fix and STDIN in files and (json or output is not Output.TEXT):
         raise RequestError("--fix writes standard input to standard output, where the report would go")
     lint = Linter(levels, fix=fix, fragment=fragment, harmony=profile is Profile.HARMONY)
-    linted = [lint.harmony_file(file) if source == HARMONY else lint.file(file) for file in files_of(files, source)]
+    read = lint.harmony_file if source == HARMONY else lint.file
+    linted = [read(file) for file in each_of(files_of(files, source), "checking")]
     # What is mended of standard input is on standard output.
     report(linted, Output.JSON if json else output, sys.stderr if fix and STDIN in files else sys.stdout)
     grades = GRADES[GRADES.index(fail_on) :] if fail_on in GRADES else ()

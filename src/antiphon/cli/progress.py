@@ -49,7 +49,10 @@ class LazyBar:
             self._bar.add_task("")
         if self._bar is not None:
             words = f"{self._stages[self._stage]} {self._name}".strip()
-            self._bar.update(self._bar.task_ids[0], description=words, completed=done, total=total or self._size)
+            known = total or self._size
+            # A download may be of more than its file: of what packs it, or of a copy that is written meanwhile.
+            shown = min(done, known) if known else done
+            self._bar.update(self._bar.task_ids[0], description=words, completed=shown, total=known)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -79,14 +82,13 @@ def opened_bar() -> Bar:
         BarColumn,
         DownloadColumn,
         TextColumn,
-        TimeElapsedColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeElapsedColumn(),
-        TextColumn("left"), TimeRemainingColumn(),
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(),
+        TextColumn("left"),
     )  # fmt: skip
     return Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -49,6 +50,7 @@ from .serve_options import (
     TlsKeyOption,
     WithoutKeysOption,
 )
+from .waiting import StatusLine
 
 
 def command(
@@ -93,13 +95,21 @@ def command(
         check_free(loaded.config.server.host, loaded.config.server.port)  # before a model is fetched and loaded
     pull_missing(loaded.config)
     set_up(loaded.config)
-    announced = partial(announce_to, loaded.config, as_json=json, began=time.monotonic())
-    with registered(loaded.config, announced) as announce:
+    began, status = time.monotonic(), StatusLine()
+
+    def announced(url: str, also: str | None, described: Sequence[str]) -> None:
+        status.end()
+        announce_to(loaded.config, url, also, described, as_json=json, began=began)
+
+    with ExitStack() as stack:
+        stack.callback(status.end)
+        announce = stack.enter_context(registered(loaded.config, announced))
         if loaded.config.server.workers > 1:
             from antiphon.workers.supervisor import supervise  # Here and not above: one process needs none.
 
             on_loop(supervise(loaded, read, announce))
         else:
+            status.begin(f"loading {find_entry(loaded.config.model, loaded.config.entries)[0]}")
             on_loop(run(loaded.config, lambda: read().config, announce))
 
 

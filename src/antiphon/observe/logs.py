@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import msgspec
 
@@ -47,11 +47,19 @@ def set_up_log(
 
 def _handler(file: str) -> logging.Handler:
     if not file:
-        return logging.StreamHandler()
+        return TerminalHandler()
     try:
         return logging.handlers.WatchedFileHandler(Path(file).expanduser(), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write the log {file}: {error.strerror}", code="log_file") from None
+
+
+class TerminalHandler(logging.StreamHandler[TextIO]):
+    """Standard error. On a terminal a line begins where one that says what is waited for may stand, and erases it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record)
+        return f"\r\x1b[K{line}" if self.stream.isatty() else line
 
 
 class TextLines(logging.Formatter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from .client import BenchClient, Reply
 
 WORDS = "time year people way day thing world life hand part place case week point number group".split()
 """Common words, of which each is a token in most vocabularies."""
+Progress = Callable[[int, int], None]
+"""Called with how many requests there are at once, and how many of this step are answered."""
 AROUND = 8
 """Tokens of a prompt that are not its words: roles and controls."""
 
@@ -64,14 +66,18 @@ async def warm_up(client: BenchClient, load: Load) -> Reply:
             raise EngineError(f"the first request failed ({kind}): {reply.message}")
 
 
-async def step(client: BenchClient, load: Load, concurrency: int, requests: int) -> tuple[list[Reply], float]:
+async def step(
+    client: BenchClient, load: Load, concurrency: int, requests: int, progress: Progress
+) -> tuple[list[Reply], float]:
     """All replies of a step, and the seconds that they took together."""
     bodies = itertools.islice(load.bodies(f"{concurrency}/"), requests)
     replies: list[Reply] = []
+    progress(concurrency, 0)
 
     async def send() -> None:
         for body in bodies:
             replies.append(await client.chat(body))
+            progress(concurrency, len(replies))
 
     begin = time.perf_counter()
     await asyncio.gather(*(send() for _ in range(min(concurrency, requests))))
@@ -79,9 +85,9 @@ async def step(client: BenchClient, load: Load, concurrency: int, requests: int)
 
 
 async def ladder(
-    client: BenchClient, load: Load, concurrencies: Sequence[int], requests: int
+    client: BenchClient, load: Load, concurrencies: Sequence[int], requests: int, progress: Progress
 ) -> AsyncGenerator[tuple[int, list[Reply], float], None]:
     """Each step once it is over: its concurrency, replies and seconds."""
     for concurrency in concurrencies:
-        replies, seconds = await step(client, load, concurrency, requests)
+        replies, seconds = await step(client, load, concurrency, requests, progress)
         yield concurrency, replies, seconds

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
 from typing import assert_never
 
 from antiphon.cli.pretty import UNSAFE
-from antiphon.cli.waiting import StatusLine
+from antiphon.cli.waiting import StatusLine, dim
 from antiphon.conversation import (
     FinishReason,
     Incident,
@@ -38,11 +37,6 @@ ENDS = {
 def safe(text: str) -> str:
     """The text without what moves a terminal's cursor."""
     return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def dim(text: str) -> str:
-    """The text in grey on a terminal that has colours."""
-    return f"\x1b[2m{text}\x1b[0m" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else text
 
 
 def aside(text: str) -> None:
