@@ -1,7 +1,8 @@
 """`make package`: the wheel and the sdist, built twice and byte by byte the same, and used as people use them.
 
 In environments of their own, on every Python that is supported and here: without extras (each way in says which extra
-it needs), with ``local`` (the default model is fetched and answers), from the sdist; and the types of all public names.
+it needs), with ``local`` by pip and by `uv tool install` (the default model is fetched and answers), from the sdist;
+and the types of all public names.
 The files stay in ``dist/``. Exit code 1, with what was run and what it printed, for the first thing that fails.
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 VERSIONS = ("3.11", "3.12", "3.13")
-TOOLS = ("build>=1.2", "twine>=6", "basedpyright>=1.31")
+TOOLS = ("build>=1.2", "twine>=6", "basedpyright>=1.31", "uv>=0.5")
 QUESTION, ANSWER = "What is the capital of France?", "Paris"
 CHAT = '{"messages": [{"role": "user", "content": "Hi"}]}'
 NEEDS = {
@@ -28,8 +29,19 @@ NEEDS = {
     ("pull", "hf:owner/model/file.gguf"): "hf",
     ("lsp",): "lsp",
     ("mcp", "serve"): "mcp",
+    ("bench", "--plot", "speed.svg"): "plots",
+    ("store", "check", "--store", "postgresql://127.0.0.1:1/nobody"): "postgres",
+    ("chat", "--config", "{home}/grpc.toml", QUESTION): "grpc",
+    ("serve", "--port", "0", "--config", "{home}/traces.toml"): "traces",
 }
 """Commands without extras, and the extra that each says it needs."""
+CONFIGURATIONS = {
+    "grpc.toml": 'model = "far"\n[models.far]\ntokenizer = "o200k_harmony"\n'
+    '[models.far.engine]\nkind = "grpc"\nurl = "grpc://127.0.0.1:1"\n',
+    "traces.toml": 'model = "near"\n[models.near]\nengine = "scripted"\nformat = "chatml"\nreply = "Hi"\n'
+    '[traces]\nendpoint = "http://127.0.0.1:1"\n',
+}
+"""Files that commands of `NEEDS` name."""
 LIBRARY = ("app", "model", "opening", "options", "reply", "sync", "text")
 PUBLIC = ("antiphon.conversation.", "antiphon.errors.", *(f"antiphon.library.{name}." for name in LIBRARY))
 """Where that which ``import antiphon`` offers is defined."""
@@ -111,10 +123,8 @@ def built(tools: Environment, folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-def build(work: Path) -> tuple[Path, Path]:
+def build(tools: Environment, work: Path) -> tuple[Path, Path]:
     """The wheel and the sdist in ``dist/``. Raises `Failed` where two builds differ."""
-    tools = Environment(work / "tools", sys.executable)
-    tools.install(*TOOLS)
     first, second = built(tools, work / "first"), built(tools, work / "second")
     for one, other in zip(first, second, strict=True):
         require(one.read_bytes() == other.read_bytes(), f"{one.name} is the same byte by byte when it is built again")
@@ -135,10 +145,13 @@ def check_plain(bare: Environment, wheel: Path, home: str) -> None:
     rendered = bare.run("antiphon", "render", "-", "--to", "harmony", stdin=CHAT, ANTIPHON_HOME=home)
     require("<|start|>user<|message|>Hi<|end|>" in rendered, "antiphon render writes a prompt")
     bare.run("antiphon", "pull", "smollm2", ANTIPHON_HOME=home)
-    for command, extra in NEEDS.items():
+    for name, text in CONFIGURATIONS.items():
+        (Path(home) / name).write_text(text)
+    for words, extra in NEEDS.items():
+        command = [word.format(home=home) for word in words]
         said = bare.run("antiphon", *command, codes=(2, 3), ANTIPHON_HOME=home)
         named = f"pip install 'antiphon[{extra}]'" in said and "Traceback" not in said
-        require(named, f"antiphon {' '.join(command)} says that it needs antiphon[{extra}]")
+        require(named, f"antiphon {' '.join(words)} says that it needs antiphon[{extra}]")
 
 
 def check_local(local: Environment, wheel: Path, home: str) -> None:
@@ -147,6 +160,14 @@ def check_local(local: Environment, wheel: Path, home: str) -> None:
     local.run("antiphon", "pull", "smollm2", ANTIPHON_HOME=home)
     answer = local.run("antiphon", "chat", QUESTION, ANTIPHON_HOME=home)
     require(ANSWER in answer, f"antiphon[local] answers {ANSWER}")
+
+
+def check_uv(tools: Environment, wheel: Path, python: str, work: Path) -> None:
+    """As a tool of uv, whose environments have no pip of their own: the default model is fetched and answers."""
+    install = ("tool", "install", "--python", python, f"antiphon[local] @ {wheel.as_uri()}")
+    tools.run("uv", *install, UV_TOOL_DIR=str(work / "tools"), UV_TOOL_BIN_DIR=str(work / "bin"))
+    answer = tools.run(str(work / "bin" / "antiphon"), "chat", QUESTION, ANTIPHON_HOME=str(work / "home"))
+    require(ANSWER in answer, f"uv tool install antiphon[local]: answers {ANSWER}")
 
 
 def check_types(tools: Environment, installed: Path) -> None:
@@ -170,17 +191,18 @@ def main() -> int:
         work = Path(name)
         home = str(work / "home")
         try:
-            wheel, sdist = build(work)
+            tools = Environment(work / "tools", sys.executable)
+            tools.install(*TOOLS)
+            wheel, sdist = build(tools, work)
             for version, python in interpreters():
                 if python is None:
                     continue
                 print(f"Python {version}", flush=True)
                 check_plain(Environment(work / f"plain-{version}", python), wheel, home)
                 check_local(Environment(work / f"local-{version}", python), wheel, home)
+                check_uv(tools, wheel, python, work / f"uv-{version}")
             print("from the sdist", flush=True)
             Environment(work / "sdist", sys.executable).install(str(sdist))
-            tools = Environment(work / "types", sys.executable)
-            tools.install(TOOLS[-1])
             check_types(tools, work / "sdist")
         except Failed as failure:
             print(failure, file=sys.stderr)

@@ -11,6 +11,7 @@ import typer
 
 from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.errors import ModelError, NotFoundError
+from antiphon.errors.extras import require
 from antiphon.models.sources import FileSource, parse_source
 from antiphon.models.store import InstalledModel, ModelStore
 
@@ -65,6 +66,8 @@ def pull_missing(config: Config) -> None:
         source = parse_source(entry.source)
         if isinstance(source, FileSource):
             check_file(source.path)
+        if entry.engine.kind == "llama_cpp":
+            require("xllamacpp", "local", "the embedded engine")  # before a model is fetched for it
         print(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)
         pull(store, name, entry)
 
