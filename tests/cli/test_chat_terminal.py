@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -76,6 +77,47 @@ def test_an_answer_has_its_thoughts_hidden_and_a_line_of_figures(home: Path) -> 
         terminal.enter("/set reasoning on", PROMPT)
         assert "secret thought" in terminal.enter("/retry", "tok/s")
         assert left(terminal) == 0
+
+
+def test_a_conversation_begins_with_who_answers_and_commands_say_what_they_did(home: Path) -> None:
+    with at_terminal("chat", environ=environment(home)) as terminal:
+        assert "demo  /help lists the commands" in terminal.until(PROMPT)
+        for line, words in {
+            "/system Be kind.": "the system message: Be kind.",
+            "/system": "the system message: Be kind.",
+            "/system off": "the system message: none",
+            "/effort": "effort: the default of the model",
+            "/schema": "schema: none",
+            "/set max_tokens 5": "max_tokens: 5",
+            "/tools off": "offered: no tools",
+            "/clear": "all is forgotten",
+        }.items():
+            terminal.enter(line, words)
+            terminal.until(PROMPT)
+        terminal.type("/bye\r")
+        assert terminal.ended() == 0
+
+
+def test_without_a_terminal_nothing_but_answers_is_printed(home: Path) -> None:
+    assert piped(home, "/system Be kind.", "/set max_tokens 50", "Hello", "/exit", "never") == ("Bonjour.\n", "")
+
+
+def test_help_and_cards_are_as_wide_as_the_terminal(home: Path) -> None:
+    out, _ = piped(home, "/help", environ={"COLUMNS": "40"})
+    assert max(map(len, out.splitlines())) <= 40
+    assert "/quit" in out
+    assert "lists" in piped(home, "/help tools")[0]
+    (home / "wide.py").write_text(TOOLS.replace('f"line {n}"', '"long " * 40'))
+    with chat(home, "--model", "calling", "--tools", str(home / "wide.py"), COLUMNS="40") as terminal:
+        card = terminal.enter("Go.", "more lines")
+        assert max(len(line) for line in card.splitlines() if "│" in line) == 40
+
+
+def test_what_is_piped_goes_with_the_one_question(home: Path) -> None:
+    asked = antiphon("chat", "--file", "-", "--model", "other", "What is it?", home=home, stdin="a note")
+    assert (asked.returncode, asked.stdout) == (0, "Guten Tag.\n")
+    alone = antiphon("chat", "--file", "-", home=home, stdin="a note")
+    assert (alone.returncode, "needs a question" in alone.stderr) == (2, True)
 
 
 def test_what_was_typed_is_found_again_in_the_next_session(home: Path) -> None:
@@ -160,7 +202,7 @@ def test_a_tool_has_a_card_with_its_arguments_state_time_and_folded_result(home:
         assert "│ line 3" in card
         assert "line 5" not in card
         terminal.until("the model went on calling tools")
-        terminal.until(PROMPT)
+        assert "cut at the most tokens" not in terminal.until(PROMPT)
         terminal.enter("/tools off", PROMPT)
         assert "●" not in terminal.enter("/retry", "tok/s")
         assert left(terminal) == 0
@@ -181,9 +223,11 @@ def test_the_last_question_can_be_edited_at_the_prompt(home: Path) -> None:
     ]
 
 
-def piped(home: Path, *lines: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
+def piped(
+    home: Path, *lines: str, options: tuple[str, ...] = (), environ: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, str]:
     """What a conversation prints whose lines come through a pipe."""
-    done = antiphon("chat", *options, home=home, stdin="\n".join(lines))
+    done = antiphon("chat", *options, home=home, stdin="\n".join(lines), **environ)
     assert done.returncode == 0
     return done.stdout, done.stderr
 
@@ -240,6 +284,10 @@ REFUSED = {
     "/effort hi": "high",
     "/set temprature 1": "temperature",
     "/set temperature warm": "temperature cannot be 'warm'",
+    "/set temperature 7": "a number in [0, 2]",
+    "/set max_tokens -4": "max_tokens cannot be '-4'",
+    "/help nothing": "unknown command /nothing",
+    "/file -": "standard input is what you type",
     "/set reasoning maybe": "on, or off",
     "/model demon": "Did you mean demo",
     "/tools brwser": "Did you mean browser",

@@ -15,6 +15,7 @@ from antiphon.catalog.sampling import sampler
 from antiphon.catalog.toolbox import tool_settings
 from antiphon.config import Config, find_entry
 from antiphon.conversation import ReasoningEffort
+from antiphon.errors import RequestError
 
 from .chat_options import (
     EffortOption,
@@ -45,6 +46,7 @@ from .pull import pull_missing
 from .talking.commands import COMMANDS, SETTINGS, tool_words
 from .talking.converse import Input, Piped, ask_once, converse
 from .talking.files import schema_format
+from .talking.screen import aside
 from .talking.session import Session, ToolSource
 from .talking.talk import Answers, Partner, Talk
 from .waiting import waiting_for
@@ -81,6 +83,8 @@ def command(
         config, model=model, format=format, chat_template=chat_template, tools__names=tools, tools__mcp=mcp,
         server__expose_reasoning=expose_reasoning,
     ).config  # fmt: skip
+    if question is None and "-" in (file or ()):
+        raise RequestError("--file - needs a question beside it", hint='antiphon chat --file - "What is this?"')
     pull_missing(loaded)
     settings = Answers(temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed, tool_choice=tool_choice)
     talk = Talk(answers=settings).with_system(system or "").with_effort(effort)
@@ -95,6 +99,7 @@ def command(
             for path in file or ():
                 session.attach(path)
             if question is None:
+                greet(session)
                 await converse(session, source_of(session, history=history))
             elif not await ask_once(session, question):
                 raise typer.Exit(INTERRUPTED)
@@ -119,6 +124,12 @@ async def opened(config: Config, talk: Talk, stack: AsyncExitStack, *, as_json: 
         as_json=as_json,
         reasoning=config.server.expose_reasoning,
     )
+
+
+def greet(session: Session) -> None:
+    """Who answers and where help is, for a person at a terminal."""
+    if sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json:
+        aside(f"{session.model}  /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
 
 
 def source_of(session: Session, *, history: bool) -> Input:

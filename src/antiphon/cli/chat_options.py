@@ -14,7 +14,12 @@ from .panels import ANSWERS, CONVERSATION, TOOLS
 SystemOption = Annotated[str | None, typer.Option(help="The system message.", rich_help_panel=CONVERSATION)]
 FileOption = Annotated[
     list[str] | None,
-    typer.Option("--file", "-f", help="A text file that goes with the first question.", rich_help_panel=CONVERSATION),
+    typer.Option(
+        "--file",
+        "-f",
+        help="A text file that goes with the first question; - is standard input.",
+        rich_help_panel=CONVERSATION,
+    ),
 ]
 LoadOption = Annotated[
     Path | None, typer.Option("--load", help="Go on with this conversation.", rich_help_panel=CONVERSATION)

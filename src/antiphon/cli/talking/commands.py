@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
+from textwrap import wrap
 
 import msgspec
 
@@ -14,6 +16,7 @@ from antiphon.cli.options import print_table
 from antiphon.conversation import ReasoningEffort
 from antiphon.errors import RequestError, near
 from antiphon.generation import reasons
+from antiphon.generation.ranges import RANGES
 from antiphon.tokens import encode_pieces, spell
 
 from .files import load, path_of, save, schema_format
@@ -24,6 +27,10 @@ from .talk import Answers
 MOST_EDITED = 8_192
 """Characters of a question that can be edited at the prompt."""
 DEFAULT = ("", "default", "off")
+MOST_SHOWN = 400
+"""Characters of a schema that `/schema` shows."""
+USAGE, NARROW = 25, 60
+"""Columns of a command's usage in `/help`, and of a terminal below which its purpose stands under it."""
 
 
 class Leave(Exception):
@@ -51,17 +58,32 @@ def note(text: str) -> None:
     print(safe(text), file=sys.stderr, flush=True)
 
 
+def confirm(text: str) -> None:
+    """That a command did what it was to, for who watches: nothing where nobody does."""
+    if sys.stderr.isatty():
+        note(text)
+
+
 async def help_(session: Session, rest: str) -> None:
-    """All commands, or those that are named."""
+    """All commands, or those that are named, in lines as wide as the terminal."""
     chosen = {f"/{word.lstrip('/')}" for word in rest.split()}
+    for word in chosen - {"/?"}:
+        command_named(word)
     rows = {f"{name} {row.takes}".rstrip(): row.does for name, row in COMMANDS.items() if not chosen or name in chosen}
-    print("\n".join(f"{usage:24} {does}" for usage, does in rows.items()))
+    width = shutil.get_terminal_size().columns
+    beside = USAGE if width >= NARROW else 2
+    for usage, does in rows.items():
+        lines = wrap(does, max(width - beside, 20))
+        first = f"{usage:{beside}}" if beside == USAGE and len(usage) < USAGE else f"{usage}\n{'':{beside}}"
+        print(f"{first}{f'{chr(10)}{chr(32) * beside}'.join(lines)}")
     if not chosen:
-        print(KEYS)
+        print("\n" + "\n".join(line for keys in KEYS for line in wrap(keys, width, subsequent_indent="  ")))
 
 
 async def system(session: Session, rest: str) -> None:
-    session.talk = session.talk.with_system(rest)
+    if rest:
+        session.talk = session.talk.with_system("" if rest in DEFAULT else rest)
+    confirm(f"the system message: {' '.join(session.talk.system.split())[:200] or 'none'}")
 
 
 async def tools(session: Session, rest: str) -> None:
@@ -74,6 +96,9 @@ async def tools(session: Session, rest: str) -> None:
             session.offer(None)
         case names:
             await session.choose_tools(tuple(names))
+    if rest:
+        offer = session.partner.offer(session.talk.answers.tools)
+        confirm(f"offered: {', '.join(offer.router.recipients) if offer else 'no tools'}")
 
 
 def show_tools(session: Session) -> None:
@@ -96,6 +121,9 @@ def tool_words(session: Session) -> list[str]:
 
 async def effort(session: Session, rest: str) -> None:
     level = rest.lower()
+    if not rest:
+        note(f"effort: {session.talk.conversation.settings.reasoning_effort or 'the default of the model'}")
+        return
     if level not in (*DEFAULT, *ReasoningEffort):
         raise RequestError(f"there is no effort {rest!r}", hint=f"One of {', '.join(ReasoningEffort)}, or default.")
     session.talk = session.talk.with_effort(None if level in DEFAULT else ReasoningEffort(level))
@@ -104,6 +132,11 @@ async def effort(session: Session, rest: str) -> None:
 
 
 async def schema(session: Session, rest: str) -> None:
+    if not rest:
+        form = session.talk.conversation.response_format
+        schema = msgspec.json.encode(form.schema).decode() if form is not None else "none"
+        note(f"schema: {schema[:MOST_SHOWN]}{'…' if len(schema) > MOST_SHOWN else ''}")
+        return
     form = None if rest in DEFAULT else schema_format(rest)
     if form is not None and not session.partner.model.engine.info.grammar:
         raise RequestError(f"the engine of {session.model} takes no grammars, so answers cannot be constrained")
@@ -159,6 +192,7 @@ async def clear(session: Session, rest: str) -> None:
     session.talk = replace(session.talk, conversation=replace(session.talk.conversation, messages=())).with_system(
         session.talk.system
     )
+    confirm("all is forgotten" + (" but the system message" if session.talk.system else ""))
 
 
 async def model(session: Session, rest: str) -> None:
@@ -173,9 +207,19 @@ def with_setting(answers: Answers, name: str, text: str) -> Answers:
     """Raises `RequestError` for what is no value of the setting."""
     fields = {one.name: getattr(answers, one.name) for one in dataclass_fields(answers)}
     try:
-        return msgspec.convert({**fields, name: None if text in DEFAULT else text}, Answers, strict=False)
+        changed = msgspec.convert({**fields, name: None if text in DEFAULT else text}, Answers, strict=False)
     except msgspec.ValidationError:
-        raise RequestError(f"{name} cannot be {text!r}", hint="Without a value it is the model's default.") from None
+        raise refused_setting(name, text) from None
+
+    value = getattr(changed, name)
+    if name in RANGES and value is not None and value not in RANGES[name]:
+        raise refused_setting(name, text)
+    return changed
+
+
+def refused_setting(name: str, text: str) -> RequestError:
+    takes = f"It is a number in {RANGES[name]}. " if name in RANGES else ""
+    return RequestError(f"{name} cannot be {text!r}", hint=f"{takes}Without a value it is the model's default.")
 
 
 async def set_(session: Session, rest: str) -> None:
@@ -185,8 +229,10 @@ async def set_(session: Session, rest: str) -> None:
         if text not in ("on", "off"):
             raise RequestError("/set reasoning on, or off")
         session.reasoning = text == "on"
+        confirm(f"reasoning: {dict(settings_of(session))[name]}")
     elif name in SETTINGS:
         session.talk = replace(session.talk, answers=with_setting(session.talk.answers, name, text))
+        confirm(f"{name}: {dict(settings_of(session))[name]}")
     elif name:
         raise RequestError(f"there is no setting {name!r}", hint=near(name, (*SETTINGS, "reasoning")))
     else:
@@ -224,6 +270,8 @@ async def show(session: Session, rest: str) -> None:
 async def file(session: Session, rest: str) -> None:
     if rest == "off":
         session.files.clear()
+    elif rest == "-":
+        raise RequestError("standard input is what you type here", hint="Name a file.")
     elif rest:
         session.attach(rest)
     names = ", ".join(f"{one.name} ({len(one.text)} characters)" for one in session.files)
@@ -238,11 +286,11 @@ SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "tool_choice")
 """What `/set` sets, beside ``reasoning``."""
 COMMANDS = {
     "/help": ChatCommand("[NAME]", "these commands", help_),
-    "/system": ChatCommand("TEXT", "the system message (without a text: none)", system),
+    "/system": ChatCommand("TEXT|off", "the system message", system),
     "/file": ChatCommand("PATH", "a text file that goes with the next question (off: none)", file),
     "/tools": ChatCommand("[NAME…|on|off]", "the tools that the model may call; without a name: lists them", tools),
     "/schema": ChatCommand("FILE|off", "answers are JSON of this JSON Schema", schema),
-    "/effort": ChatCommand("LEVEL", "how much a model that reasons is to: low, medium, high … or default", effort),
+    "/effort": ChatCommand("LEVEL", "how much a model is to reason: low, medium, high … or default", effort),
     "/set": ChatCommand("[NAME VALUE]", f"{', '.join(SETTINGS)}; reasoning on|off", set_),
     "/model": ChatCommand("NAME", "goes on with another model", model),
     "/retry": ChatCommand("", "another answer to the last question", retry),
@@ -255,13 +303,18 @@ COMMANDS = {
     "/load": ChatCommand("FILE", "goes on with a saved conversation, or one in another form", load_),
     "/quit": ChatCommand("", "leaves (so does Ctrl-D)", quit_),
 }
-KEYS = '''
-A question of several lines stands between """ and """, or Alt-Enter begins a line. Ctrl-C stops an answer,
-Ctrl-R searches what you typed before, Tab completes commands and names of files, Ctrl-X Ctrl-E opens an editor.'''
+ALIASES = {"/exit": "/quit", "/bye": "/quit", "/q": "/quit", "/?": "/help"}
+"""What people type who come from other programs."""
+KEYS = (
+    'A question of several lines stands between """ and """; Alt-Enter begins a line too.',
+    "Ctrl-C stops an answer. Ctrl-R searches what you typed before.",
+    "Tab completes commands and names of files. Ctrl-X Ctrl-E opens an editor.",
+)
 
 
 def command_named(word: str) -> ChatCommand:
     """Raises `RequestError` with the nearest name."""
+    word = ALIASES.get(word, word)
     if word in COMMANDS:
         return COMMANDS[word]
     raise RequestError(

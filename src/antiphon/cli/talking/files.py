@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.cli.streams import near_file, output
+from antiphon.cli.streams import near_file, opened, output
 from antiphon.cli.transcript import is_chat_request, read_transcript, transcript_json
 from antiphon.conversation import Conversation, OpaquePart, ResponseFormat
 from antiphon.conversion.convert import source_named
@@ -70,7 +70,7 @@ def read_text_file(path: Path, model: str) -> TextFile:
     if kind is not None:
         raise ConfigError(f"{path} is {kind}, and {model} reads text only", code="unreadable_input")
     try:
-        return TextFile(path.name, content.decode("utf-8-sig"))
+        return TextFile("standard input" if str(path) == "-" else path.name, content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is no text in UTF-8", code="unreadable_input") from None
 
@@ -86,7 +86,7 @@ def kind_of(content: bytes) -> str | None:
 def read_bytes(path: Path, most: int) -> bytes:
     """A whole file of ``most`` bytes at most. Raises `ConfigError`, with near names for one that is not there."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             content = file.read(most + 1)
     except OSError as error:
         hint = near_file(path) if isinstance(error, FileNotFoundError) else None

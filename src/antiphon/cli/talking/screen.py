@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -25,7 +26,10 @@ from antiphon.tools import ToolCall, ToolCancelled, ToolEnded, ToolResult, ToolS
 ARGUMENTS = 400
 """Characters of a call's arguments that its card shows."""
 FOLDED, WIDTH = 4, 100
-"""Lines of a tool's result that its card shows, and characters of each."""
+"""Lines of a tool's result that its card shows, and characters of each, or fewer on a narrow terminal."""
+AT_ONCE = 0.001
+"""Seconds within which nothing can be said of a speed."""
+EDGE = "  │ "
 ENDS = {
     FinishReason.LENGTH_OUTPUT: "cut at the most tokens that an answer may have: /set max_tokens N",
     FinishReason.LENGTH_CONTEXT: "cut: the context is full",
@@ -57,6 +61,7 @@ class Screen:
         self._status = StatusLine()
         self._part: Part | None = None
         self._tokens = 0
+        self._stopped = False
         self._started = time.perf_counter()
         self._first: float | None = None
         self._status.begin("reading the prompt", after=1.0)
@@ -81,6 +86,7 @@ class Screen:
                 self._status.end()
                 self._ended(event)
             case Incident("tool_rounds_exceeded"):
+                self._stopped = True
                 self._note("stopped: the model went on calling tools")
             case Incident() | ToolCancelled():
                 pass
@@ -136,10 +142,10 @@ class Screen:
         aside(f"  {one_line(result.call.recipient)}  {one_line(outcome)}  {result.seconds:.1f} s")
         if result.error is None:
             for line in folded(result.text(envelope=False)):
-                aside(f"  │ {line}")
+                aside(f"{EDGE}{line}")
 
     def _ended(self, ended: TurnEnded) -> None:
-        if ended.reason in ENDS:
+        if ended.reason in ENDS and not self._stopped:
             self._note(ENDS[ended.reason])
         if self._terminal:
             aside(self._figures(ended))
@@ -154,7 +160,10 @@ class Screen:
         first = self._first or now
         cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
         thought = f" ({usage.reasoning_tokens} thinking)" if usage.reasoning_tokens else ""
-        speed = usage.completion_tokens / max(now - self._started, 1e-9)
+        # Of the tokens behind the first, whose time is named beside it; of all where they came at once.
+        seconds = now - first
+        made = usage.completion_tokens - 1 if seconds > AT_ONCE else usage.completion_tokens
+        speed = made / max(seconds if seconds > AT_ONCE else now - self._started, 1e-9)
         return (
             f"prompt {usage.prompt_tokens}{cached}  out {usage.completion_tokens}{thought}  "
             f"first {1000 * (first - self._started):.0f} ms  {speed:.0f} tok/s"
@@ -197,7 +206,8 @@ def one_line(text: str) -> str:
 def folded(text: str) -> list[str]:
     """The first lines of a text, each cut, and how many more there are."""
     lines = safe(text).splitlines()
-    shown = [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines[:FOLDED]]
+    width = max(20, min(WIDTH, shutil.get_terminal_size().columns - len(EDGE)))
+    shown = [line if len(line) <= width else f"{line[: width - 1]}…" for line in lines[:FOLDED]]
     more = len(lines) - FOLDED
     return shown + ([f"… {more} more line{'s' if more > 1 else ''}"] if more > 0 else [])
 
