@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import socket
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.cli.options import fits
 from kit.program import antiphon, environment, in_process, serving
 from kit.terminal import at_terminal, typed
 
@@ -55,6 +57,10 @@ WRONG = {
     "--config {home}/config.toml": (2, "No such option", "--help"),
     "chatt": (2, "No such command 'chatt'", "chat"),
     "serve --prot 1": (2, "--prot", "--port"),
+    "template check {home}/nte.jinja": (2, "nte.jinja: No such file", ""),
+    "convert {home}/note.txt --to openchatm": (2, "unknown form 'openchatm'", "Did you mean openchatml, chatml"),
+    "convert {home}/note.txt --to openai": (2, "unknown form 'openai'", "are the form chat"),
+    "bench --url http://127.0.0.1:9": (3, "nothing answers", "antiphon ps"),
 }
 
 
@@ -95,7 +101,10 @@ def test_the_program_alone_says_what_to_do_next(home: Path, tmp_path_factory: py
     with serving(home) as (_, url):
         port = url.rpartition(":")[2]
         there = in_process(home=home, ANTIPHON_SERVER_PORT=port)
+        elsewhere = in_process(home=home)
     assert (there.returncode, url in there.stdout, "antiphon serve" in there.stdout) == (0, True, False)
+    assert (f"a server runs at {url}" in elsewhere.stdout, elsewhere.returncode) == (True, 0)
+    assert max(map(len, in_process(home=home).stdout.splitlines())) <= 80
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = str(silent.getsockname()[1])
         gone = in_process(home=home, ANTIPHON_SERVER_PORT=port)
@@ -202,3 +211,14 @@ def test_a_batch_says_on_a_terminal_how_far_it_is(home: Path) -> None:
         shown.until("0 of 1 lines, 0 failed")
         shown.until("completed 1")
         assert shown.ended() == 0
+
+
+def test_a_table_that_is_too_wide_for_its_terminal_has_a_line_a_cell() -> None:
+    head, row = ("url", "pid", "models"), ("http://127.0.0.1:8080", "12345", "smollm2 (0 of 4 slots busy)")
+    assert fits(head, [row], 80)
+    assert not fits(head, [row], 40)
+    assert fits(("name", "what"), [("a", "b" * 200)], 40)
+    program = f"from antiphon.cli.options import print_table; print_table({head}, [{row}, {row}])"
+    shown = typed((sys.executable, "-c", program), {**os.environ, "COLUMNS": "40"})
+    assert shown.screen.startswith("url: http://127.0.0.1:8080\npid: 12345\nmodels: smollm2 (0 of")
+    assert shown.screen.count("\n\n") == 1

@@ -52,7 +52,7 @@ def form_names() -> list[str]:
     """What a conversation can be converted to."""
     from antiphon.conversion.convert import TARGETS
 
-    return [*TARGETS, *format_names()]
+    return list(dict.fromkeys([*TARGETS, *format_names()]))
 
 
 def key_names() -> list[str]:

@@ -16,6 +16,7 @@ from antiphon.tokens import Tokenizer
 from antiphon.wire.native.templates import template_of
 
 from .select_format import model_format
+from .streams import near_file
 
 _ENDINGS = (".jinja", ".jinja2")
 _FILES = (SETTINGS_FILE, TOKENIZER_FILE)
@@ -77,5 +78,7 @@ def _text(folder: Path) -> ModelText:
 def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the chat template {path}: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"the chat template {path} is no text in UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read the chat template {path}: {error.strerror}", hint=near_file(path)) from None

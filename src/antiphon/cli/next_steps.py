@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -13,12 +14,13 @@ from antiphon.models.store import ModelStore
 
 from .connecting.address import local_url
 from .options import configure, megabytes
+from .running import run_folder, running_servers
 
 PATIENCE = 0.5
 """Seconds for a server of this machine to answer."""
 QUESTION = 'antiphon chat "What is the capital of France?"'
-WIDTH = 50
-"""Characters of a command, before what it does."""
+WIDTH = 47
+"""Characters of a command, before what it does: together they fit into 80 columns, but for long names."""
 
 
 def print_next_steps() -> None:
@@ -37,18 +39,23 @@ def steps_of(config: Config) -> Iterator[tuple[str, str]]:
     name, entry = find_entry(config.model, config.entries)
     here = not entry.engine.needs_file or ModelStore(Path(config.store.folder)).path(name, entry) is not None
     if not here:
-        yield QUESTION, f"the first answer; fetches {name} ({megabytes(entry.size) or entry.source}) once"
+        yield QUESTION, f"fetches {name} ({megabytes(entry.size) or entry.source}) once"
         return
-    url = running(config)
+    url = running(config) or registered_url()
     if url is not None:
-        yield f"curl {url}/v1/models", "a server runs here already: its models"
+        yield "antiphon ps", f"a server runs at {url}"
         if config.server.playground:
             yield f"open {url}", "its playground, in a browser"
     yield QUESTION, f"one answer of {name}"
     yield "antiphon chat", "a conversation in the terminal"
     if url is None:
-        yield "antiphon serve", f"the API and the playground at {local_url(config)}"
+        yield "antiphon serve", f"API and playground, port {config.server.port}"
     yield "antiphon doctor", "checks this machine"
+
+
+def registered_url() -> str | None:
+    """The URL of a server that runs here at another port; None where there is none."""
+    return next((server.url for server in running_servers(run_folder(os.environ))), None)
 
 
 def running(config: Config) -> str | None:

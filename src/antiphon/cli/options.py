@@ -130,6 +130,10 @@ def print_json(value: Any) -> None:
     print(msgspec.json.format(msgspec.json.encode(value)).decode(), flush=True)
 
 
+ROOM = 24
+"""Columns of a terminal that the widest column of a table needs at least."""
+
+
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns for people; plain text of any width when piped, so that programs can cut it."""
     # Rich takes longer to import than most commands take to run.
@@ -141,12 +145,22 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         for row in rows:
             print("\t".join(str(cell) for cell in row))
         return
+    cells = [[str(cell) for cell in row] for row in rows]
+    if not fits(head, cells, console.width):
+        print("\n\n".join("\n".join(f"{name}: {cell}" for name, cell in zip(head, row, strict=True)) for row in cells))
+        return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in head:
         table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+    for row in cells:
+        table.add_row(*row)
     console.print(table)
+
+
+def fits(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether the columns can be read beside each other: the widest may be folded, and has room for words."""
+    widths = sorted(max(map(len, column)) for column in zip(head, *rows, strict=True))
+    return len(widths) < 3 or sum(widths[:-1]) + 2 * len(widths) + min(widths[-1], ROOM) <= width
 
 
 def megabytes(size: int | None) -> str:

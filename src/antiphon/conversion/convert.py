@@ -73,8 +73,9 @@ def target_named(name: str) -> Target:
     formats = known_formats()
     if name in formats.names:
         return TemplateTarget(formats.get(name, KNOWN_CONTROLS))
-    names = [*TARGETS, *formats.names]
-    raise NotFoundError(f"unknown form {name!r}", code="format_not_found", hint=near(name, names))
+    openai = "OpenAI's chat requests are the form chat, its Responses the form responses."
+    hint = openai if name == "openai" else near(name, [*TARGETS, *formats.names])
+    raise NotFoundError(f"unknown form {name!r}", code="format_not_found", hint=hint)
 
 
 def source_named(name: str, *, lenient: bool = False) -> Source:

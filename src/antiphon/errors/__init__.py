@@ -173,5 +173,6 @@ class ModelError(AntiphonError):
 
 def near(name: str, names: Collection[str]) -> str:
     """A hint that lists the names most like ``name``."""
+    names = tuple(dict.fromkeys(names))
     close = difflib.get_close_matches(name, names, n=5, cutoff=0.5)
     return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(sorted(names)[:40])}."
