@@ -54,3 +54,11 @@ def test_a_server_beyond_this_machine_wants_keys(tmp_path: Path) -> None:
     done = in_process("serve", "--host", "0.0.0.0", "--port", "0", home=tmp_path)
     assert done.returncode == 2
     assert "antiphon keys add" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["keys", "tools"])
+def test_an_empty_list_says_so_beside_its_output(tmp_path: Path, command: str) -> None:
+    listed = in_process(command, "list", home=tmp_path)
+    assert (listed.returncode, listed.stdout) == (0, "")
+    assert listed.stderr.startswith("There is no ")
+    assert json.loads(in_process(command, "list", "--json", home=tmp_path).stdout) == []

@@ -55,7 +55,9 @@ def list_keys(config: ConfigOption = None, json: JsonOption = False) -> None:
         print_json([as_object(key) for key in keys])
         return
     rows = [(key.name, ", ".join(key.scopes), *(shown(getattr(key, field)) for field in LIMITS)) for key in keys]
-    print_table(("name", "scopes", *LIMITS.values()), rows)
+    print_table(
+        ("name", "scopes", *LIMITS.values()), rows, empty="There is no key; `antiphon keys add NAME` makes one."
+    )
 
 
 @command.command("set")

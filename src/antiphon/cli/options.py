@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -106,7 +107,11 @@ SlotsOption = Annotated[
 ]
 ThreadsOption = Annotated[
     int | None,
-    typer.Option(help="Threads of the engine; 0: as many as help.", show_default="0", rich_help_panel=panels.ENGINE),
+    typer.Option(
+        help="Threads of the engine; 0: what suits the machine.",
+        show_default="0",
+        rich_help_panel=panels.ENGINE,
+    ),
 ]
 
 
@@ -134,8 +139,15 @@ ROOM = 24
 """Columns of a terminal that the widest column of a table needs at least."""
 
 
-def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns for people; plain text of any width when piped, so that programs can cut it."""
+def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
+    """Columns for people; plain text of any width when piped, so that programs can cut it.
+
+    ``empty`` says on stderr that there are no rows.
+    """
+    rows = list(rows)
+    if empty and not rows:
+        print(empty, file=sys.stderr)
+        return
     # Rich takes longer to import than most commands take to run.
     from rich.console import Console
     from rich.table import Table

@@ -119,4 +119,5 @@ def show(toolbox: Toolbox, *, json: bool) -> None:
     if json:
         print_json([{"name": row.name, "description": row.description} for row in rows])
     else:
-        print_table(("tool", "for"), [(row.name, row.description.partition("\n")[0]) for row in rows])
+        table = [(row.name, row.description.partition("\n")[0]) for row in rows]
+        print_table(("tool", "for"), table, empty="There is no tool; --tools and --mcp name some.")

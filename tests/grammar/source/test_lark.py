@@ -61,7 +61,7 @@ def test_a_grammar_takes_its_own_texts_and_no_others(text: str, right: list[str]
         ("start: a", "line 1, rule 'start': there is no rule 'a'"), ("start: A", "there is no terminal 'A'"),
         ('start: A\nA: B\nB: A "x"', "leads back to itself"), ("start: A\nA: b\nb: /x/", "a terminal cannot hold"),
         ("start: start", "ever ends"), ('start: "x" start', "ever ends"), ('start: a{1}\na: "x"', "line 1"),
-        ('start: "x"\n%declare X', "line 2: %declare cannot be held"), ('%llguidance {}\nstart: "x"', "%llguidance"),
+        ('start: "x"\n%declare X', "line 2: %declare is not possible"), ('%llguidance {}\nstart: "x"', "%llguidance"),
         ('start: "x"\n%import common.NOPE', "no terminal 'NOPE'"), ('%import other.X\nstart: "x"', "%import"),
         ("start: <|im_end|>", "unexpected"), ("start: /x/m", "flags 'm'"), ('start: "z".."a"', "a range"),
         ('start: "x" ~ 3..1', "wrong way round"), ('start: "x" ~ 100000', "more than 10000"),

@@ -133,7 +133,7 @@ class _GbnfReader:
     def _group(self, depth: int) -> Expression:
         self._skip()
         if self._next() == "=":
-            raise self._place().refuse("a look-ahead cannot be held")
+            raise self._place().refuse("look-aheads are not possible")
         inner = self._either(depth + 1)
         if self._next() != ")":
             raise self._place().refuse("a group is not closed")

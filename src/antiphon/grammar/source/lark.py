@@ -118,7 +118,7 @@ class _LarkReader:
             raise place.refuse("a rule begins with a name and a colon")
         at = 3 if [token.kind for token in body[1:3]] == ["sign", "number"] and body[1].text == "." else 1
         if len(body) <= at or body[at].text != ":":
-            raise place.refuse("a rule begins with a name and a colon", "Templates and attributes cannot be held.")
+            raise place.refuse("a rule begins with a name and a colon", "Templates and attributes are not possible.")
         if name in self.statements:
             raise place.refuse("there are two rules of this name")
         if len(self.statements) == MOST_RULES:
@@ -134,7 +134,7 @@ class _LarkReader:
             names = [token.text for token in rest[1:] if token.kind == "name"]
             self._import(names, renamed=any(token.kind == "arrow" for token in rest), place=place)
         else:
-            raise place.refuse(f"{head.text[:32]} cannot be held", "Write the rules out.")
+            raise place.refuse(f"{head.text[:32]} is not possible", "Write the rules out.")
 
     def _import(self, names: list[str], *, renamed: bool, place: Place) -> None:
         pairs = [(names[0], names[1])] if renamed and len(names) == 2 else [(name, name) for name in names]
@@ -260,7 +260,7 @@ class _LarkReader:
     def _regex(self, token: Token) -> _Part:
         pattern, _, flags = token.text[1:].rpartition("/")
         if set(flags) - set("is"):
-            raise self._place().refuse(f"the flags {flags[:16]!r} cannot be held", "Known: i and s.")
+            raise self._place().refuse(f"the flags {flags[:16]!r} are not possible", "Known: i and s.")
         pattern = pattern.replace("\\/", "/")
         return _Terminal(f"(?{flags}:{pattern})" if flags else f"(?:{pattern})" if self._is_terminal else pattern)
 

@@ -18,7 +18,7 @@ _IS_GBNF = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*[A-Za-z_][A-Za-z0-9_-]*[ \t\r\n]*:
 def read_grammar(text: str, path: str) -> NamedRules:
     """The grammar of ``text``, which is at ``path`` of the request. GBNF defines with ``::=``, Lark with a colon.
 
-    Raises `RequestError`, naming the rule and the line, for what cannot be held.
+    Raises `RequestError`, naming the rule and the line, for what is not possible.
     """
     if len(text) > MOST_CHARACTERS:
         raise Place(path).refuse(f"it has more than {MOST_CHARACTERS} characters", "Ask for less at once.")
