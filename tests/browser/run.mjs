@@ -221,6 +221,10 @@ async function serverTools() {
   const again = await say(page, "hello");
   check("goes on from what the tools said", (await again.innerText()).includes("Hello yourself."));
   await otherKey(page);
+  const exported = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  const file = readFileSync(await (await exported).path(), "utf8");
+  check("a file has nothing encrypted", file.includes("There are bears in Bern.") && !file.includes("encrypted_content"));
   await page.click('nav.views a[href="#time"]');
   await page.locator(".timing .p-toolsPart").first().waitFor();
   await state(seen, "time-tools");

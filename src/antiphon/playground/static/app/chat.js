@@ -239,7 +239,7 @@ export class Chat {
   }
 
   exported() {
-    return JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: this.conversations.map(store.bare) }, null, 1);
+    return JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: this.conversations.map(store.portable) }, null, 1);
   }
 
   // How many conversations of a file were taken. Raises for what is no export.

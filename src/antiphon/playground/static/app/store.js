@@ -56,6 +56,12 @@ export function bare(conversation) {
   return { ...conversation, nodes: Object.fromEntries(Object.entries(conversation.nodes).map(([id, node]) => [id, bareNode(node)])) };
 }
 
+// What a file of it has: nothing that only the server which wrote it can read.
+export function portable(conversation) {
+  const { nodes, ...rest } = bare(conversation);
+  return { ...rest, nodes: Object.fromEntries(Object.entries(nodes).map(([id, { output, continues, progress, ...node }]) => [id, node])) };
+}
+
 export async function load() {
   return (await all(CONVERSATIONS)).sort((one, other) => other.changed - one.changed);
 }
