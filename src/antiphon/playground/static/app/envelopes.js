@@ -1,10 +1,10 @@
 // A prompt as the model read it, and the reply: each message a row, each token a pill.
 import { html, copy, revealed, useEffect, useMemo, useState } from "./ui.js";
-import { call } from "./api.js";
 import { SPELLED, difference, foundIn, glyphs, isSpelled, kindOf, nameOf, rowsOf, textOfToken, tokensOf } from "./pieces.js";
+import { both } from "./prompts.js";
 import { t } from "./strings.js";
+import { over } from "./turn.js";
 export { glyphs, kindOf, rowsOf, textOfToken } from "./pieces.js";
-import { continuationOf, requestOf } from "./requests.js";
 
 const MOST_PILLS = 1500;
 const FORMS = { text: "form_text", tokens: "form_tokens", ids: "form_ids", hex: "form_hex" };
@@ -23,7 +23,7 @@ export function EnvelopesView({ chat }) {
   const answer = path.at(-1)?.role === "user" ? null : answers.find((node) => node.id === chosen) ?? answers.at(-1);
   const before = answer ? answers[answers.indexOf(answer) - 1] : answers.at(-1);
   const settings = answer?.settings ?? chat.current.settings;
-  const marked = `${chat.current.id} ${answer?.id ?? path.at(-1)?.id} ${answer?.version} ${chat.debug} ${JSON.stringify(settings)}`;
+  const marked = `${chat.current.id} ${answer?.id ?? path.at(-1)?.id} ${answer && over(answer) ? answer.version : ""} ${chat.debug} ${JSON.stringify(settings)}`;
   useEffect(() => {
     let wanted = true;
     setProblem("");
@@ -55,56 +55,22 @@ export function EnvelopesView({ chat }) {
 
 const questionOf = (path, node) => revealed((path[path.indexOf(node) - 1]?.text ?? "").trim().slice(0, 50));
 
-// The prompt that the answer answers, the one before it with its reply, and what was sampled.
-async function both(chat, path, answer, before, settings) {
-  const upTo = (node) => path.slice(0, path.indexOf(node));
-  const prompt = await rendered(chat, settings, answer ? upTo(answer) : path, answer);
-  const former = before ? await rendered(chat, before.settings ?? settings, upTo(before), before) : null;
-  const sampled = chat.debug && answer?.sampled?.length ? await call("/detokenize", { body: { tokens: answer.sampled, ...(settings.model && { model: settings.model }) } }) : null;
-  return { prompt, former, sampled: sampled?.prompt };
-}
-
-// What of a request says what its prompt is.
-const OF_PROMPT = ["model", "messages", "tools", "server_tools", "response_format", "reasoning_effort", "continue_final_message"];
-
-async function rendered(chat, settings, path, answer) {
-  if (settings.api === "completions") return tokenized(settings, path, answer);
-  const asChat = { ...settings, api: "chat" };
-  const [, body] = answer?.continues ? continuationOf(asChat, [...path, answer.continues], { listed: chat.listed }) : requestOf(asChat, path, { listed: chat.listed });
-  const kept = Object.fromEntries(OF_PROMPT.filter((name) => name in body).map((name) => [name, body[name]]));
-  const found = await call("/v1/render", { aside: true, body: { ...kept, return_piece_tokens: true } });
-  return { ...found, given: spelledOut(kept), unseen: unseenIn(settings, path) };
-}
-
-// All texts of a request, one after the other.
-function spelledOut(value) {
-  if (typeof value === "string") return value;
-  return value && typeof value === "object" ? Object.values(value).map(spelledOut).join("\n") : "";
-}
-
-// Completions have no template: their prompt is the text itself.
-async function tokenized(settings, path, answer) {
-  const [, { prompt, model }] = answer?.continues ? continuationOf(settings, [...path, answer.continues]) : requestOf(settings, path);
-  const found = await call("/v1/tokenize", { aside: true, body: { ...(model && { model }), prompt, return_token_bytes: true } });
-  const tokens = found.tokens.map((id, at) => ({ id, bytes: found.token_bytes[at] }));
-  return { model: model ?? "", format: "", text: prompt, ids: found.tokens, pieces: prompt ? [{ text: prompt, tokens }] : [] };
-}
-
-// Whether what the model thought since the last question stands in its prompt, where this page does not see it.
-function unseenIn(settings, path) {
-  const asked = path.findLastIndex((node) => node.role === "user");
-  return settings.api === "responses" && path.slice(asked + 1).some((node) => node.output?.some((item) => item.type === "reasoning"));
-}
-
 // What was sampled of it, as far as it may be seen.
 function Reply({ node, found, form, wanted }) {
   const tokens = (node.tokens ?? []).map(([text, bytes, logprob, top]) => ({ text, bytes, logprob, top }));
-  if (!tokens.length) return html`<li><p class="title">${t("assistant")}</p><p class="hint">${t("noTokens")}</p></li>`;
+  if (!tokens.length) return html`<${Spelled} reply=${found.reply} form=${form} wanted=${wanted} />`;
   const row = [{ text: tokens.map((one) => one.text).join(""), tokens }];
   return html`<${Row} row=${row} form=${form === "ids" ? "tokens" : form} wanted=${wanted} name=${t("assistant")} />
     <li class="legend hint" key="likely">${t("likely")}</li>
     ${found.sampled !== undefined && html`<li><p class="title">${t("sampled")} <span class="state">${t("tokensInAll", { count: node.sampled.length })}</span></p>
       <div class="pills" dir="auto">${form === "ids" ? node.sampled.join(" ") : revealed(found.sampled)}</div></li>`}`;
+}
+
+// The reply as the next prompt has it, where its own tokens are not known.
+function Spelled({ reply, form, wanted }) {
+  const rows = useMemo(() => rowsOf(reply).filter((row) => row.some((piece) => piece.control || piece.text.trim())), [reply]);
+  return html`${rows.map((row, place) => html`<${Row} key=${place} row=${row} form=${form} wanted=${wanted} name=${place ? nameOf(row) : t("assistant")} />`)}
+    <li class="legend hint" key="legend">${t("noTokens")}</li>`;
 }
 
 // `given`: what the client sent, in which a control may be spelled. What a template itself spells is no surprise.

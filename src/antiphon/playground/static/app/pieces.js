@@ -29,6 +29,16 @@ export function nameOf(row) {
 
 export const tokensOf = (row) => row.flatMap((piece) => piece.tokens.map((token) => ({ ...token, control: piece.control })));
 
+// Tokens as pieces again: a control by itself, all that is between two controls together.
+export function piecesOf(tokens) {
+  const pieces = [];
+  for (const token of tokens) {
+    if (token.control || !pieces.length || pieces.at(-1).control) pieces.push({ control: token.control, tokens: [] });
+    pieces.at(-1).tokens.push(token);
+  }
+  return pieces.map((piece) => (piece.control ? piece : { ...piece, text: textOfToken(piece.tokens.map((token) => token.bytes).join("")) }));
+}
+
 // Whether the text of a row has what looks like a control, of those that are in `given`; null: whatever it has.
 export const isSpelled = (row, given = null) => row.some((piece) => piece.text?.match(SPELLED)?.some((one) => given === null || given.includes(one)));
 export const glyphs = (text) => revealed(text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "→"));

@@ -15,7 +15,7 @@ const WORDS = {
   lostTokens: ["Lost", "Потеряно", "丢失"],
   newTokens: ["New", "Новое", "新增"],
   replyBelow: ["end of the prompt · the reply", "конец промпта · ответ", "提示结束 · 回答"],
-  noTokens: ["Switch on “Probabilities of tokens” in the settings to see the tokens of replies.", "Включите в настройках «Вероятности токенов», чтобы видеть токены ответов.", "在设置中打开“令牌概率”即可查看回答的令牌。"],
+  noTokens: ["The reply as the next prompt has it. Switch on “Probabilities of tokens” in the settings for the tokens as they were sampled.", "Ответ в том виде, в каком он войдёт в следующий промпт. Включите в настройках «Вероятности токенов», чтобы видеть токены, как они были выбраны.", "这是下一个提示中的回答。在设置中打开“令牌概率”即可查看实际采样的令牌。"],
   unseenThoughts: ["The prompt also has what the model thought since the last question. That is hidden, so it is not among these tokens.", "В промпте есть и то, что модель думала после последнего вопроса. Это скрыто и не входит в показанные токены.", "提示中还包含模型自上一个问题以来的思考。它被隐藏，不在这些令牌之中。"],
   likely: ["The stronger the colour of a token, the less likely it was.", "Чем ярче цвет токена, тем менее вероятен он был.", "令牌颜色越深，其可能性越低。"],
   sampled: ["All that was sampled", "Всё, что было сгенерировано", "全部采样内容"],
