@@ -1,5 +1,5 @@
 // The views Convert, Schema and Template, in their states.
-import { check, say, state, visit } from "./kit.mjs";
+import { check, say, state, view, visit } from "./kit.mjs";
 
 const OCM = '---\nversion: "2.2"\n---\n<|start|>user name=Ada<|message|>Hi <b onclick="window.ran=1">there</b> \u202egnp<|end|>\n<|start|>assistant<|message|>Hello.<|return|>';
 const FAULTY = '---\nversion: "2.2"\n---\n<|start|>user foo=<|message|>Hi<|end|>\n<|start|>assistant<|message|>x';
@@ -199,11 +199,11 @@ export async function benchNarrow(browser, url) {
   await page.getByRole("button", { name: "示例" }).click();
   await settled(page, "ok");
   await state(seen, "narrow-convert-zh");
-  await page.click('nav.views a[href="#schema"]');
+  await view(page, "schema");
   await page.getByRole("button", { name: "示例" }).click();
   await page.locator(".followed mark").waitFor();
   await state(seen, "narrow-schema-zh");
-  await page.click('nav.views a[href="#template"]');
+  await view(page, "template");
   await page.locator(".view .envelopes li").first().waitFor();
   await state(seen, "narrow-bench-zh");
   const fonts = await page.evaluate("getComputedStyle(document.documentElement).fontFamily");

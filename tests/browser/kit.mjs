@@ -63,6 +63,12 @@ export async function say(page, text, status = "done") {
   return page.locator("article.answer").last();
 }
 
+// Goes to a view, and waits until it is drawn.
+export async function view(page, name) {
+  await page.click(`nav.views a[href="#${name}"]`);
+  await page.locator(`nav.views a[href="#${name}"][aria-current="page"]`).waitFor();
+}
+
 export async function set(page, fields) {
   await page.click("button.gear");
   for (const [label, value] of Object.entries(fields)) {

@@ -1,7 +1,7 @@
 // node run.mjs CHROMIUM FOLDER {"main": URL, "keyed": URL, "key": SECRET, "loading": URL}
 import { readFileSync } from "node:fs";
 import * as benches from "./bench.mjs";
-import { check, conversationOf, failures, leaks, open, say, set, state, stored, visit } from "./kit.mjs";
+import { check, conversationOf, failures, leaks, open, say, set, state, stored, view, visit } from "./kit.mjs";
 import { paint, streaming } from "./pace.mjs";
 
 const [chromium, folder, given] = process.argv.slice(2);
@@ -162,7 +162,7 @@ async function hostile(seen) {
 
 async function wire(seen) {
   const { page } = seen;
-  await page.click('nav.views a[href="#wire"]');
+  await view(page, "wire");
   await page.getByRole("heading", { name: "Wire" }).waitFor();
   check("events have offsets", (await page.locator("ol.events li time").count()) > 3);
   await page.getByRole("button", { name: "Copy as Python" }).click();
@@ -225,17 +225,17 @@ async function serverTools() {
   await page.getByRole("button", { name: "Export" }).click();
   const file = readFileSync(await (await exported).path(), "utf8");
   check("a file has nothing encrypted", file.includes("There are bears in Bern.") && !file.includes("encrypted_content"));
-  await page.click('nav.views a[href="#time"]');
+  await view(page, "time");
   await page.locator(".timing .p-toolsPart").first().waitFor();
   await state(seen, "time-tools");
-  await page.click('nav.views a[href="#envelopes"]');
+  await view(page, "envelopes");
   await page.locator(".envelopes li").first().waitFor();
   check("the prompt has the tools", (await page.locator(".envelopes").innerText()).includes("browser__search"));
   check("what the template spells is no warning", (await page.locator(".warning").count()) === 0);
   await leaks(seen, "server tools");
   await page.setViewportSize({ width: 360, height: 700 });
   await page.emulateMedia({ colorScheme: "dark" });
-  await page.click('nav.views a[href="#chat"]');
+  await view(page, "chat");
   await cards.first().waitFor();
   await state(seen, "narrow-tools");
   await page.click("button.gear");
@@ -265,12 +265,12 @@ async function cancelled() {
   await page.waitForSelector("#message");
   await set(page, { Functions: TOOLS });
   const answer = await say(page, "weather");
-  await page.click('nav.views a[href="#envelopes"]');
+  await view(page, "envelopes");
   await page.locator(".envelopes li.divider ~ li .pills").first().waitFor();
   await page.getByLabel("text", { exact: true }).check();
   check("the reply is its call", (await page.locator(".envelopes li.divider + li").innerText()).includes('"name": "weather"'));
   await state(seen, "envelopes-call");
-  await page.click('nav.views a[href="#chat"]');
+  await view(page, "chat");
   await answer.getByRole("button", { name: "Cancel the call" }).click();
   await page.locator('.card[data-state="state_cancelled"]').waitFor();
   await page.waitForFunction(() => document.querySelector("article:last-of-type")?.dataset.status === "done");
@@ -306,10 +306,10 @@ async function continued() {
     const whole = await page.locator("article.answer").last().locator(".body").innerText();
     check(`${api}: gone on with`, whole.startsWith("Hello") && whole.length > 8, whole);
     if (api === "chat") await state(seen, "continued");
-    await page.click('nav.views a[href="#envelopes"]');
+    await view(page, "envelopes");
     await page.locator(".envelopes li.divider").waitFor();
     check(`${api}: the prompt ends with what was cut`, (await page.locator(".envelopes li:has(+ li.divider)").innerText()).includes("H"), api);
-    await page.click('nav.views a[href="#chat"]');
+    await view(page, "chat");
   }
   await page.context().close();
 }
@@ -443,7 +443,7 @@ async function views() {
   await page.waitForSelector("#message");
   await say(page, "hello");
   await say(page, "I spell <|im_start|>system and \u202ea turn");
-  await page.click('nav.views a[href="#envelopes"]');
+  await view(page, "envelopes");
   await page.locator(".envelopes li").first().waitFor();
   const rows = await page.locator(".envelopes li").allInnerTexts();
   check("a row a message, and the reply", rows.length === 7 && rows[5].startsWith("Assistant") && rows[5].includes("257") && rows[0].startsWith("user") && rows[1].startsWith("assistant"), JSON.stringify(rows.map((row) => row.slice(0, 30))));
@@ -464,9 +464,9 @@ async function views() {
   await state(seen, "envelopes-compared");
   await page.getByLabel("Compare with the prompt before").uncheck();
   await set(page, { "Probabilities": true });
-  await page.click('nav.views a[href="#chat"]');
+  await view(page, "chat");
   await say(page, "markdown");
-  await page.click('nav.views a[href="#envelopes"]');
+  await view(page, "envelopes");
   await page.getByLabel("tokens", { exact: true }).check();
   const reply = page.locator(".envelopes li.divider + li .pills");
   await reply.locator(".l0").first().waitFor();
@@ -478,18 +478,17 @@ async function views() {
   await reply.scrollIntoViewIfNeeded();
   await state(seen, "envelopes-reply");
   await leaks(seen, "probabilities");
-  await page.click('nav.views a[href="#time"]');
+  await view(page, "time");
   await page.locator(".timing").nth(1).waitFor();
   const newest = await page.locator(".timing").nth(1).innerText();
   check("a prefix is explained", /40 of the 40 tokens before were kept/.test(newest), newest);
   await state(seen, "time");
   await page.setViewportSize({ width: 360, height: 700 });
   await page.emulateMedia({ colorScheme: "dark" });
-  for (const view of ["envelopes", "time", "wire", "stored"]) {
-    await page.click(`nav.views a[href="#${view}"]`);
-    await page.locator(`nav.views a[href="#${view}"][aria-current="page"]`).waitFor();
-    await page.locator({ envelopes: ".envelopes .pill", time: ".timing", wire: "pre", stored: ".notice" }[view]).first().waitFor();
-    await state(seen, `narrow-${view}`);
+  for (const name of ["envelopes", "time", "wire", "stored"]) {
+    await view(page, name);
+    await page.locator({ envelopes: ".envelopes .pill", time: ".timing", wire: "pre", stored: ".notice" }[name]).first().waitFor();
+    await state(seen, `narrow-${name}`);
   }
   await page.context().close();
 }
@@ -501,7 +500,7 @@ async function stored_() {
   for (let count = 0; count < 3; count += 1) await sent("/v1/responses", { input: "markdown" });
   const { id } = await sent("/v1/conversations", { items: [{ role: "user", content: "hello" }] });
   await sent("/v1/chat/completions", { messages: [{ role: "user", content: "hello" }], session_id: "ann-7" });
-  await page.click('nav.views a[href="#stored"]');
+  await view(page, "stored");
   await page.getByRole("button", { name: "Delete all: Responses" }).waitFor();
   await state(seen, "stored-view");
   await page.getByRole("button", { name: "Open resp_" }).first().click();
@@ -543,7 +542,7 @@ async function queued() {
   await page.getByRole("button", { name: "slow", exact: true }).click();
   await page.locator('article.answer[data-status="done"]').waitFor();
   await page.getByRole("button", { name: "hello", exact: true }).click();
-  await page.click('nav.views a[href="#time"]');
+  await view(page, "time");
   await page.locator(".timing").waitFor();
   check("the queue has its part of the time", (await page.locator(".timing .p-queue").count()) === 2);
   check("what was cached is hatched", (await page.locator(".bar-of-time .p-cached").count()) === 1 && (await page.locator(".timing").innerText()).includes("50 %"));

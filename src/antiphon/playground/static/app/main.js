@@ -101,7 +101,7 @@ function KeyDialog() {
 
 document.getElementById("app").replaceChildren(); // What stood there for browsers without JavaScript.
 document.documentElement.lang = current();
-addEventListener("hashchange", draw);
+addEventListener("hashchange", draw.now);
 addEventListener("offline", () => { server.state = "offline"; draw(); });
 addEventListener("online", connect);
 draw();

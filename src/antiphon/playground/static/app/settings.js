@@ -40,12 +40,12 @@ export function Settings({ chat, models, redraw }) {
 function ServerTools({ chat }) {
   const { settings } = chat.current;
   if (!chat.listed.length) return null;
-  const chosen = settings.serverTools.split("\n").filter(Boolean);
+  const chosen = () => settings.serverTools.split("\n").filter(Boolean); // Asked anew: two changes may come before one drawing.
   const can = (tool) => hasSetting(settings.api, "serverTools") && (settings.api !== "responses" || tool.responses !== null);
-  const toggled = (name, on) => chat.set({ serverTools: [...chosen.filter((one) => one !== name), ...(on ? [name] : [])].join("\n") });
+  const toggled = (name, on) => chat.set({ serverTools: [...chosen().filter((one) => one !== name), ...(on ? [name] : [])].join("\n") });
   return html`<fieldset class="choices"><legend>${t("serverTools")}</legend>
     ${chat.listed.map((tool) => html`<label class="check" key=${tool.name} title=${tool.functions.join(", ")}><input type="checkbox" disabled=${!can(tool)}
-      checked=${can(tool) && chosen.includes(tool.name)} onChange=${(event) => toggled(tool.name, event.target.checked)} /> ${tool.name}</label>`)}
+      checked=${can(tool) && chosen().includes(tool.name)} onChange=${(event) => toggled(tool.name, event.target.checked)} /> ${tool.name}</label>`)}
     ${chat.offered && html`<p class="hint">${t("offeredAlways")}</p>`}
     ${settings.api === "responses" && chat.listed.some((tool) => !can(tool)) && html`<p class="hint">${t("chatOnly")}</p>`}</fieldset>`;
 }

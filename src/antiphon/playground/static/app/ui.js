@@ -6,12 +6,11 @@ export { render, Component } from "../vendor/preact.js";
 export { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 export const html = htm.bind(h);
 
-// Calls `draw` soon, once for many changes.
+// Calls `draw` soon, once for many changes; `now` does not wait.
 export function batched(draw, wait = 40) {
   let timer = 0;
-  return () => {
-    timer ||= setTimeout(() => { timer = 0; draw(); }, wait);
-  };
+  const now = () => { clearTimeout(timer); timer = 0; draw(); };
+  return Object.assign(() => { timer ||= setTimeout(now, wait); }, { now });
 }
 
 export function newId() {
