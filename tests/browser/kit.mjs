@@ -38,6 +38,13 @@ export async function visit({ browser, folder }, url, options = {}) {
   return seen;
 }
 
+// A page with the chat, ready to be written in.
+export async function chatting(browser, url, options) {
+  const seen = await visit(browser, url, options);
+  await seen.page.waitForSelector("#message");
+  return seen;
+}
+
 // A screenshot, and what holds in every state: no violation of axe's rules or of the policy, no error, no sideways scroll.
 export async function state(seen, name) {
   const { page } = seen;

@@ -1,7 +1,7 @@
 // node run.mjs CHROMIUM FOLDER {"main": URL, "keyed": URL, "key": SECRET, "loading": URL}
 import { readFileSync } from "node:fs";
 import * as benches from "./bench.mjs";
-import { check, conversationOf, failures, leaks, open, say, set, state, stored, view, visit } from "./kit.mjs";
+import { chatting, check, conversationOf, failures, leaks, open, say, set, state, stored, view, visit } from "./kit.mjs";
 import { paint, streaming } from "./pace.mjs";
 
 const [chromium, folder, given] = process.argv.slice(2);
@@ -10,9 +10,8 @@ const browser = await open(chromium, folder);
 const TOOLS = JSON.stringify([{ name: "weather", description: "The weather.", parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } }]);
 
 async function conversation() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await state(seen, "empty");
   const answer = await say(page, "markdown");
   check("markdown is drawn", (await answer.locator("table, li, strong").count()) >= 3);
@@ -57,9 +56,8 @@ async function reloaded(seen) {
 
 // An answer goes on after a reload, whatever the store, and is nowhere but here when it is whole.
 async function survives(url, name) {
-  const seen = await visit(browser, url);
+  const seen = await chatting(browser, url);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await page.fill("#message", "slow");
   await page.press("#message", "Enter");
   await page.locator("article.answer code").nth(2).waitFor();
@@ -100,9 +98,8 @@ const idOf = async (seen) => {
 };
 
 async function cut() {
-  const seen = await visit(browser, urls.steady);
+  const seen = await chatting(browser, urls.steady);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await page.fill("#message", "slow");
   await page.press("#message", "Enter");
   await page.locator("article.answer code").nth(1).waitFor();
@@ -129,9 +126,8 @@ async function cut() {
 
 // A connection that breaks is made again by the page itself.
 async function reconnected() {
-  const seen = await visit(browser, urls.steady);
+  const seen = await chatting(browser, urls.steady);
   const { page, context } = seen;
-  await page.waitForSelector("#message");
   let broken = false;
   await page.route("**/v1/responses", async (route) => {
     if (broken) return route.continue();
@@ -171,9 +167,8 @@ async function wire(seen) {
 }
 
 async function tools(api) {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await set(page, { API: api, Functions: TOOLS, Instructions: "Be brief." });
   const answer = await say(page, "weather");
   check(`${api}: a card`, (await answer.locator(".card").innerText()).includes("Oslo"));
@@ -194,9 +189,8 @@ async function tools(api) {
 
 // What runs at the server is a card too: while it runs, when it failed, when its time was up.
 async function serverTools() {
-  const seen = await visit(browser, urls.tools);
+  const seen = await chatting(browser, urls.tools);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await page.click("button.gear");
   await page.getByLabel("browser", { exact: true }).check();
   await page.getByLabel("docs", { exact: true }).check();
@@ -224,6 +218,8 @@ async function serverTools() {
   const exported = page.waitForEvent("download");
   await page.getByRole("button", { name: "Export" }).click();
   const file = readFileSync(await (await exported).path(), "utf8");
+  await page.getByRole("button", { name: "OpenChatML", exact: true }).click();
+  await page.getByText("Calls that ran at the server are left out: 4.").waitFor();
   check("a file has nothing encrypted", file.includes("There are bears in Bern.") && !file.includes("encrypted_content"));
   await view(page, "time");
   await page.locator(".timing .p-toolsPart").first().waitFor();
@@ -260,9 +256,8 @@ async function otherKey(page) {
 
 // Each call has a form of its own; one may be given up.
 async function cancelled() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await set(page, { Functions: TOOLS });
   const answer = await say(page, "weather");
   await view(page, "envelopes");
@@ -280,9 +275,8 @@ async function cancelled() {
 
 // Arguments that no grammar held are judged by the function's schema.
 async function misfitting() {
-  const seen = await visit(browser, urls.loose);
+  const seen = await chatting(browser, urls.loose);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await set(page, { Functions: TOOLS.replace('"string"', '"integer"') });
   const answer = await say(page, "weather");
   await answer.getByText("This does not fit the function's schema").waitFor();
@@ -292,9 +286,8 @@ async function misfitting() {
 
 // What was stopped or cut can be gone on with, whichever the API; the former version stays.
 async function continued() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   for (const api of ["responses", "chat", "completions"]) {
     await set(page, { API: api, "Most tokens": "5" });
     const cut = await say(page, "hello");
@@ -316,9 +309,8 @@ async function continued() {
 
 // What a model thinks is counted while it does so, and no more is told.
 async function pondering() {
-  const seen = await visit(browser, urls.thinks);
+  const seen = await chatting(browser, urls.thinks);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await page.fill("#message", "ponder");
   await page.press("#message", "Enter");
   await page.getByText(/Thinking… [\d.]+ s, [1-9]\d* tokens/).waitFor();
@@ -331,9 +323,8 @@ async function pondering() {
 
 // Code has the colours of its language, and nothing that a model writes becomes a class of the page.
 async function code() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   const answer = await say(page, "markdown");
   await answer.locator(".hljs-built_in").waitFor();
   check("the text is the same", (await answer.locator("pre code").innerText()).trim() === 'print("hello")');
@@ -345,9 +336,8 @@ async function code() {
 
 // A conversation goes out as OpenChatML and comes in again.
 async function transcripts() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await say(page, "hello");
   const written = page.waitForEvent("download");
   await page.getByRole("button", { name: "OpenChatML", exact: true }).click();
@@ -359,6 +349,14 @@ async function transcripts() {
   await page.getByText("Conversations imported: 1.").waitFor();
   await page.getByRole("button", { name: "hello", exact: true }).first().click();
   await page.getByText("Hello yourself.").waitFor();
+  const odd = { messages: [{ role: "user", name: "Ada", content: [{ type: "text", text: "odd" }] }, { role: "assistant", content: "Yes." }, { role: "system", content: "Late." }], temperature: 0.5, user: "ada" };
+  await page.setInputFiles('input[type="file"]', { name: "odd.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify(odd)) });
+  await page.getByRole("button", { name: "odd", exact: true }).click();
+  await page.getByText("user, messages[0].name, messages[2].role").waitFor();
+  await state(seen, "imported");
+  await page.click("button.gear");
+  check("its settings are taken", (await page.getByLabel("Temperature").inputValue()) === "0.5" && (await page.getByLabel("Instructions").inputValue()) === "Late.");
+  await page.click("button.gear");
   await page.setInputFiles('input[type="file"]', { name: "none.txt", mimeType: "text/plain", buffer: Buffer.from("no conversation") });
   await page.getByText("That file has no conversation.").waitFor();
   await state(seen, "not-imported");
@@ -366,9 +364,8 @@ async function transcripts() {
 }
 
 async function debug() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await page.click("button.gear");
   await state(seen, "settings");
   await page.getByLabel("Debug: show hidden channels").click();
@@ -392,9 +389,8 @@ async function debug() {
 }
 
 async function failing() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page, context } = seen;
-  await page.waitForSelector("#message");
   await say(page, "lost", "failed");
   await page.locator('.failure[data-kind="lost"]').waitFor();
   await state(seen, "engine-lost");
@@ -410,9 +406,8 @@ async function failing() {
 }
 
 async function keyboard() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   const reached = [];
   for (let step = 0; step < 16 && !reached.includes("message"); step += 1) {
     await page.keyboard.press("Tab");
@@ -438,9 +433,8 @@ async function pace() {
 }
 
 async function views() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await say(page, "hello");
   await say(page, "I spell <|im_start|>system and \u202ea turn");
   await view(page, "envelopes");
@@ -527,9 +521,8 @@ async function stored_() {
 
 // One at a time: a second conversation waits, and says so, while the first goes on beside it.
 async function queued() {
-  const seen = await visit(browser, urls.one);
+  const seen = await chatting(browser, urls.one);
   const { page } = seen;
-  await page.waitForSelector("#message");
   await page.fill("#message", "slow");
   await page.press("#message", "Enter");
   await page.locator("article.answer code").first().waitFor();
@@ -551,9 +544,8 @@ async function queued() {
 }
 
 async function long() {
-  const seen = await visit(browser, urls.main);
+  const seen = await chatting(browser, urls.main);
   const { page } = seen;
-  await page.waitForSelector("#message");
   const begun = Date.now();
   await conversationOf(page, 500, (place) => (place === 499 ? "x".repeat(1_000_000) : `Message ${place}`));
   await page.getByText("Message 498").waitFor();
@@ -594,9 +586,8 @@ async function loading() {
 }
 
 async function narrow() {
-  const seen = await visit(browser, urls.main, { viewport: { width: 360, height: 700 }, colorScheme: "dark", locale: "ru-RU" });
+  const seen = await chatting(browser, urls.main, { viewport: { width: 360, height: 700 }, colorScheme: "dark", locale: "ru-RU" });
   const { page } = seen;
-  await page.waitForSelector("#message");
   await say(page, "markdown");
   await state(seen, "narrow-dark-ru");
   await page.click("button.drawer");

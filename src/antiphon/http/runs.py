@@ -28,10 +28,6 @@ CANCEL = "cancel"
 """The signal for the server that makes a response."""
 
 
-def _nothing() -> int:
-    return 0
-
-
 @dataclass(slots=True)
 class Run:
     """One answer while it is made. ``log``: its events so far, as they are sent, where others may follow it.
@@ -47,8 +43,6 @@ class Run:
     over: bool = False
     error: AntiphonError | None = None
     """Why it is over here, where its last event is not published here."""
-    counted: Callable[[], int] = _nothing
-    """Gives the tokens that the model has written of it, those that no client sees too."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 

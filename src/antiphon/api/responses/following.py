@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -25,11 +25,19 @@ RESPONSES = StreamForm(lambda error: error_bytes(error) + DONE)
 """Streams of responses."""
 
 
+def _nothing() -> int:
+    return 0
+
+
 @dataclass(slots=True)
 class ResponseRun(Run):
-    """A response while it is made: ``response``, as it was published last; of one that nobody may follow its end is."""
+    """A response while it is made: ``response``, as it was published last; of one that nobody may follow its end is.
+
+    ``counted`` gives the tokens that the model has written of it, those that no client sees too.
+    """
 
     response: Response = field(kw_only=True)
+    counted: Callable[[], int] = field(default=_nothing, kw_only=True)
 
     @property
     def followed(self) -> bool:

@@ -24,6 +24,7 @@ export function ChatView({ chat }) {
   return html`<div class="chat">
     <div class="messages" ref=${list} onScroll=${scrolled} tabindex="0" role="log" aria-label=${t("chat")} aria-busy=${running ? "true" : "false"}>
       ${path.length === 0 && html`<div class="welcome"><h2>${t("ask")}</h2><p class="hint">${t("empty")}</p></div>`}
+      ${chat.current.leftOut?.length > 0 && html`<p class="notice">${t("leftOutHere", { what: chat.current.leftOut.join(", ") })}</p>`}
       ${from > 0 && html`<button type="button" onClick=${() => { follow.current = false; setMore(more + SHOWN); }}>${t("earlier", { count: from })}</button>`}
       ${path.slice(from).map((node) => html`<${Message} key=${node.id} node=${node} version=${node.version} chat=${chat}
         count=${versions.get(node.parent)} last=${node.id === chat.current.leaf} running=${running?.node === node} />`)}

@@ -1,8 +1,24 @@
-// A chat request as an export of conversations, which the chat takes as it takes a file.
+// A chat request as an export of conversations, which the chat takes as it takes a file. What a conversation here has no
+// place for is listed in it.
 const textOf = (content) => (typeof content === "string" ? content : Array.isArray(content) ? content.map((part) => part?.text ?? "").join("") : "");
 
-export function conversationOf(chatJson) {
-  const { messages = [], tools = [] } = JSON.parse(chatJson);
+const SETTINGS = { model: "model", temperature: "temperature", top_p: "topP", max_tokens: "most", max_completion_tokens: "most", seed: "seed", reasoning_effort: "effort" };
+const KNOWN = ["role", "content", "tool_calls", "tool_call_id"];
+
+// The places of what is left out, or put elsewhere.
+function leftOutOf(messages, rest) {
+  const said = messages.findIndex((one) => one.role === "user" || one.role === "assistant");
+  const of = (one, at) => [
+    ...Object.keys(one).filter((name) => !KNOWN.includes(name)).map((name) => `messages[${at}].${name}`),
+    ...(Array.isArray(one.content) ? one.content : []).flatMap((part, place) => (typeof part?.text === "string" ? [] : [`messages[${at}].content[${place}]`])),
+    ...(["system", "developer"].includes(one.role) && said >= 0 && at > said ? [`messages[${at}].role`] : []),
+  ];
+  return [...messages.flatMap(of), ...Object.keys(rest).filter((name) => !(name in SETTINGS))];
+}
+
+// `losses` is what the conversion to a chat request has left out already.
+export function conversationOf(chatJson, losses = []) {
+  const { messages = [], tools = [], ...rest } = JSON.parse(chatJson);
   const nodes = {};
   const instructions = [];
   let parent = null;
@@ -16,8 +32,9 @@ export function conversationOf(chatJson) {
   }
   const title = Object.values(nodes).find((node) => node.role === "user")?.text ?? "";
   const functions = tools.map((tool) => tool.function ?? tool);
-  const settings = { instructions: instructions.join("\n\n"), ...(functions.length && { tools: JSON.stringify(functions, null, 1) }) };
-  return JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: [{ title, nodes, leaf: parent, settings }] });
+  const given = Object.entries(rest).filter(([name, value]) => name in SETTINGS && value !== null).map(([name, value]) => [SETTINGS[name], String(value)]);
+  const settings = { ...Object.fromEntries(given), instructions: instructions.join("\n\n"), ...(functions.length && { tools: JSON.stringify(functions, null, 1) }) };
+  return JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: [{ title, nodes, leaf: parent, settings, leftOut: [...losses.filter((one) => one.kind === "semantic").map((one) => one.path), ...leftOutOf(messages, rest)] }] });
 }
 
 function say(node, message) {

@@ -7,7 +7,7 @@ import { useKept, useLive } from "./live.js";
 import { columnOf, lineOf, rangeOf, unitAt } from "./places.js";
 import { save } from "./save.js";
 import { t } from "./strings.js";
-import { messagesOf, functionsOf } from "./requests.js";
+import { messagesOf, functionsOf, serverCalls } from "./requests.js";
 
 const MOST = 2_000_000;
 const NAMES = { openchatml: "OpenChatML 2.2", "openchatml-0.1": "OpenChatML 1.x", harmony: "Harmony", "harmony-ids": "Harmony ids", "harmony-json": "Harmony JSON", chat: "Chat JSON", responses: "Responses JSON" };
@@ -51,9 +51,9 @@ export function ConvertView({ chat, models }) {
   };
   const openInChat = async () => {
     try {
-      const { output, findings } = await call("/v1/convert", { body: { input: text, to: "chat", ...(from && { from }), ...(lenient && { lenient }) } });
+      const { output, losses, findings } = await call("/v1/convert", { body: { input: text, to: "chat", ...(from && { from }), ...(lenient && { lenient }) } });
       if (output === null) return setSaid(findings[0]?.message ?? "");
-      await chat.taken(conversationOf(output));
+      await chat.taken(conversationOf(output, losses));
       chat.open(chat.conversations[0]);
       location.hash = "chat";
     } catch (error) {
@@ -65,7 +65,11 @@ export function ConvertView({ chat, models }) {
     if (target.files[0]) set({ text: await target.files[0].text(), from: "" });
     target.value = "";
   };
-  const own = () => set({ text: JSON.stringify({ messages: messagesOf(chat.current.settings, chat.path()), ...toolsOf(chat.current.settings) }, null, 2), from: "" });
+  const own = () => {
+    const ran = serverCalls(chat.path());
+    set({ text: JSON.stringify({ messages: messagesOf(chat.current.settings, chat.path()), ...toolsOf(chat.current.settings) }, null, 2), from: "" });
+    setSaid(ran ? t("serverCallsLeftOut", { count: ran }) : "");
+  };
   return html`<section class="view wide-view"><h2>${t("convert")}</h2><p class="hint">${t("convertNote")}</p>
     <div class="pair">
       <div class="side">

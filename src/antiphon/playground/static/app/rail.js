@@ -2,16 +2,16 @@
 import { html, download, revealed, useRef, useState } from "./ui.js";
 import { call } from "./api.js";
 import { conversationOf } from "./conversation_of.js";
-import { requestOf } from "./requests.js";
+import { requestOf, serverCalls } from "./requests.js";
 import { save } from "./save.js";
 import { t } from "./strings.js";
 
 // An export of this page, or a conversation in any form that the server reads.
 async function taken(chat, text) {
   if (text.trimStart().startsWith("{") && JSON.parse(text).kind === "antiphon-conversations") return chat.taken(text);
-  const { output, findings } = await call("/v1/convert", { body: { input: text, to: "chat" }, aside: true });
+  const { output, losses, findings } = await call("/v1/convert", { body: { input: text, to: "chat" }, aside: true });
   if (output === null) throw new Error(findings[0]?.message ?? t("notImported"));
-  return chat.taken(conversationOf(output));
+  return chat.taken(conversationOf(output, losses));
 }
 
 async function asOpenChatML(chat) {
@@ -20,7 +20,8 @@ async function asOpenChatML(chat) {
   const { output, lost, findings } = await call("/v1/convert", { body: { input, from: "chat", to: "openchatml" }, aside: true });
   if (output === null) return findings[0]?.message ?? "";
   save("conversation.ocm", output);
-  return lost ? t("whatIsLost", { count: lost }) : "";
+  const ran = serverCalls(chat.path());
+  return [lost ? t("whatIsLost", { count: lost }) : "", ran ? t("serverCallsLeftOut", { count: ran }) : ""].join(" ");
 }
 
 export function Rail({ chat, chosen }) {

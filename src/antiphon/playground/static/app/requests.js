@@ -114,6 +114,9 @@ function chatBody(settings, path, common, own) {
   };
 }
 
+// Calls that ran at the server: messages of chat have no place for them.
+export const serverCalls = (path) => path.reduce((sum, node) => sum + (node.items ?? []).filter((item) => item.kind === "server").length, 0);
+
 export function messagesOf(settings, path) {
   const first = settings.instructions ? [{ role: "system", content: settings.instructions }] : [];
   return [...first, ...path.flatMap(chatMessages)];

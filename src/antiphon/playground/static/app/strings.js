@@ -82,6 +82,8 @@ const WORDS = {
   untitled: ["New conversation", "Новая беседа", "新会话"],
   exportAll: ["Export", "Экспорт", "导出"],
   asOpenChatML: ["Save this conversation as an OpenChatML transcript", "Сохранить эту беседу как транскрипт OpenChatML", "将此会话保存为 OpenChatML 记录"],
+  leftOutHere: ["This conversation was read from another form. Not here, or elsewhere: {what}.", "Эта беседа прочитана из другой формы. Здесь нет или в другом месте: {what}.", "此会话读自其他形式。未包含或移至别处：{what}。"],
+  serverCallsLeftOut: ["Calls that ran at the server are left out: {count}.", "Вызовы, выполненные сервером, опущены: {count}.", "在服务器上运行的调用被省略：{count}。"],
   importAll: ["Import", "Импорт", "导入"],
   delete: ["Delete", "Удалить", "删除"],
   deleteNamed: ["Delete “{name}”", "Удалить «{name}»", "删除“{name}”"],
