@@ -114,9 +114,14 @@ def _answer(wire: SchemaCheckRequest, grammar: CompiledGrammar | None, refused: 
     )
 
 
+def _refuse(constant: str) -> None:
+    """``NaN`` and infinities, which Python reads and JSON does not have."""
+    raise ValueError(constant)
+
+
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text, parse_float=str)
+        json.loads(text, parse_float=str, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return False
     return True
