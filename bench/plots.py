@@ -7,6 +7,7 @@ The pictures are SVG files in FOLDER, the same bytes for the same figures.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -96,7 +97,17 @@ def main() -> None:
     for name, draw in PICTURES.items():
         file = results / f"{name}.json"
         if file.exists():
-            draw(json.loads(file.read_text())).savefig(folder / f"performance-{name}.svg", metadata={"Date": None})
+            picture = folder / f"performance-{name}.svg"
+            draw(json.loads(file.read_text())).savefig(picture, metadata={"Date": None})
+            picture.write_text(_numbered(picture.read_text("utf-8")), "utf-8")
+
+
+def _numbered(svg: str) -> str:
+    """Counts the ids of a picture: those of matplotlib are hashes of numbers whose last bit a processor decides."""
+    ids = dict.fromkeys(re.findall(r'id="([a-z][0-9a-f]{10})"', svg))
+    for number, id in enumerate(ids):
+        svg = svg.replace(id, f"id{number}")
+    return svg
 
 
 if __name__ == "__main__":

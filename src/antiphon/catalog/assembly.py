@@ -28,6 +28,7 @@ def model_of(described: Described, engine: Engine) -> Model:
         described=described.facts,
         max_output_tokens=entry.max_output_tokens,
         thinking_budget=entry.thinking_budget,
+        calls=entry.calls,
         special_tokens=text.special,
         chat_template=text.template,
         embedding=EmbeddingSpec(text.dimensions, entry.shortens, text.shorter) if embeds else None,

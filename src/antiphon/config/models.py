@@ -51,7 +51,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
     ``format`` None: the file's own chat template. ``replies`` is a file (JSON, TOML) that says how the model writes its
     replies; None: what its files and its template say. ``teach_tools``: prompts that offer tools teach a form of
-    calls, where its template has none. ``harmony`` is for a model that speaks it. ``context`` is in tokens; ``slots``
+    calls, where its template has none. ``calls``: read in the form that the model was trained on alone
+    (``trained``), or in any. ``harmony`` is for a model that speaks it. ``context`` is in tokens; ``slots``
     are replies at once.
     ``default_output_tokens`` is the length of an answer whose request limits none (0: what the context holds), and
     ``max_output_tokens`` of any. ``shortens``: the beginnings of its embeddings are embeddings too, as its authors say.
@@ -76,6 +77,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     chat_template: str | None = None
     replies: str | None = None
     teach_tools: bool = True
+    calls: Literal["trained", "any"] = "any"
     harmony: HarmonyEntry = HarmonyEntry()
     context: int | None = None
     slots: int | None = None

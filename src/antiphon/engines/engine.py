@@ -28,7 +28,9 @@ class Sampling:
     ``temperature`` 0 is greedy. ``top_k`` 0 is off. ``seed`` None: the engine's choice; else 0 … 2^64 - 1.
     ``logprobs`` None: none; else how many alternatives to report for each id. ``stop_ids`` end the reply; the id
     that ended it is part of what is returned. ``whole``: nobody reads on the way, so that an engine whose `EngineInfo`
-    has ``whole`` gives each choice at its end; the others may go on to give it in parts.
+    has ``whole`` gives each choice at its end; the others may go on to give it in parts. ``confidence``: each id is
+    reported with the model's own probability of it, before grammar and sampling, by an engine that has it at no
+    cost; ``logprobs`` is None then.
     """
 
     max_tokens: int
@@ -45,6 +47,7 @@ class Sampling:
     stop_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
     whole: bool = False
+    confidence: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):

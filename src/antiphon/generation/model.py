@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -58,6 +58,7 @@ class Model:
     ``special_tokens`` are the spellings of ``bos_token``, ``eos_token`` …, as the model's files name them, and
     ``chat_template`` is the Jinja template that they have, whatever the model is spoken to in here.
     ``thinking_budget``: characters after which each thought of a constrained reply must end; None lets it think on.
+    ``calls``: whether calls are read in the form that the model was trained on alone, or in any.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Model:
     ranking: RankingSpec | None = None
     infill: FillInMiddle | None = None
     thinking_budget: int | None = None
+    calls: Literal["trained", "any"] = "any"
     special_tokens: Mapping[str, str] = field(default_factory=dict)
     chat_template: str | None = None
     memo: SegmentMemo = field(default_factory=SegmentMemo)

@@ -12,10 +12,13 @@ from antiphon.conversation import Role
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
+from antiphon.formats.other_calls.parser import OtherCalls, Sure
+from antiphon.formats.other_calls.texts import Offered
 from antiphon.grammar import check_schema
 from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_fit
 
 from .model import Model
+from .other_forms import called_in_any_form
 from .overflow import longest
 from .precedence import DEFAULTS, Layer, Source, settled
 from .prefix import PrefixReport, prefix_report
@@ -52,16 +55,21 @@ class Draft:
         """What the prompt was rendered in, and the reply is read in."""
         return format_of(self.model, self.request)
 
-    def parser(self) -> Parser:
-        """A reader for one choice, which begins where the prompt's tail says."""
+    def parser(self, sure: Sure | None = None) -> Parser:
+        """A reader for one choice, which begins where the prompt's tail says.
+
+        ``sure`` judges a call in another form than the trained one, where nothing but its text says that it is a call.
+        """
         conversation = self.request.conversation
-        return self.format.parser(
+        parser = self.format.parser(
             reply_as=Role.ASSISTANT,
             prompt=self.prompt,
             tools=conversation.offered,
             response_format=conversation.response_format,
             calls=self.request.calls,
         )
+        tools = called_in_any_form(self.model, self.request)
+        return OtherCalls(parser, Offered(tools), sure) if tools else parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +273,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         logprobs=request.logprobs,
         stop_ids=request.stop_token_ids | _own_ends(model, request),
         ignore_eos=request.ignore_eos,
+        confidence=request.logprobs is None and bool(called_in_any_form(model, request)),
     )
 
 

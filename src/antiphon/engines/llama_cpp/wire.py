@@ -59,6 +59,8 @@ def completion_body(
     if sampling.logprobs is not None:
         body["n_probs"] = max(1, sampling.logprobs)
         body["post_sampling_probs"] = grammar is not None  # Else they speak of ids that the grammar forbids.
+    elif sampling.confidence:
+        body["n_probs"] = 1
     if grammar is not None:
         body["grammar"] = grammar
     if slot is not None:
@@ -211,7 +213,7 @@ class ChoiceReader:
 
     def _logprobs(self, ids: Sequence[int], event: Event) -> tuple[TokenLogprob, ...]:
         """One for each id. Of a split character the server reports its last id, with the bytes of all."""
-        if self._sampling.logprobs is None:
+        if self._sampling.logprobs is None and not self._sampling.confidence:
             return ()
         known = {p.id: p for p in event.completion_probabilities}
         whole = len(ids) == 1

@@ -29,6 +29,7 @@ from antiphon.generation.plan import Draft
 from antiphon.tokens import Control
 
 from .channels import InferredChannels
+from .confidence import Confidence
 from .counts import Counts
 from .ends import foreign_ends, requested_ends
 from .ids import IdReader
@@ -45,7 +46,8 @@ class ChoiceReader:
         self._plan = plan
         self._guard = guard
         self._ids = IdReader(plan.model.tokenizer, plan.format)
-        self._parser = plan.parser()
+        self._confidence = Confidence() if plan.sampling.confidence else None
+        self._parser = plan.parser(self._confidence.sure if self._confidence is not None else None)
         self._foresees = self._parser if isinstance(self._parser, ForeseeingParser) else None
         self._stops = StopStrings(plan.request.stop)
         self._call_ids = CallIds(plan.request, choice)
@@ -97,7 +99,9 @@ class ChoiceReader:
                 events += self._run(ids[i : i + count], texts[i : i + count])
                 i += count
                 continue
-            if step.logprobs:
+            if self._confidence is not None and step.logprobs:
+                self._confidence.add(step.logprobs[i].data, step.logprobs[i].logprob)
+            elif step.logprobs:
                 self._logprobs.add(step.logprobs[i], control=self._ids.is_control(ids[i]))
             read = self._feed(ids[i])
             events += read

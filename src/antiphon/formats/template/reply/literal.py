@@ -42,11 +42,25 @@ def as_json(text: str, *, quote: str = "") -> str | None:
     return value if reader.at_end else None
 
 
+def leading(text: str) -> tuple[str, int] | None:
+    """The literal that the text begins with as JSON, and where it ends; None where it begins with none."""
+    reader = _Literal(text, "")
+    try:
+        return reader.value(0), reader.at
+    except _NoValue:
+        return None
+
+
 class _Literal:
     def __init__(self, text: str, quote: str) -> None:
         self._text = text
         self._quote = quote
         self._at = 0
+
+    @property
+    def at(self) -> int:
+        """How far it has read."""
+        return self._at
 
     @property
     def at_end(self) -> bool:

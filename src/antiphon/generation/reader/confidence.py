@@ -1,0 +1,80 @@
+"""How sure a model was of the calls that it wrote in another form than the one it was trained on.
+
+Small models that are offered tools write calls in reply to greetings, too. What tells such a call from one that is
+meant are the model's own probabilities: of the tool's name, and of what the required arguments begin with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from antiphon.formats.other_calls.texts import FoundCall
+from antiphon.tokens import utf8
+
+SURE = 0.9
+"""The least probability of a name, and of an argument's beginning. Seen with Qwen2.5-Coder-1.5B: calls that a user
+requested have 0.9 and more, those in reply to greetings and other questions at most 0.88 of one of the two."""
+
+
+_UNKNOWN = -100.0
+"""What engines report of an id whose probability they do not know is below."""
+
+
+class Confidence:
+    """The ids of one reply with the model's own log probability of each."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._logprobs: list[float] = []
+
+    def add(self, data: bytes, logprob: float) -> None:
+        self._parts.append(data)
+        self._logprobs.append(logprob if logprob > _UNKNOWN else 0.0)
+
+    def sure(self, text: str, calls: Sequence[FoundCall]) -> bool:
+        """Whether it was sure of each of the calls that ``text``, the end of the reply, is; unknown is sure."""
+        reply = b"".join(self._parts)
+        at = reply.rfind(utf8(text))
+        if at < 0:
+            return True
+        for call in calls:
+            at = reply.find(utf8(call.tool.name), at)
+            end = at + len(utf8(call.tool.name))
+            if at < 0:
+                return True
+            if self._least(at, end) < SURE or not self._sure_of_an_argument(reply, end, call):
+                return False
+            at = end
+        return True
+
+    def _sure_of_an_argument(self, reply: bytes, start: int, call: FoundCall) -> bool:
+        """One is enough: what another says may be the model's own words."""
+        places = [place for key in _required(call) if (place := _value_at(reply, start, key)) is not None]
+        return not places or any(self._least(place, place + 1) >= SURE for place in places)
+
+    def _least(self, start: int, end: int) -> float:
+        """The joint probability of the ids of which the bytes from ``start`` to ``end`` are."""
+        total, at = 0.0, 0
+        for part, logprob in zip(self._parts, self._logprobs, strict=True):
+            if at < end and at + len(part) > start:
+                total += logprob
+            at += len(part)
+        return math.exp(total)
+
+
+def _required(call: FoundCall) -> list[str]:
+    node = call.tool.parameters if isinstance(call.tool.parameters, dict) else {}
+    required = node.get("required")
+    return [key for key in required if isinstance(key, str)] if isinstance(required, list) else []
+
+
+def _value_at(reply: bytes, start: int, key: str) -> int | None:
+    """Where the value of an argument begins, behind its key, an assignment or a colon, and an opening quote."""
+    at = reply.find(utf8(key), start)
+    if at < 0:
+        return None
+    at += len(utf8(key))
+    while at < len(reply) and reply[at : at + 1] in b" \t\r\n\"':=\\>":
+        at += 1
+    return at if at < len(reply) else None
