@@ -13,7 +13,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,7 +21,9 @@ from antiphon.conversation import JsonSchema, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.formats.template.reply.literal import as_json, leading
 from antiphon.formats.template.reply.typed import Schema, typed
-from antiphon.grammar.schema import CompiledSchema, compile_schema
+
+if TYPE_CHECKING:  # jsonschema_rs is imported with the first call that is checked
+    from antiphon.grammar.schema import CompiledSchema
 
 JSON_FENCES = frozenset(("", "json", "jsonc", "json5"))
 FENCES = JSON_FENCES | {"tool_call", "tool_calls", "tool_code", "function_call", "tool"}
@@ -130,6 +132,8 @@ class Offered:
 
     def _schema(self, tool: ToolSpec) -> CompiledSchema | None:
         """The tool's schema; None for one that takes anything. One that cannot be compiled is refused elsewhere."""
+        from antiphon.grammar.schema import compile_schema  # by most replies not needed
+
         if tool.name not in self._schemas:
             try:
                 found = None if tool.parameters is None else compile_schema(tool.parameters)
