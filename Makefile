@@ -223,7 +223,7 @@ mutants: setup   ## small faults of the source that no test finds: make mutants 
 released: setup  ## whether TAG is the tag of this version, and the changelog has a section for it
 	@$(BIN)/python tests/package/released.py "$(TAG)"
 
-package: docs    ## wheel and sdist: reproducible, complete, typed, and used in empty environments on each Python that is here
+package: docs    ## wheel, sdist and bill of materials: reproducible, complete, typed, audited, and used in empty environments on each Python that is here
 	$(BIN)/python tests/package/run.py
 
 lock: setup      ## resolve the dependencies of pyproject.toml anew

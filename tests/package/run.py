@@ -2,7 +2,7 @@
 
 In environments of their own, on every Python that is supported and here: without extras (each way in says which extra
 it needs), with ``local`` by pip and by `uv tool install` (the default model is fetched and answers), from the sdist;
-and the types of all public names.
+the types of all public names; and what every extra brings: a bill of materials, and its known vulnerabilities.
 The files stay in ``dist/``. Exit code 1, with what was run and what it printed, for the first thing that fails.
 """
 
@@ -15,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from email.parser import Parser
 from pathlib import Path
+from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 VERSIONS = ("3.11", "3.12", "3.13")
-TOOLS = ("build>=1.2", "twine>=6", "basedpyright>=1.31", "uv>=0.5")
+TOOLS = ("build>=1.2", "twine>=6", "basedpyright>=1.31", "uv>=0.5", "pip-audit>=2.10", "cyclonedx-bom>=7")
 QUESTION, ANSWER = "What is the capital of France?", "Paris"
 CHAT = '{"messages": [{"role": "user", "content": "Hi"}]}'
 NEEDS = {
@@ -180,6 +182,43 @@ def check_types(tools: Environment, installed: Path) -> None:
     require(len(public) > len(PUBLIC) and not vague, f"{len(public)} public names, of unknown type: {vague or 'none'}")
 
 
+def check_supply(tools: Environment, wheel: Path, work: Path) -> Path:
+    """The bill of materials of the wheel with every extra (CycloneDX), none of which has a known vulnerability."""
+    supplied = Environment(work / "supplied", sys.executable)
+    with ZipFile(wheel) as files:
+        metadata = next(name for name in files.namelist() if name.endswith(".dist-info/METADATA"))
+        extras = Parser().parsestr(files.read(metadata).decode()).get_all("Provides-Extra", [])
+    supplied.install(f"antiphon[{','.join(extra for extra in extras if extra != 'dev')}] @ {wheel.as_uri()}")
+    python = str(work / "supplied" / "bin" / "python")
+    bill = DIST / f"{wheel.name.partition('-py3')[0]}.cdx.json"
+    tools.run("cyclonedx-py", "environment", "--output-reproducible", "--output-file", str(bill), python)
+    contents = json.loads(bill.read_text())
+    for component in contents["components"]:  # where the wheel lay while it was installed is nobody's concern
+        component["externalReferences"] = [
+            each for each in component.get("externalReferences", ()) if not each["url"].startswith("file:")
+        ]
+    bill.write_text(json.dumps(contents, indent=2) + "\n")
+    named = {component["name"].lower() for component in contents["components"]}
+    require({"antiphon", "msgspec", "starlette"} <= named, f"{bill.name} names {len(named)} packages")
+    check_vulnerabilities(tools, supplied, work)
+    return bill
+
+
+def check_vulnerabilities(tools: Environment, supplied: Environment, work: Path) -> None:
+    """That no package of the environment is in the advisories that can be read from here."""
+    frozen = work / "supplied.txt"
+    frozen.write_text(supplied.run("python", "-m", "pip", "freeze", "--exclude", "antiphon"))
+    report = work / "audit.json"
+    options = ("--no-deps", "--disable-pip", "--format", "json", "--output", str(report), "--requirement", str(frozen))
+    tools.run("pip-audit", *options, codes=(0, 1))
+    packages = json.loads(report.read_text())["dependencies"]
+    audited = [package for package in packages if "vulns" in package]
+    found = [f"{package['name']} {one['id']}" for package in audited for one in package["vulns"]]
+    require(not found, f"{len(audited)} of {len(packages)} packages audited, known vulnerabilities: {found or 'none'}")
+    if len(audited) < len(packages):
+        print("  NOT audited: the rest, of which the advisory service could say nothing from here", flush=True)
+
+
 def is_public(name: str) -> bool:
     """Whether ``import antiphon`` offers the name, or it is of a module where one of those is defined."""
     return name.count(".") == 1 or name.startswith(PUBLIC)
@@ -204,12 +243,14 @@ def main() -> int:
             print("from the sdist", flush=True)
             Environment(work / "sdist", sys.executable).install(str(sdist))
             check_types(tools, work / "sdist")
+            print("what every extra brings", flush=True)
+            bill = check_supply(tools, wheel, work)
         except Failed as failure:
             print(failure, file=sys.stderr)
             return 1
     for version in absent:
         print(f"Python {version} is not on this machine: not checked on it")
-    print(f"{wheel.relative_to(ROOT)}, {sdist.relative_to(ROOT)}")
+    print(", ".join(str(path.relative_to(ROOT)) for path in (wheel, sdist, bill)))
     return 0
 
 
