@@ -87,12 +87,15 @@ async def test_who_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) 
         assert b"data: [DONE]\n\n" in last
 
 
-async def test_a_pipelined_request_does_not_hide_that_the_client_hung_up() -> None:
-    engine = scripted(ENDLESS, delay=0.01)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_pipelined_request_does_not_hide_that_the_client_hung_up(stream: bool) -> None:
+    engine = scripted(ENDLESS, delay=1)
+    ask = ASK if stream else ASK.replace(b'"stream": true', b'"stream": false')
     async with serving(app(engine)) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(REQUEST + b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
-        await reader.readuntil(b"data: ")
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(ask)
+        writer.write(head + ask + b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+        await until(lambda: engine.running == 1)
         writer.transport.abort()
         await until(lambda: engine.running == 0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +20,7 @@ from kit.api import END, ids, running, scripted, serving
 from kit.breaking import Breaking
 from kit.frames import create, event, events, opened, responded
 from kit.responses import responses_app, text_of
-from kit.waiting import PATIENCE, LoopClock, until
+from kit.waiting import PATIENCE, LoopClock, quiet, until
 
 HELLO = ids("Hello there.", END)
 LONG = ids("word " * 40_000)
@@ -251,6 +252,22 @@ async def test_who_reads_nothing_is_cut_and_the_slot_is_free(monkeypatch: pytest
         await until(lambda: engine.running == 1)
         await until(lambda: engine.running == 0)
         writer.close()
+
+
+async def test_of_who_reads_no_answers_nothing_more_is_read() -> None:
+    async with serving(responses_app(small=scripted(HELLO))) as port:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+            client.connect(("127.0.0.1", port))
+            client.setblocking(False)
+            reader, writer = await asyncio.open_connection(sock=client, limit=1024)
+            writer.write(HANDSHAKE + b"\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(masked(PING, b"x" * 125) * 100_000)
+            await quiet(writer.transport.get_write_buffer_size)
+            assert writer.transport.get_write_buffer_size() > 1_000_000
+            writer.transport.abort()
 
 
 @pytest.mark.one_process("sets the clock of its event loop forward")

@@ -130,6 +130,18 @@ async def test_one_that_needs_many_places_is_not_passed_by_those_that_need_one()
     assert visitors.entered[3:] == ["c1", "a3"]
 
 
+async def test_those_behind_one_that_gives_up_need_not_wait_for_who_is_in_the_room() -> None:
+    visitors = room(3)
+    await visitors.come("a1")
+    await visitors.come("b1", places=3)
+    await visitors.come("c1", "d1")
+    assert visitors.entered == ["a1"]
+    visitors.tasks["b1"].cancel()
+    await turns(5)
+    assert visitors.entered == ["a1", "c1", "d1"]
+    await visitors.go("a1", "c1", "d1")
+
+
 async def test_the_queue_s_last_of_the_longest_line_gives_way_to_an_owner_with_fewer() -> None:
     visitors = room(1)
     await visitors.come("a1", "a2", "a3", "a4")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import tracemalloc
 
 import pytest
 
 from antiphon.tools.python import Bubblewrap, Cell, SandboxLimits
+from antiphon.tools.python.reply import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
+from kit.waiting import PATIENCE
 
 FIND = """
 import os, stat, struct, sys
@@ -72,6 +75,16 @@ async def test_what_code_writes_to_the_replies_moves_none_and_raises_nothing(nam
         assert cell is None or FORGED not in cell.text
     finally:
         await interpreter.aclose()
+
+
+@pytest.mark.parametrize("place", range(IMAGES))
+async def test_an_image_that_is_too_large_is_refused_before_a_byte_of_it_is_read(place: int) -> None:
+    sizes = [0] * IMAGES
+    sizes[place] = IMAGE_BYTES + 1
+    stream = asyncio.StreamReader()
+    stream.feed_data(HEADER.pack(b"n" * NONCE, True, 0, 0, *sizes))
+    with pytest.raises(UnexpectedReply):  # while the pipe is open: it waits for nothing
+        await asyncio.wait_for(read_reply(stream, b"n" * NONCE, 100), PATIENCE)
 
 
 async def test_a_flood_costs_the_server_little_memory() -> None:

@@ -38,15 +38,23 @@ class Room:
         self.inside: list[str] = []
         self.notes: list[Any] = []
         self.heard: list[Any] = []
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
+        self.waiting = 0
         self.failure: Exception | None = None
 
     @asynccontextmanager
     async def room(self, name: str) -> AsyncGenerator[Share, None]:
-        async with self._lock:
+        self.waiting += 1
+        try:
+            await self.lock.acquire()
+        finally:
+            self.waiting -= 1
+        try:
             self.inside.append(name)
             yield Share({"name": name}, self.notes.append)
             self.inside.remove(name)
+        finally:
+            self.lock.release()
 
     @asynccontextmanager
     async def fails(self) -> AsyncGenerator[Share, None]:
@@ -123,6 +131,16 @@ async def test_who_is_gone_has_left_everything(pair: Pair) -> None:
             await task
     with pytest.raises(EngineLostError):
         await pair.one.call("room", "ann")
+
+
+async def test_who_is_gone_waits_no_longer(pair: Pair) -> None:
+    async with pair.room.lock:
+        bob = asyncio.create_task(pair.other.call("room", "bob"))
+        await until(lambda: pair.room.waiting == 1)
+        pair.other.close()
+        await until(lambda: pair.room.waiting == 0)
+    with pytest.raises(EngineLostError):
+        await bob
 
 
 async def stay_in(peer: Peer, name: str) -> None:

@@ -222,9 +222,9 @@ class BatchRun:
 
     def _open_lanes(self, lines: Sequence[Line], group: asyncio.TaskGroup) -> None:
         """A lane for each slot of the model but one, which is for requests."""
-        count = max(1, min(self._model_of(lines[0])[1], self.desk.context.limits.concurrent) - 1)
-        lanes = Lanes(lines, min(count, len(lines)), by_prompt=True)
-        for lane in range(min(count, len(lines))):
+        count = min(self.desk.context.admission.most_behind(self._model_of(lines[0])[1]), len(lines))
+        lanes = Lanes(lines, count, by_prompt=True)
+        for lane in range(count):
             group.create_task(self._run_lane(lanes.lines(lane), f"{self.state.batch.id}/{lane}"))
 
     async def _run_lane(self, lines: Iterator[Line], lane: str) -> None:

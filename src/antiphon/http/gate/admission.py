@@ -74,7 +74,11 @@ class Admission:
         """What requests leave of the slots of an engine. All that run count, whatever their model: some may be its."""
         if self._room.waiting:
             return 0
-        return max(0, max(1, min(slots, self._rules.limits.concurrent) - 1) - self._room.running)
+        return max(0, self.most_behind(slots) - self._room.running)
+
+    def most_behind(self, slots: int) -> int:
+        """The answers at once that `background` lets an engine of ``slots`` make where no request runs."""
+        return max(1, min(slots, self._rules.limits.concurrent) - 1)
 
     def let_in(self) -> None:
         """Those who wait enter as far as there is room: the room grew."""
