@@ -43,6 +43,7 @@ ROOMS = (
     Room(
         "store",
         {
+            "store/files.py": "store/test_files.py api/test_files.py",
             "store/checksum.py": "store/test_contract.py store/test_damage.py",
             "store/clock.py": "store/test_clock.py store/test_sessions.py",
             "store/codec.py": "store/test_sessions.py store/test_damage.py store/test_turns.py "
@@ -62,6 +63,48 @@ ROOMS = (
             "store/test_damage.py",
             "store/*.py": "store/test_contract.py store/test_sessions.py store/test_file.py store/test_clock.py "
             "store/test_damage.py api/test_faults.py",
+        },
+    ),
+    Room(
+        "http",
+        {
+            "http/server/socket.py": "api/test_socket_hostile.py api/test_responses_socket.py",
+            "http/server/reader.py": "api/test_slow_clients.py api/test_socket_hostile.py",
+            "http/server/handed.py": "cli/test_workers.py",
+            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
+            "http/client_mcp.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
+            "http/cors.py": "api/test_browsers.py api/test_keys.py",
+            "http/hosts.py": "api/test_hosts.py api/test_browsers.py",
+            "http/error_shapes.py": "api/test_bad_input.py api/test_messages.py api/test_ollama.py api/databricks",
+            "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py",
+            "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
+            "http/re*.py": "api/test_streams_resumed.py api/test_streams_survive.py api/test_dead_servers.py "
+            "api/test_responses_life.py",
+            "http/run*.py": "api/test_responses_life.py api/test_streams_resumed.py api/test_responses_stored.py",
+            "http/following.py": "api/test_streams_resumed.py api/test_responses_life.py",
+            "http/lazy_route.py": "api/test_lazy_routes.py api/test_router.py",
+            "http/lifecycle.py": "api/test_admission.py api/test_chat.py cli/test_serve.py",
+            "http/server_tools.py": "api/test_server_tools.py api/test_layer.py",
+            "http/session.py": "api/test_interactive.py api/test_sessions.py api/test_session_cache.py",
+            "http/source.py": "api/test_source.py api/test_models.py",
+            "http/tls.py": "api/test_tls.py",
+            "http/upload.py": "api/test_files.py",
+            "http/*.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py",
+        },
+    ),
+    Room(
+        "batches",
+        {
+            "batches/offline.py": "cli/test_batch.py",
+            "batches/*.py": "api/test_batches.py api/test_batches_beside.py api/test_message_batches.py",
+        },
+    ),
+    Room(
+        "workers",
+        {
+            "workers/peer.py": "workers/test_peer.py",
+            "workers/faults.py": "workers/test_peer.py cli/test_workers.py",
+            "workers/*.py": "workers cli/test_workers.py",
         },
     ),
     Room(
