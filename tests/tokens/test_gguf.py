@@ -176,7 +176,7 @@ def test_a_vocabulary_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"tokenizer.ggml.model": "llama"}, "vocabulary_not_covered"),
+        ({"tokenizer.ggml.model": "nosuch"}, "vocabulary_not_covered"),
         ({"tokenizer.ggml.pre": "kimi-k2"}, "vocabulary_not_covered"),
         ({"tokenizer.ggml.merges": ["a b", "ab nosuch"]}, "vocabulary_not_covered"),
         ({"tokenizer.ggml.merges": ["ab"]}, "vocabulary_malformed"),
