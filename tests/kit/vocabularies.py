@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
-from kit.strings import BLANKS, TEXT
+from antiphon.tokens import well_formed
+from antiphon.tokens.bytelevel import LETTER_OF_BYTE
+from kit.strings import BLANKS, TEXT, varied_strings
 
 CONTROLS = ("<unk>", "<s>", "</s>")
 
@@ -37,3 +40,26 @@ def sentencepiece(
 
 EDGES = tuple(f"{before}{text}{after}" for text in ("a", "▁", "") for before in BLANKS for after in BLANKS)
 """Texts with blanks of every kind around them."""
+
+
+def byte_level(pre: str, *, merges: int = 3_000, seed: int = 5) -> dict[str, object]:
+    """All bytes, and merges learnt from varied strings without a look at words, so that every split shows in the ids."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=256 + merges, initial_alphabet=list(LETTER_OF_BYTE.values()), show_progress=False
+    )
+    library.train_from_iterator((well_formed(text) for text in varied_strings(6_000, seed=seed)), trainer)
+    model = json.loads(library.to_str())["model"]
+    tokens = sorted(model["vocab"], key=model["vocab"].get)
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": pre,
+        "tokenizer.ggml.tokens": [*tokens, *CONTROLS],
+        "tokenizer.ggml.token_type": [1] * len(tokens) + [3] * 3,
+        "tokenizer.ggml.merges": [" ".join(pair) for pair in model["merges"]],
+        "tokenizer.ggml.bos_token_id": len(tokens) + 1,
+        "tokenizer.ggml.eos_token_id": len(tokens) + 2,
+    }

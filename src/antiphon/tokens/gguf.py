@@ -1,8 +1,8 @@
 """The vocabulary that a GGUF file describes, with the ids that llama.cpp gives.
 
 Covered exactly: byte-level BPE (`tokenizer.ggml.model` ``gpt2``) with the pre-tokenizers of `PRE_TOKENIZERS`,
-SentencePiece (``llama``) and WordPiece (``bert``). Any other kind raises `TokenError` ``vocabulary_not_covered``; the engine's own tokenizer serves
-then (`engine_tokenizer`).
+SentencePiece (``llama``) and WordPiece (``bert``). Any other kind raises `TokenError` ``vocabulary_not_covered``; the
+engine's own tokenizer serves then (`engine_tokenizer`).
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) ->
     except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
         raise _not_covered(f"a vocabulary whose merges do not fit its tokens ({error})") from None
     library = Tokenizer(model)
-    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in pre.splits]
+    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in pre.expressions]
     spelled = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     library.pre_tokenizer = pre_tokenizers.Sequence([*splits, spelled])
 
