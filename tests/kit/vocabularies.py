@@ -43,7 +43,7 @@ EDGES = tuple(f"{before}{text}{after}" for text in ("a", "▁", "") for before i
 
 
 def byte_level(pre: str, *, merges: int = 3_000, seed: int = 5) -> dict[str, object]:
-    """All bytes, and merges learnt from varied strings without a look at words, so that every split shows in the ids."""
+    """All bytes, and merges learnt from varied strings without a look at words, so that each split shows in the ids."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     library = Tokenizer(models.BPE())

@@ -14,7 +14,16 @@ from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import NO_OPINION, SamplingDefaults
 from antiphon.formats.raw import FillInMiddle, RawFormat
-from antiphon.tokens import FIM_ROLES, ByteTokenizer, Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
+from antiphon.tokens import (
+    FIM_ROLES,
+    ByteTokenizer,
+    Control,
+    Tokenizer,
+    engine_tokenizer,
+    gguf_tokenizer,
+    hf_tokenizer,
+    o200k_harmony,
+)
 
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
@@ -51,6 +60,7 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int = 0
     shorter: tuple[int, ...] = ()
     pair_frame: int | None = None
+    by_engine: bool = False
 
 
 def read_model_text(source: str) -> ModelText:
@@ -77,7 +87,7 @@ def read_model_text(source: str) -> ModelText:
 
 def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
     """Of a GGUF file's metadata. Raises `TokenError` for a vocabulary that is not covered."""
-    tokenizer = gguf_tokenizer(metadata)
+    tokenizer, by_engine = _tokenizer(metadata)
     template, tokens = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.tokens")
     ids = {
         role: metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "eot", "unknown", "padding")
@@ -99,7 +109,21 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         dimensions=size if isinstance(size, int) else 0,
         shorter=_shorter(metadata),
         pair_frame=_pair_frame(metadata),
+        by_engine=by_engine,
     )
+
+
+def _tokenizer(metadata: Mapping[str, GgufValue]) -> tuple[Tokenizer, bool]:
+    """Our own tables where they are exact, else the engine's own call, and whether it is that."""
+    try:
+        return gguf_tokenizer(metadata), False
+    except TokenError as error:
+        if error.code != "vocabulary_not_covered":
+            raise
+    # Few vocabularies need it: it starts a process.
+    from antiphon.engines.llama_cpp.vocabulary import EngineVocabulary
+
+    return engine_tokenizer(metadata, EngineVocabulary(metadata)), True
 
 
 def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMiddle | None:
