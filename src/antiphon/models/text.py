@@ -61,6 +61,7 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
     shorter: tuple[int, ...] = ()
     pair_frame: int | None = None
     by_engine: bool = False
+    begin: Control | None = None
 
 
 def read_model_text(source: str) -> ModelText:
@@ -110,6 +111,7 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         shorter=_shorter(metadata),
         pair_frame=_pair_frame(metadata),
         by_engine=by_engine,
+        begin=_frame(metadata, tokenizer)["bos"],
     )
 
 
@@ -137,16 +139,34 @@ def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMi
     return FillInMiddle(prefix, suffix, middle, tuple(marks.values()))
 
 
+_ADDED_BY_KIND: Mapping[object, frozenset[str]] = {
+    "llama": frozenset(("bos",)),
+    "bert": frozenset(("bos", "eos")),
+    "t5": frozenset(("eos",)),
+    "gemma4": frozenset(("bos",)),
+}
+_ADDED_BY_PRE = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
+"""What llama.cpp puts around a text where the file does not say: by kind, and the names that begin with one."""
+_IDS_BY_KIND: Mapping[tuple[object, str], int] = {("llama", "bos"): 1, ("llama", "eos"): 2, ("t5", "eos"): 1}
+
+
+def _frame(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> dict[str, Control | None]:
+    """The controls that are put before and behind a text, by their roles; None: none is."""
+    kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
+    usual = frozenset(("bos",)) if kind == "gpt2" and pre in _ADDED_BY_PRE else _ADDED_BY_KIND.get(kind, frozenset())
+    frame: dict[str, Control | None] = {"bos": None, "eos": None}
+    for role in frame:
+        id = metadata.get(f"tokenizer.ggml.{role}_token_id", _IDS_BY_KIND.get((kind, role)))
+        piece = tokenizer.piece(id) if isinstance(id, int) else b""
+        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", role in usual):
+            frame[role] = piece
+    return frame
+
+
 def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFormat:
     """What frames each text that is embedded: of BERT's kind [CLS] and [SEP], of others what the file says to add."""
-    bert = metadata.get("tokenizer.ggml.model") == "bert"
-    frame: dict[str, list[Control]] = {"bos": [], "eos": []}
-    for role, controls in frame.items():
-        id = metadata.get(f"tokenizer.ggml.{role}_token_id")
-        piece = tokenizer.piece(id) if isinstance(id, int) else b""
-        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", bert):
-            controls.append(piece)
-    return RawFormat(tokenizer.controls.keys(), begin=frame["bos"], end=frame["eos"])
+    begin, end = ([control] if control else [] for control in _frame(metadata, tokenizer).values())
+    return RawFormat(tokenizer.controls.keys(), begin=begin, end=end)
 
 
 def _shorter(metadata: Mapping[str, GgufValue]) -> tuple[int, ...]:
@@ -158,7 +178,8 @@ def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:
     """Tokens before, between and behind a query and a document, as llama.cpp frames them: B query E S document E."""
     bert = metadata.get("tokenizer.ggml.model") == "bert"
     separated = bert or metadata.get("tokenizer.ggml.pre") in ("jina-v1-en", "jina-v2-code", "roberta-bpe")
-    usual = {"bos": bert, "eos": False, "sep": separated}
+    kind = metadata.get("tokenizer.ggml.model")
+    usual = {"bos": bert or kind == "llama", "eos": kind == "t5", "sep": separated}
     adds = {role: bool(metadata.get(f"tokenizer.ggml.add_{role}_token", value)) for role, value in usual.items()}
     return adds["bos"] + 2 * adds["eos"] + adds["sep"]
 
