@@ -30,9 +30,7 @@ def write_vocabulary(path: Path, metadata: Mapping[str, object]) -> None:
     name = metadata.get("general.name")
     if isinstance(name, str):
         writer.add_name(name)
-    for key, value in metadata.items():
-        if key.startswith("tokenizer."):
-            _write(writer, key, value)
+    write_vocabulary_keys(writer, metadata)
     tokens = metadata["tokenizer.ggml.tokens"]
     count = len(tokens) if isinstance(tokens, list) else 0
     writer.add_tensor("token_embd.weight", numpy.zeros((count, _WIDTH), dtype=numpy.float16))
@@ -45,6 +43,13 @@ def write_vocabulary(path: Path, metadata: Mapping[str, object]) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def write_vocabulary_keys(writer: gguf.GGUFWriter, metadata: Mapping[str, object]) -> None:
+    """Adds the keys that describe a vocabulary, with the types that llama.cpp reads."""
+    for key, value in metadata.items():
+        if key.startswith("tokenizer."):
+            _write(writer, key, value)
 
 
 def _write(writer: gguf.GGUFWriter, key: str, value: object) -> None:
