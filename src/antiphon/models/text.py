@@ -23,9 +23,13 @@ from antiphon.tokens import (
     gguf_tokenizer,
     hf_tokenizer,
     o200k_harmony,
+    sentencepiece_tokenizer,
+    tekken_tokenizer,
 )
 
 TOKENIZER_FILE = "tokenizer.json"
+TEKKEN_FILE = "tekken.json"
+SENTENCEPIECE_FILE = "tokenizer.model"
 SETTINGS_FILE = "tokenizer_config.json"
 MATRYOSHKA = "antiphon.matryoshka_dimensions"
 """The key of a GGUF file with the sizes to which its embeddings may be cut: its authors' `matryoshka_dimensions`."""
@@ -65,7 +69,7 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_model_text(source: str) -> ModelText:
-    """Of a GGUF file, a ``tokenizer.json``, a Hugging Face folder that has one, or ``o200k_harmony``.
+    """Of a GGUF file, a Hugging Face folder or the file in it that has its vocabulary, or ``o200k_harmony``.
 
     Reads files and builds a vocabulary, so it takes a moment. Errors: `ModelError`, for files that cannot be read and
     kinds of vocabularies that are not covered.
@@ -82,7 +86,7 @@ def read_model_text(source: str) -> ModelText:
     except TokenError as error:
         raise ModelError(f"{path.name}: {error.message}", code=error.code) from None
     except OSError as error:
-        hint = f"Name a GGUF file, a folder with a {TOKENIZER_FILE}, or {O200K}."
+        hint = f"Name a GGUF file, a folder with a {TOKENIZER_FILE} or {SENTENCEPIECE_FILE}, or {O200K}."
         raise ModelError(f"no tokenizer at {path}: {error.strerror}", code="tokenizer_not_here", hint=hint) from None
 
 
@@ -185,9 +189,9 @@ def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:
 
 
 def folder_text(folder: Path) -> ModelText:
-    """Of a Hugging Face folder; all its files but ``tokenizer.json`` may be missing. Raises `OSError`, `TokenError`."""
-    tokenizer = hf_tokenizer((folder / TOKENIZER_FILE).read_bytes().decode("utf-8"))
+    """Of a Hugging Face folder; all its files but its vocabulary may be missing. Raises `OSError`, `TokenError`."""
     settings, generation = _json(folder / SETTINGS_FILE), _json(folder / "generation_config.json")
+    tokenizer = _folder_tokenizer(folder, settings)
     special = _special(settings)
     eos = generation.get("eos_token_id")
     ends = {id for id in (eos if isinstance(eos, list) else [eos]) if isinstance(id, int)}
@@ -202,12 +206,33 @@ def folder_text(folder: Path) -> ModelText:
     )
 
 
+def _folder_tokenizer(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
+    """The vocabulary of a folder's ``tokenizer.json``, else of its ``tekken.json``, else of its ``tokenizer.model``."""
+    if not (folder / TOKENIZER_FILE).exists():
+        if (folder / TEKKEN_FILE).is_file():
+            return tekken_tokenizer((folder / TEKKEN_FILE).read_bytes())
+        if (folder / SENTENCEPIECE_FILE).is_file():
+            return sentencepiece_tokenizer((folder / SENTENCEPIECE_FILE).read_bytes(), _added(folder, settings))
+    return hf_tokenizer((folder / TOKENIZER_FILE).read_bytes().decode("utf-8"))
+
+
+def _added(folder: Path, settings: Mapping[str, Any]) -> dict[int, tuple[str, bool]]:
+    """The tokens that a folder adds to those of its ``tokenizer.model``, in its settings or in a file of their own."""
+    found = {id: (name, True) for name, id in _json(folder / "added_tokens.json").items() if isinstance(id, int)}
+    described = settings.get("added_tokens_decoder")
+    for id, token in described.items() if isinstance(described, dict) else ():
+        spelling = _spelling(token)
+        if spelling is not None and id.isdecimal():
+            found[int(id)] = spelling, isinstance(token, dict) and bool(token.get("special"))
+    return found
+
+
 def template_text(folder: Path) -> ModelText:
     """Of a folder that need not have a vocabulary: its templates, and single bytes beside the tokens that it names.
 
     Raises `ModelError`, `OSError` and `TokenError`.
     """
-    if (folder / TOKENIZER_FILE).is_file():
+    if any((folder / name).is_file() for name in (TOKENIZER_FILE, TEKKEN_FILE, SENTENCEPIECE_FILE)):
         return folder_text(folder)
     settings = _json(folder / SETTINGS_FILE)
     special = _special(settings)

@@ -19,7 +19,7 @@ from antiphon.errors.extras import extra
 
 from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, escaped_bytes, sentencepiece_bytes
 from .hf_ids import library_ids
-from .pieces import Control
+from .pieces import Control, Strip
 from .pretokenizers import PRE_TOKENIZERS, WHOLE_LINES, PreTokenizer
 from .sentencepiece import BLANK, PieceMerges, without_controls
 from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, in_slices, nowhere
@@ -177,8 +177,21 @@ def _table(
         bytes_of=bytes_of,
         encode=encode,
         following=following,
+        strips=_strips(metadata, parts),
         fewest=_fewest(metadata.get("tokenizer.ggml.model"), types, bytes_of, dropped),
     )
+
+
+_STRIPPED = Strip(behind=" \t\n\v\f\r")
+
+
+def _strips(metadata: Metadata, parts: Parts) -> dict[Control, Strip]:
+    """The engine knows by their name that Phi-3's controls take the blanks behind them away."""
+    name = str(metadata.get("general.name", "")).lower()
+    if metadata.get("tokenizer.ggml.model") != "llama" or not ("phi-3" in name or "phi3" in name):
+        return {}
+    keep = ("<unk>", "<s>", "<|endoftext|>")
+    return {control: _STRIPPED for control in parts.controls if control.spelling not in keep}
 
 
 def _fewest(

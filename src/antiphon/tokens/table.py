@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from .pieces import Control, well_formed
+from .pieces import Control, Strip, well_formed
 from .slices import EncodeUpTo
 
 
@@ -29,8 +29,9 @@ class TableTokenizer:
     """A `Tokenizer` from its parts. Every vocabulary that is not a test's is one of these.
 
     ``bytes_of`` gives the bytes of any id below ``size`` that is not a control; ``encode`` the ids of a text.
-    ``following`` encodes text that goes on after text; None: as all text. ``fewest`` tells how many a text has at
-    least; None: its length tells nothing.
+    ``following`` encodes text that goes on after text, and where ``begins_once`` after controls too; None: as all
+    text. ``strips`` are what controls take of the texts beside them. ``fewest`` tells how many a text has at least;
+    None: its length tells nothing.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class TableTokenizer:
         bytes_of: Callable[[int], bytes],
         encode: EncodeUpTo,
         following: EncodeUpTo | None = None,
+        begins_once: bool = False,
+        strips: Mapping[Control, Strip] = MappingProxyType({}),
         fewest: Callable[[str], int] | None = None,
     ) -> None:
         self.name = name
@@ -51,6 +54,8 @@ class TableTokenizer:
         self.piece: Callable[[int], bytes | Control] = _Pieces(size, controls, bytes_of).__getitem__
         self._encode = encode
         self._following = following
+        self._begins_once = begins_once
+        self.strips = strips
         self._fewest = fewest
 
     def __repr__(self) -> str:
@@ -64,8 +69,10 @@ class TableTokenizer:
         del ids[limit + 1 :]
         return ids
 
-    def encode_following(self, text: str) -> list[int] | None:
-        return None if self._following is None or not text else self._following(well_formed(text))
+    def encode_following(self, text: str, *, control: bool = False) -> list[int] | None:
+        if self._following is None or not text or (control and not self._begins_once):
+            return None
+        return self._following(well_formed(text))
 
     def fewest(self, text: str) -> int:
         return 0 if self._fewest is None else self._fewest(text)

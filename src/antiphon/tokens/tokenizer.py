@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from .pieces import Control
+from .pieces import Control, Strip
 
 
 class Tokenizer(Protocol):
@@ -32,11 +32,15 @@ class Tokenizer(Protocol):
         Between the parts of a long text other threads can run.
         """
 
-    def encode_following(self, text: str) -> list[int] | None:
-        """Ids of text that goes on after other text; None: they are those of `encode`, as in most vocabularies.
+    def encode_following(self, text: str, *, control: bool = False) -> list[int] | None:
+        """Ids of text that goes on after other text, or after a ``control``; None: they are those of `encode`.
 
-        Others begin each text with a blank, and this one without.
+        So it is in most vocabularies. Others begin each text, or the first one, with a blank, and this one without.
         """
+
+    @property
+    def strips(self) -> Mapping[Control, Strip]:
+        """The controls that take blanks away from the texts beside them."""
 
     def fewest(self, text: str) -> int:
         """How many ids a text has at least, told without encoding it; 0 where nothing can be told."""
