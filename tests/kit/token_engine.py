@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import gguf
-import numpy
 import xllamacpp
 
+from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.tokens import well_formed
 
 
@@ -50,31 +49,16 @@ def write_tiny_model(
     path: Path, *, pre: str, tokens: Sequence[str], types: Sequence[int], merges: Sequence[str]
 ) -> None:
     """A model of one small empty layer: it says nothing of sense, and tokenizes as its vocabulary says."""
-    width = 32
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(64)
-    writer.add_embedding_length(width)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(width)
-    writer.add_head_count(1)
-    writer.add_head_count_kv(1)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(width)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(pre)
-    writer.add_token_list(tokens)
-    writer.add_token_types(types)
-    writer.add_token_merges(merges)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_add_bos_token(False)
-    writer.add_tensor("token_embd.weight", numpy.zeros((len(tokens), width), dtype=numpy.float16))
-    writer.add_tensor("output_norm.weight", numpy.ones(width, dtype=numpy.float32))
-    for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
-        writer.add_tensor(f"blk.0.{name}.weight", numpy.zeros((width, width), dtype=numpy.float16))
-    for name in ("attn_norm", "ffn_norm"):
-        writer.add_tensor(f"blk.0.{name}.weight", numpy.ones(width, dtype=numpy.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_vocabulary(
+        path,
+        {
+            "tokenizer.ggml.model": "gpt2",
+            "tokenizer.ggml.pre": pre,
+            "tokenizer.ggml.tokens": list(tokens),
+            "tokenizer.ggml.token_type": list(types),
+            "tokenizer.ggml.merges": list(merges),
+            "tokenizer.ggml.bos_token_id": 1,
+            "tokenizer.ggml.eos_token_id": 2,
+            "tokenizer.ggml.add_bos_token": False,
+        },
+    )

@@ -120,7 +120,6 @@ def test_a_shortening_or_framing_tokenizer_shortens_and_frames_nothing_here() ->
     [
         ({"added_tokens": [{"id": "x"}]}, "vocabulary_malformed"),
         ({"model": {"type": "Nonsense"}}, "vocabulary_malformed"),
-        ({"decoder": {"type": "WordPiece"}, "pre_tokenizer": None}, "vocabulary_not_covered"),
     ],
 )
 def test_a_tokenizer_with_a_part_of_another_kind_is_refused(changes: dict[str, Any], code: str) -> None:

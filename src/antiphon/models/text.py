@@ -14,9 +14,22 @@ from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import NO_OPINION, SamplingDefaults
 from antiphon.formats.raw import FillInMiddle, RawFormat
-from antiphon.tokens import FIM_ROLES, ByteTokenizer, Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
+from antiphon.tokens import (
+    FIM_ROLES,
+    ByteTokenizer,
+    Control,
+    Tokenizer,
+    engine_tokenizer,
+    gguf_tokenizer,
+    hf_tokenizer,
+    o200k_harmony,
+    sentencepiece_tokenizer,
+    tekken_tokenizer,
+)
 
 TOKENIZER_FILE = "tokenizer.json"
+TEKKEN_FILE = "tekken.json"
+SENTENCEPIECE_FILE = "tokenizer.model"
 SETTINGS_FILE = "tokenizer_config.json"
 MATRYOSHKA = "antiphon.matryoshka_dimensions"
 """The key of a GGUF file with the sizes to which its embeddings may be cut: its authors' `matryoshka_dimensions`."""
@@ -51,10 +64,12 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int = 0
     shorter: tuple[int, ...] = ()
     pair_frame: int | None = None
+    by_engine: bool = False
+    begin: Control | None = None
 
 
 def read_model_text(source: str) -> ModelText:
-    """Of a GGUF file, a ``tokenizer.json``, a Hugging Face folder that has one, or ``o200k_harmony``.
+    """Of a GGUF file, a Hugging Face folder or the file in it that has its vocabulary, or ``o200k_harmony``.
 
     Reads files and builds a vocabulary, so it takes a moment. Errors: `ModelError`, for files that cannot be read and
     kinds of vocabularies that are not covered.
@@ -71,13 +86,13 @@ def read_model_text(source: str) -> ModelText:
     except TokenError as error:
         raise ModelError(f"{path.name}: {error.message}", code=error.code) from None
     except OSError as error:
-        hint = f"Name a GGUF file, a folder with a {TOKENIZER_FILE}, or {O200K}."
+        hint = f"Name a GGUF file, a folder with a {TOKENIZER_FILE} or {SENTENCEPIECE_FILE}, or {O200K}."
         raise ModelError(f"no tokenizer at {path}: {error.strerror}", code="tokenizer_not_here", hint=hint) from None
 
 
 def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
     """Of a GGUF file's metadata. Raises `TokenError` for a vocabulary that is not covered."""
-    tokenizer = gguf_tokenizer(metadata)
+    tokenizer, by_engine = _tokenizer(metadata)
     template, tokens = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.tokens")
     ids = {
         role: metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "eot", "unknown", "padding")
@@ -99,7 +114,22 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         dimensions=size if isinstance(size, int) else 0,
         shorter=_shorter(metadata),
         pair_frame=_pair_frame(metadata),
+        by_engine=by_engine,
+        begin=_frame(metadata, tokenizer)["bos"],
     )
+
+
+def _tokenizer(metadata: Mapping[str, GgufValue]) -> tuple[Tokenizer, bool]:
+    """Our own tables where they are exact, else the engine's own call, and whether it is that."""
+    try:
+        return gguf_tokenizer(metadata), False
+    except TokenError as error:
+        if error.code != "vocabulary_not_covered":
+            raise
+    # Few vocabularies need it: it starts a process.
+    from antiphon.engines.llama_cpp.vocabulary import EngineVocabulary
+
+    return engine_tokenizer(metadata, EngineVocabulary(metadata)), True
 
 
 def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMiddle | None:
@@ -113,16 +143,34 @@ def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMi
     return FillInMiddle(prefix, suffix, middle, tuple(marks.values()))
 
 
+_ADDED_BY_KIND: Mapping[object, frozenset[str]] = {
+    "llama": frozenset(("bos",)),
+    "bert": frozenset(("bos", "eos")),
+    "t5": frozenset(("eos",)),
+    "gemma4": frozenset(("bos",)),
+}
+_ADDED_BY_PRE = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
+"""What llama.cpp puts around a text where the file does not say: by kind, and the names that begin with one."""
+_IDS_BY_KIND: Mapping[tuple[object, str], int] = {("llama", "bos"): 1, ("llama", "eos"): 2, ("t5", "eos"): 1}
+
+
+def _frame(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> dict[str, Control | None]:
+    """The controls that are put before and behind a text, by their roles; None: none is."""
+    kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
+    usual = frozenset(("bos",)) if kind == "gpt2" and pre in _ADDED_BY_PRE else _ADDED_BY_KIND.get(kind, frozenset())
+    frame: dict[str, Control | None] = {"bos": None, "eos": None}
+    for role in frame:
+        id = metadata.get(f"tokenizer.ggml.{role}_token_id", _IDS_BY_KIND.get((kind, role)))
+        piece = tokenizer.piece(id) if isinstance(id, int) else b""
+        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", role in usual):
+            frame[role] = piece
+    return frame
+
+
 def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFormat:
     """What frames each text that is embedded: of BERT's kind [CLS] and [SEP], of others what the file says to add."""
-    bert = metadata.get("tokenizer.ggml.model") == "bert"
-    frame: dict[str, list[Control]] = {"bos": [], "eos": []}
-    for role, controls in frame.items():
-        id = metadata.get(f"tokenizer.ggml.{role}_token_id")
-        piece = tokenizer.piece(id) if isinstance(id, int) else b""
-        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", bert):
-            controls.append(piece)
-    return RawFormat(tokenizer.controls.keys(), begin=frame["bos"], end=frame["eos"])
+    begin, end = ([control] if control else [] for control in _frame(metadata, tokenizer).values())
+    return RawFormat(tokenizer.controls.keys(), begin=begin, end=end)
 
 
 def _shorter(metadata: Mapping[str, GgufValue]) -> tuple[int, ...]:
@@ -134,15 +182,16 @@ def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:
     """Tokens before, between and behind a query and a document, as llama.cpp frames them: B query E S document E."""
     bert = metadata.get("tokenizer.ggml.model") == "bert"
     separated = bert or metadata.get("tokenizer.ggml.pre") in ("jina-v1-en", "jina-v2-code", "roberta-bpe")
-    usual = {"bos": bert, "eos": False, "sep": separated}
+    kind = metadata.get("tokenizer.ggml.model")
+    usual = {"bos": bert or kind == "llama", "eos": kind == "t5", "sep": separated}
     adds = {role: bool(metadata.get(f"tokenizer.ggml.add_{role}_token", value)) for role, value in usual.items()}
     return adds["bos"] + 2 * adds["eos"] + adds["sep"]
 
 
 def folder_text(folder: Path) -> ModelText:
-    """Of a Hugging Face folder; all its files but ``tokenizer.json`` may be missing. Raises `OSError`, `TokenError`."""
-    tokenizer = hf_tokenizer((folder / TOKENIZER_FILE).read_bytes().decode("utf-8"))
+    """Of a Hugging Face folder; all its files but its vocabulary may be missing. Raises `OSError`, `TokenError`."""
     settings, generation = _json(folder / SETTINGS_FILE), _json(folder / "generation_config.json")
+    tokenizer = _folder_tokenizer(folder, settings)
     special = _special(settings)
     eos = generation.get("eos_token_id")
     ends = {id for id in (eos if isinstance(eos, list) else [eos]) if isinstance(id, int)}
@@ -157,12 +206,33 @@ def folder_text(folder: Path) -> ModelText:
     )
 
 
+def _folder_tokenizer(folder: Path, settings: Mapping[str, Any]) -> Tokenizer:
+    """The vocabulary of a folder's ``tokenizer.json``, else of its ``tekken.json``, else of its ``tokenizer.model``."""
+    if not (folder / TOKENIZER_FILE).exists():
+        if (folder / TEKKEN_FILE).is_file():
+            return tekken_tokenizer((folder / TEKKEN_FILE).read_bytes())
+        if (folder / SENTENCEPIECE_FILE).is_file():
+            return sentencepiece_tokenizer((folder / SENTENCEPIECE_FILE).read_bytes(), _added(folder, settings))
+    return hf_tokenizer((folder / TOKENIZER_FILE).read_bytes().decode("utf-8"))
+
+
+def _added(folder: Path, settings: Mapping[str, Any]) -> dict[int, tuple[str, bool]]:
+    """The tokens that a folder adds to those of its ``tokenizer.model``, in its settings or in a file of their own."""
+    found = {id: (name, True) for name, id in _json(folder / "added_tokens.json").items() if isinstance(id, int)}
+    described = settings.get("added_tokens_decoder")
+    for id, token in described.items() if isinstance(described, dict) else ():
+        spelling = _spelling(token)
+        if spelling is not None and id.isdecimal():
+            found[int(id)] = spelling, isinstance(token, dict) and bool(token.get("special"))
+    return found
+
+
 def template_text(folder: Path) -> ModelText:
     """Of a folder that need not have a vocabulary: its templates, and single bytes beside the tokens that it names.
 
     Raises `ModelError`, `OSError` and `TokenError`.
     """
-    if (folder / TOKENIZER_FILE).is_file():
+    if any((folder / name).is_file() for name in (TOKENIZER_FILE, TEKKEN_FILE, SENTENCEPIECE_FILE)):
         return folder_text(folder)
     settings = _json(folder / SETTINGS_FILE)
     special = _special(settings)

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from .encode import Memo, SegmentMemo, encode_pieces, may_fit
     from .gguf import FIM_ROLES, engine_tokenizer, gguf_tokenizer
     from .hf import hf_tokenizer
-    from .pieces import Control, Piece, SampledText, spell, utf8, well_formed
+    from .pieces import Control, Piece, SampledText, Strip, spell, utf8, well_formed
+    from .sentencepiece_model import sentencepiece_tokenizer
     from .table import TableTokenizer
+    from .tekken import tekken_tokenizer
     from .tokenizer import Tokenizer, decode
 else:
     __getattr__ = exports(
@@ -27,8 +29,10 @@ else:
             "encode": "Memo SegmentMemo encode_pieces may_fit",
             "gguf": "FIM_ROLES engine_tokenizer gguf_tokenizer",
             "hf": "hf_tokenizer",
-            "pieces": "Control Piece SampledText spell utf8 well_formed",
+            "pieces": "Control Piece SampledText Strip spell utf8 well_formed",
+            "sentencepiece_model": "sentencepiece_tokenizer",
             "table": "TableTokenizer",
+            "tekken": "tekken_tokenizer",
             "tokenizer": "Tokenizer decode",
         },
     )
@@ -43,6 +47,7 @@ __all__ = [
     "PieceDecoder",
     "SampledText",
     "SegmentMemo",
+    "Strip",
     "TableTokenizer",
     "Tokenizer",
     "decode",
@@ -52,7 +57,9 @@ __all__ = [
     "hf_tokenizer",
     "may_fit",
     "o200k_harmony",
+    "sentencepiece_tokenizer",
     "spell",
+    "tekken_tokenizer",
     "tiktoken_tokenizer",
     "utf8",
     "well_formed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .pieces import Control, utf8
+from .pieces import Control, Strip, utf8
 
 
 class ByteTokenizer:
@@ -33,6 +33,13 @@ class ByteTokenizer:
 
     def encode_up_to(self, text: str, limit: int) -> list[int]:
         return self.encode(text[: limit + 1])[: limit + 1]  # a character is at least a byte
+
+    def encode_following(self, text: str, *, control: bool = False) -> None:
+        return None
+
+    @property
+    def strips(self) -> Mapping[Control, Strip]:
+        return {}
 
     def fewest(self, text: str) -> int:
         return len(text)

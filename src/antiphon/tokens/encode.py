@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from threading import Lock
@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.errors import TokenError
 
-from .pieces import Control, Piece, SampledText
+from .pieces import Control, Piece, SampledText, Strip
 from .tokenizer import Tokenizer
 
 Segment = str | tuple[str, str]
@@ -113,7 +113,8 @@ def encode_pieces(
     name = tokenizer.name
     most = inf if limit is None else limit
     known: dict[str, int] = {}  # a spelling's hash is cached by Python, a control's is worked out each time
-    for piece in pieces:
+    before: Piece | None = None  # Sampled text is not joined to the text behind it.
+    for piece in _stripped(pieces, tokenizer.strips) if tokenizer.strips else pieces:
         if len(ids) > most:
             break
         if isinstance(piece, Control):
@@ -123,22 +124,45 @@ def encode_pieces(
             ids.append(id)
         elif isinstance(piece, SampledText) and piece.vocabulary == name:
             ids.extend(piece.ids)
-        elif memo is None:
-            ids.extend(_encoded(piece, tokenizer, limit, len(ids)))
         else:
-            found = memo.get(piece)
-            if found is None:
-                found = tuple(_encoded(piece, tokenizer, limit, len(ids)))
-                if len(ids) + len(found) <= most:  # else it may be the beginning only
-                    memo.put(piece, found)
-            ids.extend(found)
+            ids.extend(_encoded(piece, before, tokenizer, memo, None if limit is None else limit - len(ids)))
+        before = piece or before
     if limit is not None:
         del ids[limit + 1 :]
     return ids
 
 
-def _encoded(text: str, tokenizer: Tokenizer, limit: int | None, before: int) -> list[int]:
-    return tokenizer.encode(text) if limit is None else tokenizer.encode_up_to(text, limit - before)
+def _encoded(
+    text: str, before: Piece | None, tokenizer: Tokenizer, memo: Memo | None, limit: int | None
+) -> Iterable[int]:  # fmt: skip
+    """The ids of a text behind another piece; more than ``limit`` of them may be the beginning only."""
+    found: Sequence[int] | None = None
+    if before is not None:
+        found = tokenizer.encode_following(text, control=isinstance(before, Control))
+    if found is None and memo is not None:
+        found = memo.get(text)
+    if found is not None:
+        return found
+    ids = tokenizer.encode(text) if limit is None else tokenizer.encode_up_to(text, limit)
+    if memo is not None and (limit is None or len(ids) <= limit):
+        memo.put(text, tuple(ids))
+    return ids
+
+
+def _stripped(pieces: Iterable[Piece], strips: Mapping[Control, Strip]) -> Iterator[Piece]:
+    """The pieces without the blanks that controls take away."""
+    text, behind = "", ""
+    for piece in pieces:
+        if isinstance(piece, Control):
+            strip = strips.get(piece, Strip())
+            yield text.rstrip(strip.before) if strip.before else text
+            yield piece
+            text, behind = "", strip.behind
+            continue
+        yield text
+        text = piece if isinstance(piece, SampledText) or not behind else piece.lstrip(behind)
+        behind = ""
+    yield text
 
 
 def _control_id(control: Control, tokenizer: Tokenizer) -> int:

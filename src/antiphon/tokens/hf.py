@@ -14,8 +14,8 @@ from antiphon.errors.extras import extra
 
 from .bytelevel import bytes_of_letters, sentencepiece_bytes
 from .hf_ids import library_ids
-from .hf_steps import cut_of, shrinking
-from .pieces import Control, utf8
+from .hf_steps import beginning, cut_of, shrinking
+from .pieces import Control, Strip, utf8
 from .slices import Fewest, in_slices
 from .table import TableTokenizer, is_structure, text_only
 
@@ -26,8 +26,7 @@ def hf_tokenizer(text: str) -> TableTokenizer:
     Added tokens flagged special are controls, and so are those that look like tags (``<think>``, ``<tool_call>``):
     templates build structure with them. Other added tokens, and normalisers, work as in the library.
 
-    Errors: `TokenError`, code ``vocabulary_malformed`` or, when the bytes of its tokens are not known,
-    ``vocabulary_not_covered``.
+    Errors: `TokenError`, code ``vocabulary_malformed``.
     """
     # Here and not above, so that importing the room stays light: the library costs tens of milliseconds.
     with extra("hf", "a tokenizer.json"):
@@ -41,13 +40,20 @@ def hf_tokenizer(text: str) -> TableTokenizer:
     added = [
         {**token, "special": Control(token["content"]) in controls} for token in document.get("added_tokens") or ()
     ]
-    try:
-        library = Tokenizer.from_buffer(msgspec.json.encode({**parts, "added_tokens": added}))
-    except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
-        raise TokenError(f"the tokenizer cannot be read: {error}", code="vocabulary_malformed") from None
-    library.encode_special_tokens = True
-    library.no_truncation()
-    library.no_padding()
+
+    def made(parts: Mapping[str, object]) -> Tokenizer:
+        try:
+            library = Tokenizer.from_buffer(msgspec.json.encode({**parts, "added_tokens": added}))
+        except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
+            raise TokenError(f"the tokenizer cannot be read: {error}", code="vocabulary_malformed") from None
+        library.encode_special_tokens = True
+        library.no_truncation()
+        library.no_padding()
+        return library
+
+    library = made(parts)
+    begun = beginning(document)
+    inner = None if begun is None else made({**parts, **begun.without})
 
     def bytes_of(id: int) -> bytes:
         if id in texts:
@@ -55,7 +61,9 @@ def hf_tokenizer(text: str) -> TableTokenizer:
         token = library.id_to_token(id)
         return b"" if token is None else spelling(token)
 
-    encode = in_slices(lambda text: library_ids(library, text), cut_of(document))
+    cut = cut_of(document)
+    encode = text_only(in_slices(lambda text: library_ids(library, text), cut), controls)
+    following = None if inner is None else text_only(in_slices(lambda text: library_ids(inner, text), cut), controls)
     size = _size(document)
     name = f"hf/{hashlib.sha256(utf8(text)).hexdigest()[:16]}"
     shrinks = shrinking(document)
@@ -68,7 +76,10 @@ def hf_tokenizer(text: str) -> TableTokenizer:
         size,
         controls=controls,
         bytes_of=bytes_of,
-        encode=text_only(encode, controls),
+        encode=encode,
+        following=following,
+        begins_once=begun is not None and begun.once,
+        strips=_strips(document),
         fewest=None if shrinks is None else Fewest(lambda: map(bytes_of, ordinary()), shrinks=shrinks),
     )
 
@@ -128,18 +139,36 @@ def _added(document: Mapping[str, Any]) -> tuple[dict[Control, int], dict[int, s
     return controls, texts
 
 
+_BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What the library takes for a blank."""
+
+
+def _strips(document: Mapping[str, Any]) -> dict[Control, Strip]:
+    """The controls that take blanks away from the texts beside them."""
+    found = {}
+    for token in document.get("added_tokens") or ():
+        left, right = token.get("lstrip"), token.get("rstrip")
+        if (left or right) and (token.get("special") or is_structure(token["content"])):
+            found[Control(token["content"])] = Strip(_BLANKS if left else "", _BLANKS if right else "")
+    return found
+
+
 def _spelling(document: Mapping[str, Any]) -> Callable[[str], bytes]:
-    """How the tokens spell bytes: byte-level or SentencePiece."""
+    """How the tokens spell bytes: byte-level, SentencePiece, parts of words, or as they stand."""
     kinds = {kind for part in ("decoder", "pre_tokenizer") for kind in _kinds(document.get(part))}
+    model, decoder = document["model"], document.get("decoder") or {}
     if "ByteLevel" in kinds:
         return bytes_of_letters
     if kinds & {"Metaspace", "ByteFallback"}:
         return sentencepiece_bytes
-    raise TokenError(
-        f"a {document['model'].get('type')!r} vocabulary without bytes is not covered",
-        code="vocabulary_not_covered",
-        hint="Byte-level and SentencePiece vocabularies are.",
-    )
+    if model.get("type") == "WordPiece":
+        prefix = model.get("continuing_subword_prefix") or "##"
+        return lambda token: token.removeprefix(prefix).encode() if token.startswith(prefix) else f" {token}".encode()
+    if suffix := model.get("end_of_word_suffix") or decoder.get("suffix"):
+        return lambda token: token.replace(suffix, " ").encode()
+    if model.get("type") == "WordLevel":
+        return lambda token: f" {token}".encode()
+    return sentencepiece_bytes
 
 
 def _kinds(part: Any) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from .bytelevel import LETTER_OF_BYTE
 from .slices import Cut, between_matches, is_cut, nowhere
 
@@ -27,6 +29,47 @@ _COMPOSES = 4
 _ALL_BYTES = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 
 Part = Mapping[str, Any]
+
+
+class Beginning(msgspec.Struct, frozen=True):
+    """A blank that begins a text: ``without`` are the parts of a document that write none; ``once``: only the first."""
+
+    without: Part
+    once: bool
+
+
+def beginning(document: Part) -> Beginning | None:
+    """How a text begins; None: as it stands."""
+    without = {}
+    once = False
+    for name in ("normalizer", "pre_tokenizer"):
+        part = document.get(name)
+        changed = _without_blank(part)
+        if changed != part:
+            without[name] = changed
+            once = once or '"first"' in msgspec.json.encode(part).decode()
+    return Beginning(without, once) if without else None
+
+
+def _without_blank(part: Any) -> Any:
+    """The same step, and those inside, writing no blank before a text."""
+    if not isinstance(part, dict):
+        return part
+    match part.get("type"):
+        case "Metaspace":
+            return {
+                **part,
+                "prepend_scheme": "never",
+                **({"add_prefix_space": False} if "add_prefix_space" in part else {}),
+            }
+        case "ByteLevel":
+            return {**part, "add_prefix_space": False}
+        case "Prepend":
+            return {"type": "Sequence", "normalizers": []}
+    several = {
+        key: [_without_blank(step) for step in part[key]] for key in ("normalizers", "pretokenizers") if key in part
+    }
+    return {**part, **several}
 
 
 def cut_of(document: Part) -> Cut:

@@ -19,6 +19,14 @@ class Control:
         return self.spelling
 
 
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Characters that a control takes away: ``before`` from the end of the text before it, ``behind`` likewise."""
+
+    before: str = ""
+    behind: str = ""
+
+
 class SampledText(str):
     """Text together with the ids that the model sampled for it, so that history is never encoded anew.
 

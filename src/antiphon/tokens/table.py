@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from .pieces import Control, well_formed
+from .pieces import Control, Strip, well_formed
 from .slices import EncodeUpTo
 
 
@@ -29,7 +29,9 @@ class TableTokenizer:
     """A `Tokenizer` from its parts. Every vocabulary that is not a test's is one of these.
 
     ``bytes_of`` gives the bytes of any id below ``size`` that is not a control; ``encode`` the ids of a text.
-    ``fewest`` tells how many a text has at least; None: its length tells nothing.
+    ``following`` encodes text that goes on after text, and where ``begins_once`` after controls too; None: as all
+    text. ``strips`` are what controls take of the texts beside them. ``fewest`` tells how many a text has at least;
+    None: its length tells nothing.
     """
 
     def __init__(
@@ -40,6 +42,9 @@ class TableTokenizer:
         controls: Mapping[Control, int],
         bytes_of: Callable[[int], bytes],
         encode: EncodeUpTo,
+        following: EncodeUpTo | None = None,
+        begins_once: bool = False,
+        strips: Mapping[Control, Strip] = MappingProxyType({}),
         fewest: Callable[[str], int] | None = None,
     ) -> None:
         self.name = name
@@ -48,18 +53,26 @@ class TableTokenizer:
         # The dictionary's own method: what streams calls it for every id, and it costs a fifth of a method in Python.
         self.piece: Callable[[int], bytes | Control] = _Pieces(size, controls, bytes_of).__getitem__
         self._encode = encode
+        self._following = following
+        self._begins_once = begins_once
+        self.strips = strips
         self._fewest = fewest
 
     def __repr__(self) -> str:
         return f"<TableTokenizer {self.name}: {self.size} ids, {len(self.controls)} controls>"
 
     def encode(self, text: str) -> list[int]:
-        return self._encode(well_formed(text))
+        return self._encode(well_formed(text)) if text else []
 
     def encode_up_to(self, text: str, limit: int) -> list[int]:
-        ids = self._encode(well_formed(text), limit)
+        ids = self._encode(well_formed(text), limit) if text else []
         del ids[limit + 1 :]
         return ids
+
+    def encode_following(self, text: str, *, control: bool = False) -> list[int] | None:
+        if self._following is None or not text or (control and not self._begins_once):
+            return None
+        return self._following(well_formed(text))
 
     def fewest(self, text: str) -> int:
         return 0 if self._fewest is None else self._fewest(text)

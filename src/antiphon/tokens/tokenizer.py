@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from .pieces import Control
+from .pieces import Control, Strip
 
 
 class Tokenizer(Protocol):
@@ -31,6 +31,16 @@ class Tokenizer(Protocol):
 
         Between the parts of a long text other threads can run.
         """
+
+    def encode_following(self, text: str, *, control: bool = False) -> list[int] | None:
+        """Ids of text that goes on after other text, or after a ``control``; None: they are those of `encode`.
+
+        So it is in most vocabularies. Others begin each text, or the first one, with a blank, and this one without.
+        """
+
+    @property
+    def strips(self) -> Mapping[Control, Strip]:
+        """The controls that take blanks away from the texts beside them."""
 
     def fewest(self, text: str) -> int:
         """How many ids a text has at least, told without encoding it; 0 where nothing can be told."""
