@@ -192,11 +192,14 @@ async def test_a_model_that_embeds_has_no_template_no_tools_and_no_thoughts(mini
 
 
 def test_pull_says_what_the_file_can_do_and_what_it_cannot(tmp_path: Path) -> None:
-    path = tiny(tmp_path, None)
-    told = in_process("pull", str(path), home=tmp_path / "home").stdout
+    """The format that the configuration's top names is its default model's, and not what is pulled beside that."""
+    path, home = tiny(tmp_path, None), tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text('format = "vicuna"\n')
+    told = in_process("pull", str(path), home=home).stdout
     assert "\n  template: warning: chatml (default: its files have no chat template)" in told
     assert "\n  licence: not said in its file\n" in told
-    fields = json.loads(in_process("pull", str(path), "--json", home=tmp_path / "home").stdout)
+    fields = json.loads(in_process("pull", str(path), "--json", home=home).stdout)
     assert (fields["name"], fields["warnings"]) == ("tiny", ["template"])
     assert fields["context"] == "512 tokens"
 

@@ -18,7 +18,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.generation import Layer, ModelFacts, context_of, offers_tools, reasons
 from antiphon.models.store import file_digest
 
-from .capabilities import MemoryNeed, capabilities_of
+from .capabilities import MemoryNeed, capabilities_of, capability_lines
 from .file_facts import file_facts
 from .format_choice import harmony_options
 from .layers import layers_of, opened_context, warn_of_engine
@@ -131,7 +131,9 @@ async def describe(
     if entry.engine.needs_file:
         needed = await asyncio.to_thread(entry.engine.memory, described.spec(config, {}))
         described = replace(described, memory=MemoryNeed(needed, free_memory(), config.memory_mib * 2**20))
-    log.info("%s: %s", name, "; ".join(described_lines(described.facts)))
+    facts = described.facts
+    log.info("%s: %s", name, "; ".join(described_lines(facts)))
+    log.info("%s: %s", name, "; ".join(capability_lines(facts.capabilities)))
     return described
 
 
