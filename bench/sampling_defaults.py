@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import antiphon
@@ -133,38 +134,46 @@ def named(answer: str, words: tuple[str, ...]) -> bool:
 
 def text_tasks() -> Iterator[Task]:
     for question, words in {**TEXTS, **NUMBERS}.items():
-        yield Task(question, {"max_tokens": 40}, lambda reply, words=words: named(reply.text, words))
+        yield Task(question, {"max_tokens": 40}, partial(says, words))
 
 
 def typed_tasks() -> Iterator[Task]:
     """An answer of a word is one of at most 40 characters: a paragraph is no value of a field."""
     for question, words in TEXTS.items():
-        yield Task(question, {"max_tokens": 40}, lambda reply, words=words: is_word(reply.parsed, words), str)
+        yield Task(question, {"max_tokens": 40}, partial(is_word, words), str)
     for question, words in NUMBERS.items():
         numbers = {int(word.replace(",", "")) for word in words if word[0].isdigit()}
-        yield Task(question, {"max_tokens": 20}, lambda reply, right=numbers: reply.parsed in right, int)
+        yield Task(question, {"max_tokens": 20}, partial(is_number, numbers), int)
 
 
 def list_tasks() -> Iterator[Task]:
     for question, listed in LISTS.items():
-        yield Task(question, {"max_tokens": 80}, lambda reply, right=listed: lowered(reply.parsed) == right, list[str])
-
-
-def is_word(value: object, words: tuple[str, ...]) -> bool:
-    return isinstance(value, str) and len(value) <= 40 and named(value, words)
-
-
-def lowered(values: list[str] | None) -> set[str]:
-    return {value.lower() for value in values or ()}
+        yield Task(question, {"max_tokens": 80}, partial(are, listed), list[str])
 
 
 def call_tasks() -> Iterator[Task]:
     for question, (name, arguments) in CALLS.items():
         options = {"max_tokens": 60, "tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}
-        yield Task(question, options, lambda reply, name=name, given=arguments: called(reply, name, given))
+        yield Task(question, options, partial(calls, name, arguments))
 
 
-def called(reply: Any, name: str, arguments: Mapping[str, object]) -> bool:
+def says(words: tuple[str, ...], reply: Any) -> bool:
+    return named(reply.text, words)
+
+
+def is_word(words: tuple[str, ...], reply: Any) -> bool:
+    return isinstance(reply.parsed, str) and len(reply.parsed) <= 40 and named(reply.parsed, words)
+
+
+def is_number(numbers: set[int], reply: Any) -> bool:
+    return reply.parsed in numbers
+
+
+def are(listed: frozenset[str], reply: Any) -> bool:
+    return {value.lower() for value in reply.parsed or ()} == listed
+
+
+def calls(name: str, arguments: Mapping[str, object], reply: Any) -> bool:
     """Whether the first call is the right one."""
     if not reply.calls:
         return False
@@ -184,10 +193,11 @@ WAYS: Mapping[str, Callable[[], Iterator[Task]]] = {
 }
 
 
-def measure(path: str, setting: str, ways: list[str], seeds: int, *, wrong: bool) -> Iterator[str]:
+def measure(path: str, setting: str, ways: list[str], seeds: int, *, threads: int, wrong: bool) -> Iterator[str]:
     """A row for each way: right answers of each seed, and the seconds that all took."""
     sampling = dict(SETTINGS[setting])
-    with antiphon.open_model(path, context=2048, **({"sampling": sampling} if sampling else {})) as model:
+    given: dict[str, Any] = {"sampling": sampling} if sampling else {}
+    with antiphon.open_model(path, context=2048, threads=threads, **given) as model:
         for way in ways:
             began, counts, tasks = time.monotonic(), [], [*WAYS[way]()]
             for seed in range(1 if setting == "greedy" else seeds):
@@ -214,10 +224,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--ways", default="text,typed,lists,calls")
     parser.add_argument("--settings", default="raw,truncated,greedy")
+    parser.add_argument("--threads", type=int, default=0, help="0: chosen automatically")
     parser.add_argument("--wrong", action="store_true", help="print each wrong answer")
     given = parser.parse_args()
+    more: dict[str, Any] = {"threads": given.threads, "wrong": given.wrong}
     for setting in given.settings.split(","):
-        for row in measure(given.model, setting, given.ways.split(","), given.seeds, wrong=given.wrong):
+        for row in measure(given.model, setting, given.ways.split(","), given.seeds, **more):
             print(row, flush=True)
 
 

@@ -28,22 +28,23 @@ from kit.workers import workers
 PLAIN = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"  # noqa: E501
 DEAF = "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}"
 TRAINED = 512
+LICENSED = {"general.license": "other", "general.license.name": "qwen-research"}
+NO_KEYS: Mapping[str, str | float] = {}
 SUBJECTS = ["vocabulary", "template", "tools", "thinking", "context", "memory", "licence"]
 
 
-def tiny(folder: Path, template: str | None = PLAIN, *, vocabulary: str = "gpt2", **texts: str | float) -> Path:
+def tiny(
+    folder: Path, template: str | None = PLAIN, *, vocabulary: str = "gpt2", keys: Mapping[str, str | float] = NO_KEYS
+) -> Path:
     """A file of one tensor with a vocabulary of bytes: what describes a model is all there, and no layer."""
     path = folder / "tiny.gguf"
     tokens = [*LETTER_OF_BYTE.values(), "th", "<|im_start|>", "<|im_end|>"]
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(TRAINED)
-    for add, value in (
-        (writer.add_embedding_length, 32),
-        (writer.add_block_count, 1),
-        (writer.add_head_count, 1),
-        (writer.add_head_count_kv, 1),
-    ):
-        add(value)
+    writer.add_embedding_length(32)
+    writer.add_block_count(1)
+    writer.add_head_count(1)
+    writer.add_head_count_kv(1)
     writer.add_tokenizer_model(vocabulary)
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(tokens)
@@ -52,9 +53,11 @@ def tiny(folder: Path, template: str | None = PLAIN, *, vocabulary: str = "gpt2"
     writer.add_eos_token_id(258)
     if template is not None:
         writer.add_chat_template(template)
-    for key, value in texts.items():
-        name = key.replace("__", ".")
-        (writer.add_string if isinstance(value, str) else writer.add_float32)(name, value)  # type: ignore[operator]
+    for key, value in keys.items():
+        if isinstance(value, str):
+            writer.add_string(key, value)
+        else:
+            writer.add_float32(key, value)
     writer.add_tensor("token_embd.weight", numpy.zeros((len(tokens), 32), dtype=numpy.float16))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -81,9 +84,9 @@ async def fields_of(path: Path, **settings: Any) -> Mapping[str, Any]:
 
 
 async def test_a_model_of_which_all_is_known_has_a_line_a_subject_and_no_warning(tmp_path: Path) -> None:
-    path = tiny(tmp_path, FAMILIES["hermes"], general__license="other", general__license__name="qwen-research")
+    path = tiny(tmp_path, FAMILIES["hermes"], keys=LICENSED)
     facts = await facts_of(path)
-    fields = capability_fields(facts.capabilities)
+    fields: Mapping[str, Any] = capability_fields(facts.capabilities)
     assert list(fields) == [*SUBJECTS, "warnings"]
     assert fields["warnings"] == []
     assert fields["vocabulary"] == "gpt2 (qwen2), 259 tokens, encoded as the engine does"
@@ -149,14 +152,14 @@ async def test_a_model_that_needs_more_memory_than_all_may_have_is_known_before_
 
 @pytest.mark.parametrize("key", ["mirostat", "xtc_probability"])
 async def test_a_recommendation_that_is_not_followed_is_named(key: str, tmp_path: Path) -> None:
-    fields = await fields_of(tiny(tmp_path, **{f"general__sampling__{key}": 2.0}))
+    fields = await fields_of(tiny(tmp_path, keys={f"general.sampling.{key}": 2.0}))
     assert fields["sampling"] == f"its file recommends {key} 2.0, which is left out"
     assert fields["warnings"] == ["sampling"]
-    assert "sampling" not in await fields_of(tiny(tmp_path, **{f"general__sampling__{key}": 0.0}))
+    assert "sampling" not in await fields_of(tiny(tmp_path, keys={f"general.sampling.{key}": 0.0}))
 
 
 async def test_a_file_s_recommendation_is_whole_in_what_is_described(tmp_path: Path) -> None:
-    facts = await facts_of(tiny(tmp_path, general__sampling__temp=0.5))
+    facts = await facts_of(tiny(tmp_path, keys={"general.sampling.temp": 0.5}))
     assert {one.name: (one.value, one.origin) for one in facts.settings if one.name in ("temperature", "top_k")} == {
         "temperature": (0.5, "model: its files"), "top_k": (0, "default")
     }  # fmt: skip
