@@ -4,11 +4,11 @@ from .abilities import offers_tools, reasons
 from .constrain import constrain, prepare_turn
 from .embedding import EmbeddingPlan, embed, plan_embedding
 from .event import ChoiceEvent, StepEvents
-from .facts import FileFacts, ModelFacts
+from .facts import Capabilities, Capability, FileFacts, ModelFacts
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
 from .model import EmbeddingSpec, Model, RankingSpec
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
-from .precedence import DEFAULTS, Layer, Setting, Source, context_of, settings
+from .precedence import DEFAULTS, NOTHING_CUT, Layer, Setting, Source, context_of, settings
 from .prefix import PrefixLoss, PrefixReport
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .ranking import Comparison, Placed, RankingPlan, plan_ranking, rank
@@ -21,9 +21,12 @@ from .warm import prompt_read
 
 __all__ = [
     "BIAS",
+    "Capabilities",
+    "Capability",
     "DEFAULTS",
     "MAX_LOGPROBS",
     "MAX_STOP_LENGTH",
+    "NOTHING_CUT",
     "RANGES",
     "Range",
     "ChoiceEvent",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from .precedence import DEFAULTS, Layer, Setting, settings
+from .precedence import Layer, Setting, settings, with_defaults
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +21,27 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     digest: str | None = None
     licence: str = ""
     values: Mapping[str, int | float | bool | str] = msgspec.field(default_factory=dict)
+
+
+class Capability(msgspec.Struct, frozen=True):
+    """A sentence on what a model can do here; ``lacking``: something cannot be done, and ``hint`` says what helps."""
+
+    says: str
+    lacking: bool = False
+    hint: str = ""
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a model before it answers, by subject; None: it does not apply, or nothing is known of it."""
+
+    vocabulary: Capability | None = None
+    template: Capability | None = None
+    tools: Capability | None = None
+    thinking: Capability | None = None
+    sampling: Capability | None = None
+    context: Capability | None = None
+    memory: Capability | None = None
+    licence: Capability | None = None
 
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +68,12 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     size: int | None = None
     chat_template: str | None = None
     file: FileFacts | None = None
+    capabilities: Capabilities = Capabilities()
 
     @property
     def settings(self) -> tuple[Setting, ...]:
         """What counts for a request that says nothing, and who says so."""
-        return settings((*self.layers, DEFAULTS))
+        return settings(with_defaults(self.layers))
 
     @property
     def default_output_tokens(self) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
     ``responses``: what the files say of the model's replies, ``sampling`` of how it is sampled. ``infill``: how it
     fills in the middle of a text. ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's,
     where the files have it; ``shorter`` are the sizes to which that may be cut. ``pair_frame``: tokens around two texts
-    that are read as one; None: the files do not say.
+    that are read as one; None: the files do not say. ``by_engine``: texts are encoded by the engine's own call, for
+    the vocabulary has no exact tables here. ``begin`` begins each text of its own (``add_bos_token``).
     """
 
     tokenizer: Tokenizer
@@ -201,7 +203,7 @@ def folder_text(folder: Path) -> ModelText:
         template=_template(folder, settings.get("chat_template")),
         responses=_responses(folder, settings),
         special=special,
-        sampling=_sampling(generation, GENERATION),
+        sampling=_generation(generation),
         end_ids=frozenset(ends if named is None else ends | {named}),
     )
 
@@ -284,6 +286,12 @@ GGUF_SAMPLING = {
 }
 GENERATION = {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
 """Where a GGUF file, and a folder's `generation_config.json`, have the settings that the model's authors recommend."""
+
+
+def _generation(values: Mapping[str, Any]) -> SamplingDefaults:
+    """What a `generation_config.json` recommends; one that says not to sample means the likeliest token."""
+    recommended = _sampling(values, GENERATION)
+    return replace(recommended, temperature=0.0) if values.get("do_sample") is False else recommended
 
 
 def _sampling(values: Mapping[str, Any], keys: Mapping[str, str]) -> SamplingDefaults:
