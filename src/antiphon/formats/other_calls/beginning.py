@@ -20,7 +20,7 @@ _LISTED = re.compile(r"\[\s*([A-Za-z_][\w.-]*)?(\()?")
 _STRING = re.compile(r"([\"'])([^\"']*)(\1)?")
 _NAME = re.compile(r"[\"'](?:" + "|".join(NAME_KEYS) + r")[\"']\s*:\s*[\"']([^\"']*)[\"']")
 _BETWEEN = re.compile(r"[\s,;\]]*")
-_TAG = re.compile(r"<([a-z_]+)[ =](?:name=)?[\"']?([\w.-]*)([\"']?\s*>)?")
+_TAG = re.compile(r"<([a-z_]+)[ =](?:name=|(?=n?a?m?e?\Z))?[\"']?([\w.-]*)[\"']?\s*(>)?")
 _PLANNED = re.compile(r"[ \t]*`?([\w.-]*)`?(?:\(\)?)?[ \t]*(?:\n\s*(.*))?", re.DOTALL)
 _INPUT = "Action Input:"
 
@@ -113,7 +113,8 @@ class Candidate:
         if found is None or (found.group(3) is None and found.end() < len(text)):
             return Begins.NO
         if found.group(3) is None:
-            return Begins.UNDECIDED if self._offered.begins(found.group(2)) else Begins.NO
+            begun = self._offered.begins(found.group(2)) or "name=".startswith(found.group(2))
+            return Begins.UNDECIDED if begun else Begins.NO
         if self._offered.named(found.group(2)) is None:
             return Begins.NO
         self._mark, self.is_marked = Mark(found.group(), f"</{found.group(1)}>"), True

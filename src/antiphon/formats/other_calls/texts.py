@@ -52,6 +52,7 @@ _PARAMETER = re.compile(
 _PAIR = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 _KEYED = re.compile(r"([A-Za-z_][\w.-]{0,127})\s*((?:<arg_key>.*)?)", re.DOTALL)
 _PLANNED = re.compile(re.escape(PLAN) + r"[ \t]*`?([\w.-]+)`?(?:\(\))?[ \t]*\n+Action Input:\s*", re.IGNORECASE)
+_PYTHON_LIST = re.compile(r"\[\s*[A-Za-z_][\w.]*\s*\(")
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|"|```|</')
 _CLOSES = {"{": "}", "[": "]"}
 
@@ -99,16 +100,12 @@ class _Reader:
         if (planned := _PLANNED.match(text)) is not None:
             value, behind = self._value(text[planned.end() :])
             return [self._call(planned.group(1), value, None)], behind
-        if text[0] == "{" or (text[0] == "[" and not self._lists_python(text)):
+        if _PYTHON_LIST.match(text) is not None:
+            return self._python(text), ""
+        if text[0] in "{[":
             value, behind = self._value(text)
             return self._of_value(value), behind
-        if text[0] == "[":
-            return self._python(text), ""
         raise _NoCallError
-
-    def _lists_python(self, text: str) -> bool:
-        found = re.match(r"\[\s*([A-Za-z_][\w.]*)\s*\(", text)
-        return found is not None
 
     def _fenced(self, text: str) -> tuple[list[FoundCall], str]:
         """The calls of a fence, which ends behind one of them: a string of an argument may have a fence of its own."""
@@ -226,7 +223,7 @@ class _Reader:
         if found is None:
             raise _NoCallError
         inside = found.group(3).strip()
-        arguments: object = dict(_PARAMETER.findall(inside))
+        arguments: object = {name: _laid_out(value) for name, value in _PARAMETER.findall(inside)}
         if _PARAMETER.sub("", inside).strip():
             arguments = inside
         return [self._call(found.group(2), arguments, None)], text[found.end() :]
@@ -236,6 +233,11 @@ class _Reader:
         if not found:
             raise _NoCallError
         return found
+
+
+def _laid_out(value: str) -> str:
+    """A parameter's value without the line break at each end, where it stands on lines of its own."""
+    return value[1:].removesuffix("\n") if value.startswith("\n") else value
 
 
 def _until(text: str, mark: Mark) -> tuple[str, str]:
