@@ -9,13 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from antiphon.formats.other_calls.texts import FoundCall
+from antiphon.formats.other_calls.offered import FoundCall
 from antiphon.tokens import utf8
 
 SURE = 0.9
 """The least probability of a name, and of an argument's beginning. Seen with Qwen2.5-Coder-1.5B: calls that a user
 requested have 0.9 and more, those in reply to greetings and other questions at most 0.88 of one of the two."""
 
+
+PREFERRED = 0.5
+"""The least probability of the name of a further call where calls are required. Seen with Qwen2.5-Coder-1.5B: the
+second and third call that a question wants have 0.98 and more, those behind the last one 0.28 to 0.39."""
+UNSURE = "further_call_unsure"
 
 _UNKNOWN = -100.0
 """What engines report of an id whose probability they do not know is below."""
@@ -31,6 +36,12 @@ class Confidence:
     def add(self, data: bytes, logprob: float) -> None:
         self._parts.append(data)
         self._logprobs.append(logprob if logprob > _UNKNOWN else 0.0)
+
+    def prefers(self, name: str) -> bool:
+        """Whether the name that the reply has just said is more probable than all others together; unknown is."""
+        reply = b"".join(self._parts)
+        at = reply.rfind(utf8(name))
+        return at < 0 or self._least(at, at + len(utf8(name))) >= PREFERRED
 
     def sure(self, text: str, calls: Sequence[FoundCall]) -> bool:
         """Whether it was sure of each of the calls that ``text``, the end of the reply, is; unknown is sure."""
