@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +13,10 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 import antiphon
-from antiphon.config import Config
+from antiphon.config import Config, load_config
 from antiphon.errors import ConfigError
 from antiphon.formats.template import template_format
+from antiphon.library.app import assembled
 from antiphon.store import MemoryStore, Store
 
 CONFIG = """
@@ -50,6 +52,15 @@ def test_a_server_starts_and_stops_it(file: Path) -> None:
     with TestClient(antiphon.open_app(file)) as client:
         assert answer(client) == "Paris."
         assert client.get("/health").status_code == 200
+
+
+async def test_a_server_of_its_own_answers_to_its_machine_s_name_and_to_no_other_of_the_network(file: Path) -> None:
+    file.write_text(CONFIG.replace('keys = "keys.json"', 'hosts = "llm.example"'))
+    names = {f"{socket.gethostname().partition('.')[0]}.local": 200, "llm.example": 200, "other.local": 403}
+    async with assembled(load_config({"ANTIPHON_CONFIG": str(file)}).config) as parts:
+        with TestClient(parts.app) as client:
+            found = {name: client.get("/v1/models", headers={"host": name}).status_code for name in names}
+    assert found == names
 
 
 def test_flags_come_before_the_file(file: Path) -> None:
