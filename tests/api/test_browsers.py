@@ -17,7 +17,7 @@ REPLY = ids("ok", END)
 def preflight(base: str, origin: str = PAGE, **headers: str) -> Got:
     """What a browser asks before it sends a question with a key."""
     return request(
-        base, "OPTIONS", "/v1/chat/completions", origin=origin, access_control_request_method="POST",
+        base, "OPTIONS", "/v1/chat/completions", None, origin=origin, access_control_request_method="POST",
         access_control_request_headers="authorization,content-type,x-stainless-lang", **headers,
     )  # fmt: skip
 
@@ -100,9 +100,7 @@ def test_an_asterisk_stands_for_a_host_its_beginning_or_a_port(named: str) -> No
     origins = Origins([named, "https://other.example"])
     own, others = NAMED[named]
     assert [origin for origin in own if not origins.allow(origin)] == []
-    assert [
-        origin for origin in [*others, "null", "", "*"] if origins.allow(origin)
-    ] == []
+    assert [origin for origin in [*others, "null", "", "*"] if origins.allow(origin)] == []
     assert origins.allow("https://other.example")
 
 
