@@ -16,6 +16,8 @@ import antiphon
 from antiphon.config import Config, load_config
 from antiphon.errors import ConfigError
 from antiphon.formats.template import template_format
+from antiphon.http.gate.keys import KeyFile, new_key
+from antiphon.http.gate.keys import Scope as KeyScope
 from antiphon.library.app import assembled
 from antiphon.store import MemoryStore, Store
 
@@ -61,6 +63,26 @@ async def test_a_server_of_its_own_answers_to_its_machine_s_name_and_to_no_other
         with TestClient(parts.app) as client:
             found = {name: client.get("/v1/models", headers={"host": name}).status_code for name in names}
     assert found == names
+
+
+def test_a_mounted_application_looks_at_its_own_part_of_the_path(file: Path) -> None:
+    alice, bob = new_key("alice"), new_key("bob", [KeyScope.ADMIN])
+    for key in (alice[1], bob[1]):
+        KeyFile(file.with_name("keys.json")).add(key)
+    llm = antiphon.open_app(file, flags={"server.keys": str(file.with_name("keys.json"))})
+    with TestClient(Starlette(routes=[Mount("/llm", app=llm)])) as client:
+
+        def status(path: str, **headers: str) -> int:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            return client.get(f"/llm{path}", headers=named, follow_redirects=False).status_code
+
+        link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+        assert (status("/livez"), status("/livez/"), status("//livez"), status("/v1/models")) == (200, 200, 200, 401)
+        assert (status("/metrics", x_api_key=alice[0]), status("/metrics/", x_api_key=alice[0])) == (403, 403)
+        assert status("/metrics", x_api_key=bob[0]) == 200
+        assert (status("/playground", **link), status("/v1/models", x_api_key=alice[0], **link)) == (200, 403)
+        assert status("/playground", origin="https://evil.example") == 403
+        assert status("/playground", origin="http://testserver") == 200
 
 
 def test_flags_come_before_the_file(file: Path) -> None:

@@ -8,11 +8,19 @@ from collections.abc import Sequence
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .gate.browsers import DOCS, PLAYGROUND
-
+DOCS, PLAYGROUND = "/docs", "/playground"
+"""Their files are everybody's; what the playground does with a key are requests like others."""
 _SLASHES = re.compile("//+")
 _FOLDERS = (f"{DOCS}/", f"{PLAYGROUND}/")
 """Places of files, whose links go on from the last slash."""
+
+
+def route_path(scope: Scope) -> str:
+    """The path that the router looks at: without that at which the application is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    inner = path.removeprefix(root) if root else path
+    return inner if inner.startswith("/") or not inner else path
 
 
 class Paths:
@@ -44,8 +52,6 @@ class SpelledPath:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
         if path.endswith("/") or "//" in path:
-            root: str = scope.get("root_path", "")
-            inner = path.removeprefix(root)
-            if inner.startswith("/"):
-                scope["path"] = path[: len(path) - len(inner)] + self._paths.spelled(inner)
+            inner = route_path(scope)
+            scope["path"] = path[: len(path) - len(inner)] + self._paths.spelled(inner)
         await self._app(scope, receive, send)

@@ -6,9 +6,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.errors import AccessError, OverloadedError, RequestError
 from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.paths import DOCS, PLAYGROUND, route_path
 from antiphon.http.rules import Rules
 
-from .browsers import DOCS, PLAYGROUND, BrowserGate
+from .browsers import BrowserGate
 from .keys import ANYBODY, Keyring, Principal
 from .keys import Scope as KeyScope
 from .rates import Rates
@@ -49,15 +50,16 @@ class Access:
             await self._app(scope, receive, send)
             return
         exchange: Exchange = scope[KEY]
+        path = route_path(scope)
         try:
             self._browsers.check(scope, exchange.headers, keyless=self._keys.open)
-            if self._is_public(scope["path"]):
+            if self._is_public(path):
                 await self._app(scope, receive, send)
                 return
-            exchange.principal = self._admitted(scope)
+            exchange.principal = self._admitted(path, scope)
             if scope["type"] == "websocket":
                 await self._app(scope, receive, send)  # What comes over it are requests of their own.
-            elif scope["path"] in METRICS or scope["path"].startswith(UNCOUNTED):
+            elif path in METRICS or path.startswith(UNCOUNTED):
                 await self._app(scope, receive, send)
             else:
                 await self._limited(exchange, scope, receive, send)
@@ -85,11 +87,11 @@ class Access:
         finally:
             await answer.release()
 
-    def _admitted(self, scope: Scope) -> Principal:
+    def _admitted(self, path: str, scope: Scope) -> Principal:
         if self._keys.open:
             return ANYBODY
         principal = self._principal(scope["headers"])
-        required = KeyScope.ADMIN if scope["path"] in METRICS else KeyScope.INFERENCE
+        required = KeyScope.ADMIN if path in METRICS else KeyScope.INFERENCE
         if required not in principal.scopes:
             raise AccessError(f"This key lacks the scope {required}.")
         return principal

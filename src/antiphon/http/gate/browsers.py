@@ -16,8 +16,8 @@ from starlette.types import Scope
 from antiphon.errors import AccessError, RequestError
 from antiphon.http.hosts import check_host
 from antiphon.http.origins import Origins, folded
+from antiphon.http.paths import DOCS, PLAYGROUND, route_path
 
-DOCS, PLAYGROUND = "/docs", "/playground"
 ORIGIN, SITE, MODE, DESTINATION = "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"
 OWN, NOBODY = "same-origin", "none"
 """A page of this very server; a person, who typed the address or opened a bookmark. The other two words are
@@ -82,7 +82,7 @@ def own_origin(scope: Scope, headers: Headers) -> str | None:
 
 def opens_page(scope: Scope, headers: Headers) -> bool:
     """Whether it is a link that opens the playground or a page of the documentation: nothing happens by that."""
-    path = scope["path"]
+    path = route_path(scope)
     return (
         scope["type"] == "http"
         and scope["method"] == "GET"
