@@ -33,6 +33,8 @@ class Source:
         """How much was taken, in characters; a control is one."""
         self.last = False
         """No more comes."""
+        self.cut = False
+        """More was to come: a tail that may have become a mark stays."""
         self.plain: PlainTexts | None = None
         """What need not be fed: a piece of these is more text of the open message."""
         self.reach: Callable[[str], int] | None = None
@@ -118,7 +120,7 @@ class Source:
             nonlocal mark
             start = end = len(self.text)
             if marks.begins(self.text, self.at):
-                start, end = marks.find(self.text, self.at, last=self.last)
+                start, end = marks.find(self.text, self.at, last=self.last and not self.cut)
             plain = put(self.take(start)) if start > self.at else None
             if end > start:
                 mark = self.take(end)
