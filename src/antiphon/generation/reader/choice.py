@@ -236,6 +236,8 @@ class ChoiceReader:
         self.over, self._finished = True, end is EngineEnd.STOP
         events: list[Event] = []
         if self._stops.matched is None and not self._called_alone:
+            if end in CUT and (tail := self._ids.drop_tail()):
+                events.append(Incident("cut_mark", self.counts.completion, tail))
             buffered = self._ids.close()
             events += self._pass(self._parser.feed(buffered)) if buffered else []
             events += self._pass(last_events(self._parser, cut=end in CUT))

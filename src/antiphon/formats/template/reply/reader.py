@@ -103,7 +103,8 @@ class DescriptionParser(ForeseeingParser):
             self._source.feed("")
             self._resume()
             if self.ended is None:
-                self._set_tail_aside()
+                if left := self._source.left.strip():
+                    self._messages.incident("cut_mark", self._source.position, self._alphabet.decode(left))
                 self._finish(End.NONE)
         self._let_go()
         return self._messages.taken()
@@ -334,12 +335,6 @@ class DescriptionParser(ForeseeingParser):
         if self._reasoning or self._answer.over:
             return self._description.plain
         return self._description.plain_in_json if self._answer.plain is not None else None
-
-    def _set_tail_aside(self) -> None:
-        """What is left of a reply that was cut in a mark."""
-        position, tail = self._source.position, self._source.take(len(self._source.text))
-        if tail.strip():
-            self._messages.incident("cut_mark", position, self._alphabet.decode(tail))
 
     def _finish(self, end: End) -> None:
         """The reply is over: by a stop, or because no more came. It has at least one message."""
