@@ -120,7 +120,8 @@ def test_every_route_needs_a_key_but_those_that_are_named() -> None:
 
 
 def test_what_does_not_exist_needs_a_key_too(base: str) -> None:
-    for path in ("/nothing", "/health/", "//health", "/v1/models/../health", "/HEALTH", "/health%2f..%2fv1%2fmodels"):
+    paths = ("/nothing", "/health/x", "/v1/models/../health", "/HEALTH", "/health%2f..%2fv1%2fmodels", "//v1//models/")
+    for path in (*paths, "/metrics/", "//v1/metrics", "/playground/api/stored/", "/playground//api/stored"):
         assert request(base, "GET", path).status == 401, path
 
 

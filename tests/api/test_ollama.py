@@ -423,13 +423,14 @@ async def test_the_oldest_messages_are_left_out_only_where_that_is_requested() -
 def test_a_body_is_json_whatever_it_is_said_to_be_but_not_from_a_web_page() -> None:
     body = json.dumps({"model": "small", "prompt": "Hi", "stream": False}).encode()
     form, text, page = "application/x-www-form-urlencoded", "text/plain", "https://elsewhere.example"
-    with running(app(ids("Yes.", END))) as base:
+    with running(app(ids("Yes.", END), origins=[page])) as base:
         for kind in (form, text):
             assert request(base, "POST", "/api/generate", body, content_type=kind, origin=page).status == 415
             assert request(base, "POST", "/api/generate", body, content_type=kind).json["response"] == "Yes."
         assert request(base, "POST", "/api/generate", body).json["response"] == "Yes."
         named = {"content_type": "application/json", "origin": page}
         assert request(base, "POST", "/api/generate", body, **named).json["response"] == "Yes."
+        assert request(base, "POST", "/api/generate", body, origin=page).status == 415
 
 
 @pytest.mark.parametrize("stream", [False, True])

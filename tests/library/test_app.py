@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +13,12 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 import antiphon
-from antiphon.config import Config
+from antiphon.config import Config, load_config
 from antiphon.errors import ConfigError
 from antiphon.formats.template import template_format
+from antiphon.http.gate.keys import KeyFile, new_key
+from antiphon.http.gate.keys import Scope as KeyScope
+from antiphon.library.app import assembled
 from antiphon.store import MemoryStore, Store
 
 CONFIG = """
@@ -50,6 +54,35 @@ def test_a_server_starts_and_stops_it(file: Path) -> None:
     with TestClient(antiphon.open_app(file)) as client:
         assert answer(client) == "Paris."
         assert client.get("/health").status_code == 200
+
+
+async def test_a_server_of_its_own_answers_to_its_machine_s_name_and_to_no_other_of_the_network(file: Path) -> None:
+    file.write_text(CONFIG.replace('keys = "keys.json"', 'hosts = "llm.example"'))
+    names = {f"{socket.gethostname().partition('.')[0]}.local": 200, "llm.example": 200, "other.local": 403}
+    async with assembled(load_config({"ANTIPHON_CONFIG": str(file)}).config) as parts:
+        with TestClient(parts.app) as client:
+            found = {name: client.get("/v1/models", headers={"host": name}).status_code for name in names}
+    assert found == names
+
+
+def test_a_mounted_application_looks_at_its_own_part_of_the_path(file: Path) -> None:
+    alice, bob = new_key("alice"), new_key("bob", [KeyScope.ADMIN])
+    for key in (alice[1], bob[1]):
+        KeyFile(file.with_name("keys.json")).add(key)
+    llm = antiphon.open_app(file, flags={"server.keys": str(file.with_name("keys.json"))})
+    with TestClient(Starlette(routes=[Mount("/llm", app=llm)])) as client:
+
+        def status(path: str, **headers: str) -> int:
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            return client.get(f"/llm{path}", headers=named, follow_redirects=False).status_code
+
+        link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+        assert (status("/livez"), status("/livez/"), status("//livez"), status("/v1/models")) == (200, 200, 200, 401)
+        assert (status("/metrics", x_api_key=alice[0]), status("/metrics/", x_api_key=alice[0])) == (403, 403)
+        assert status("/metrics", x_api_key=bob[0]) == 200
+        assert (status("/playground", **link), status("/v1/models", x_api_key=alice[0], **link)) == (200, 403)
+        assert status("/playground", origin="https://evil.example") == 403
+        assert status("/playground", origin="http://testserver") == 200
 
 
 def test_flags_come_before_the_file(file: Path) -> None:

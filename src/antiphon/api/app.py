@@ -23,12 +23,15 @@ from antiphon.http.error_shapes import ErrorShape, ErrorShapes, error_shape
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.access import Access
 from antiphon.http.gate.admission import Admission
+from antiphon.http.gate.browsers import BrowserGate
 from antiphon.http.gate.idempotency import Idempotency
 from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.large import LargeWork
 from antiphon.http.gate.rates import Rates
 from antiphon.http.gate.shared_rates import SharedRates
 from antiphon.http.later import Later
+from antiphon.http.origins import Origins
+from antiphon.http.paths import Paths, SpelledPath
 from antiphon.http.post import PostRoute
 from antiphon.http.recorded import KIND as STREAM
 from antiphon.http.recovery import Recovery
@@ -61,6 +64,7 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     context = _context(source, settings)
     routes = list(all_routes(context, settings.dialects, wires))
     spoken = {dialect.name: dialect for dialect in (*settings.dialects, settings.dialect)}
+    origins, paths = Origins(settings.origins), Paths(routes)
     errors = ErrorShapes(
         error_shape(settings.dialect),
         _error_places(settings.dialects, wires),
@@ -85,21 +89,22 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     )
     app = Starlette(
         middleware=[
-            *cors(settings.origins),
+            Middleware(SpelledPath, paths=paths),
+            *cors(origins),
             envelope,
             Middleware(
                 Access,
                 keys=context.keys,
                 rates=context.rates,
                 rules=context.rules,
-                origins=settings.origins,
-                hosts=settings.hosts,
+                browsers=BrowserGate(origins, settings.hosts),
             ),
         ],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
     )
     app.router = PathRouter(routes, redirect_slashes=False, lifespan=lifespan_of(context, preload=settings.preload))
     app.state.context = context
+    app.state.paths = paths
     return app
 
 

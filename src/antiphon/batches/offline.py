@@ -71,7 +71,7 @@ class OfflineBatch:
     source: Path
     by_prompt: bool = True
     tally: Tally = field(default_factory=Tally)
-    _slots: dict[str, int] = field(default_factory=dict)
+    _slots: dict[str | None, int] = field(default_factory=dict)
     """By the name that lines request, how many answers its model makes at once."""
 
     async def run(self, out: Path) -> Tally:
@@ -109,11 +109,11 @@ class OfflineBatch:
             raise RequestError(fault.message, code="bad_batch", position=position)
         return reader.lines
 
-    def _requested(self, line: Line) -> str:
-        """The name of the model that a line requests."""
+    def _requested(self, line: Line) -> str | None:
+        """The name of the model that a line requests; None: it names none, and no model is meant for its kind."""
         source = self.context.source
         usual = source.embedding if line.url.endswith("/embeddings") else source.default
-        return line.model or usual or ""
+        return usual if line.model is None else line.model
 
     async def _find_models(self, lines: Sequence[Line]) -> None:
         """Loads the models that the lines request, one after the other."""
@@ -122,7 +122,7 @@ class OfflineBatch:
             if name in self._slots:
                 continue
             try:
-                model = await self.context.model(name or None)
+                model = await self.context.model(name)
             except NotFoundError as error:
                 error.position = Position(path="body.model", line=line.number)
                 raise

@@ -196,7 +196,7 @@ class BatchRun:
         usual = source.embedding if line.url.endswith("/embeddings") else None
         while True:
             try:
-                model = await self.desk.context.model(line.model or usual)
+                model = await self.desk.context.model(usual if line.model is None else line.model)
             except OverloadedError as error:
                 if self._halted:
                     raise

@@ -36,7 +36,7 @@ OriginsOption = Annotated[
     typer.Option(
         "--origins",
         "--cors-origins",
-        help="Web pages that may call from a browser, between commas; * is all.",
+        help="Web pages that may call from a browser, between commas (http://localhost:*); * is all.",
         show_default="none",
         rich_help_panel=ACCESS,
     ),

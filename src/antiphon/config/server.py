@@ -15,7 +15,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ``keys`` is a file of `antiphon keys`; where it exists, every request needs one of its keys. ``without_keys`` lets
     a server listen beyond this machine though it has none. ``public_metrics`` shows ``/metrics`` to all, and
     ``expose_reasoning`` what models think. ``tls_cert`` and
-    ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser.
+    ``tls_key`` are PEM files. ``origins``: the web pages, between commas, that may call it from a browser besides its
+    own; ``*`` stands for a host, the beginning of one, a port, or for every page.
     ``hosts``: the names, between commas, by which a server without keys may be called besides those of this machine.
     ``wires``: further APIs, between commas, by the names that installed packages give them. ``ollama`` listens at
     127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it. ``gather``: seconds between two writes of

@@ -80,7 +80,8 @@ REQUESTS = {
     "invalid_api_key": error(401, "The request has no API key, or one that this server does not know.", AccessError),
     "host_not_allowed": error(403, "The request names another server: a name that leads here, and is not configured.",
                               AccessError),
-    "origin_not_allowed": error(403, "A web page may not open a WebSocket here.", AccessError),
+    "origin_not_allowed": error(403, "A browser sends it for a page of another origin, which `server.origins` does not "
+                                     "name.", AccessError),
     "permission_denied": error(403, "The API key may not use this route.", AccessError),
     "not_found": error(404, "What the request names does not exist.", NotFoundError),
     "unknown_url": error(404, "There is no such route.", NotFoundError),

@@ -12,6 +12,7 @@ def incident(meaning: str) -> Code:
 
 INCIDENTS = {
     "after_end": incident("Text follows the end of the reply; it is set aside."),
+    "cut_mark": incident("A limit ends the reply inside a mark of its format; what there is of it is set aside."),
     "unexpected_control": incident("A control token occurs where it means nothing; it is set aside."),
     "unexpected_tag": incident("A tag of the template occurs where it means nothing; it is set aside."),
     "malformed_call": incident("The text between the tags of a call is no call; it stays text."),

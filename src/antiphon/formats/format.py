@@ -71,6 +71,19 @@ class Parser(Protocol):
         """The reply is over: buffered text, and the end of the open message."""
 
 
+@runtime_checkable
+class CutParser(Protocol):
+    """A `Parser` that tells what a limit cut in the middle: a mark, a header, the name of a call."""
+
+    def cut(self) -> list[ParserEvent]:
+        """As `close`, for a reply that was to go on: what may have become structure is set aside, and is no text."""
+
+
+def last_events(parser: Parser, *, cut: bool) -> list[ParserEvent]:
+    """What closes a reply; ``cut``: a limit ended it, and not the model."""
+    return parser.cut() if cut and isinstance(parser, CutParser) else parser.close()
+
+
 class ForeseeingParser(ABC):
     """The base of a `Parser` that tells of texts, before they are fed, how many are just more of the open message."""
 

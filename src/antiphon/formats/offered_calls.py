@@ -11,7 +11,7 @@ from antiphon.conversation import Channel, End, Incident, Message, MessageEnded,
 from antiphon.errors import ParseError, Position
 from antiphon.tokens import Piece
 
-from .format import Parser
+from .format import Parser, last_events
 
 NOT_ALLOWED = "call_not_allowed"
 
@@ -44,6 +44,9 @@ class OfferedCalls:
 
     def close(self) -> list[ParserEvent]:
         return [passed for event in self._parser.close() for passed in self._passed(event)]
+
+    def cut(self) -> list[ParserEvent]:
+        return [passed for event in last_events(self._parser, cut=True) for passed in self._passed(event)]
 
     def _passed(self, event: ParserEvent) -> Iterator[ParserEvent]:
         match event:

@@ -110,7 +110,7 @@ class Context:
 
         Raises `NotFoundError`, `ModelError`, or `OverloadedError` (``loading``) when it takes too long to wait for.
         """
-        name = name or self.source.default
+        name = self.source.default if name is None else name
         if name is None:
             hint = f"Known: {', '.join(list(self.source.names)[:40])}."
             raise RequestError(
@@ -133,8 +133,9 @@ class Context:
             self.lifecycle.loading = False
             return model
         except NotFoundError as error:
+            hint = error.hint if name else "Leave it out, and the default model answers."
             raise NotFoundError(
-                error.message, code="model_not_found", position=Position(path="model"), hint=error.hint
+                error.message, code="model_not_found", position=Position(path="model"), hint=hint
             ) from None
         except AntiphonError as error:
             if not self.lifecycle.loading:  # Who loads the first model says it in full.

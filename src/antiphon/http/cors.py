@@ -1,18 +1,14 @@
-"""Which web pages may call this server from a browser: none, unless they are named."""
+"""What a browser is told before it sends a request of another page: the pages that the owner names may send theirs."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Sequence
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from antiphon.errors import AccessError, ConfigError
+from .origins import ANY, Origins
 
-ANY = "*"
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s,*]+")
 _METHODS = ("GET", "POST", "DELETE")
 _EXPOSED = (
     "x-request-id openai-model openai-processing-ms server-timing retry-after retry-after-ms "
@@ -23,25 +19,35 @@ _EXPOSED = (
 """The headers of an answer that a page may read."""
 
 
-def check_origin(headers: Headers, origins: Sequence[str]) -> None:
-    """Raises `AccessError` for a page that is not among ``origins``: no preflight is before a WebSocket."""
-    origin = headers.get("origin")
-    if origin is not None and origin not in origins and ANY not in origins:
-        raise AccessError("This page may not open a connection here.", code="origin_not_allowed")
+class Cors(CORSMiddleware):
+    """Starlette's layer, which leaves the preflight of a page that is not named to the gate: it says why it refuses.
 
-
-def cors(origins: Sequence[str]) -> list[Middleware]:
-    """The layer that answers preflights; none without origins. No cookie is ever requested: a key is a header.
-
-    Raises `ConfigError` (``origin``) for what is no origin.
+    No cookie is ever requested: a key is a header. A page of a public network may reach a private one.
     """
-    for origin in origins:
-        if origin != ANY and not _ORIGIN.fullmatch(origin):
-            hint = "An origin is scheme://host or scheme://host:port, or * for every page there is."
-            raise ConfigError(f"{origin!r} is no origin", code="origin", hint=hint)
-    if not origins:
-        return []
-    layer = Middleware(
-        CORSMiddleware, allow_origins=origins, allow_methods=_METHODS, allow_headers=[ANY], expose_headers=_EXPOSED
-    )
-    return [layer]
+
+    def __init__(self, app: ASGIApp, origins: Origins) -> None:
+        super().__init__(
+            app,
+            allow_origins=[ANY] if origins.any else [],
+            allow_methods=_METHODS,
+            allow_headers=[ANY],
+            expose_headers=_EXPOSED,
+            allow_private_network=True,
+        )
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "OPTIONS":
+            origin = Headers(scope=scope).get("origin")
+            if origin is not None and not self.is_allowed_origin(origin):
+                await self.app(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
+
+    def is_allowed_origin(self, origin: str) -> bool:
+        return self._origins.allow(origin)
+
+
+def cors(origins: Origins) -> list[Middleware]:
+    """The layer that answers preflights; none where no page is named."""
+    return [Middleware(Cors, origins=origins)] if origins.named else []

@@ -23,6 +23,7 @@ from antiphon.wire.names.translate import Names
 from .error_shapes import OPENAI_ERRORS, ErrorShape, ErrorShapes
 from .errors import INTERNAL, error_response
 from .gate.keys import NOBODY, Principal
+from .paths import route_path
 
 FAULTS = logging.getLogger("antiphon.api")
 KEY = "antiphon.exchange"
@@ -210,7 +211,7 @@ class Envelope:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        shape = scope.get(SHAPE) or self._errors.at(scope["path"], Headers(scope=scope))
+        shape = scope.get(SHAPE) or self._errors.at(route_path(scope), Headers(scope=scope))
         exchange = scope[KEY] = Exchange.of(scope, errors=shape)
 
         async def send_with_headers(message: Message) -> None:

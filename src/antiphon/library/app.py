@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -251,7 +252,7 @@ async def assembled(
             keys=keys,
             public_metrics=server.public_metrics,
             origins=words(server.origins),
-            hosts=None if mounted or server.without_keys else words(server.hosts),
+            hosts=None if mounted or server.without_keys else (*words(server.hosts), own_name()),
             tracing=tracing,
             store=store,
             session_limits=session_limits,
@@ -276,6 +277,11 @@ async def open_traces(traces: TracesConfig) -> AsyncIterator[Tracing | None]:
         yield exported.tracing
     finally:
         await asyncio.to_thread(exported.close)
+
+
+def own_name() -> str:
+    """This machine's name on its own network, where any other below ``local`` belongs to whoever answers first."""
+    return f"{socket.gethostname().partition('.')[0]}.local"
 
 
 def words(text: str) -> tuple[str, ...]:

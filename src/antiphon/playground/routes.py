@@ -12,9 +12,9 @@ from starlette.types import Scope
 
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
-from antiphon.http.gate.access import PLAYGROUND as PLACE
 from antiphon.http.gate.access import PLAYGROUND_API
 from antiphon.http.lazy_route import LazyRoutes
+from antiphon.http.paths import PLAYGROUND as PLACE
 
 from .files import POLICY, StaticFile, static_file
 

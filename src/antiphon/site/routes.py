@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from antiphon.errors import NotFoundError
-from antiphon.http.gate.access import DOCS as PLACE
+from antiphon.http.paths import DOCS as PLACE
 from antiphon.playground.routes import HEADERS, answer
 
 from .files import Site

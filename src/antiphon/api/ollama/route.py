@@ -16,6 +16,7 @@ from antiphon.http.client import read_body, read_json
 from antiphon.http.context import Context
 from antiphon.http.errors import api_error
 from antiphon.http.exchange import Exchange
+from antiphon.http.gate.browsers import sent_by_browser
 from antiphon.http.gate.large import BodyRoom
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.source import ModelSource
@@ -32,8 +33,8 @@ class OllamaRoute(PostRoute):
         super().__init__(replace(context, dialect=OLLAMA))
 
     async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
-        """Only a browser names an origin; what a page may send without being asked for leave is not JSON."""
-        read = read_json if "origin" in exchange.headers else read_body
+        """What a browser may send without being asked for leave is not JSON."""
+        read = read_json if sent_by_browser(exchange.headers) else read_body
         return await read(exchange.headers, receive, self._context.limits, room)
 
 

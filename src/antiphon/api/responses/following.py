@@ -73,6 +73,13 @@ async def latest(context: Context, owner: str, id: str) -> Response:
     return await ResponseArchive(context.archive).finished(owner, id)
 
 
+async def check_known(context: Context, owner: str, id: str) -> None:
+    """Raises `NotFoundError` for a response that is neither stored nor being made."""
+    key = run_key(owner, id)
+    if context.runs.followed(key) is None and await context.stored_runs.state(key) is None:
+        await ResponseArchive(context.archive).response(owner, id)
+
+
 async def events_after(context: Context, owner: str, id: str, after: int = -1) -> AsyncGenerator[bytes, None] | None:
     """The events of a response that is being made, or whose events are stored; None where there is no such.
 

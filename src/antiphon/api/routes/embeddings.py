@@ -17,7 +17,7 @@ class MakeEmbeddings(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(EmbeddingRequest)
         inputs = to_inputs(wire, self._context.limits)
-        model = await post.model(wire.model or self._context.source.embedding)
+        model = await post.model(self._context.source.embedding if wire.model is None else wire.model)
         plan = await post.off_loop(
             lambda: plan_embedding(
                 model,

@@ -25,7 +25,7 @@ class Ranks(PostRoute):
 
     async def _model(self, post: Post, name: str | None) -> Model:
         source = self._context.source
-        return await post.model(name or source.ranking or source.embedding)
+        return await post.model(source.ranking or source.embedding if name is None else name)
 
     async def _run(self, post: Post, plan: RankingPlan) -> Ranking:
         async with post.admitted():

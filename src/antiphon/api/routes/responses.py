@@ -10,7 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response as HttpResponse
 
 from antiphon.api.responses.compact import compacted
-from antiphon.api.responses.following import ResponseRun, events_after, events_response, latest, replayed
+from antiphon.api.responses.following import (
+    ResponseRun,
+    check_known,
+    events_after,
+    events_response,
+    latest,
+    replayed,
+)
 from antiphon.api.responses.make import ResponseMaker
 from antiphon.api.responses.memory import SOCKET, forgetting_failed
 from antiphon.api.responses.request import RequestReader
@@ -62,6 +69,7 @@ class Responses:
 
     async def _events(self, request: Request) -> HttpResponse:
         owner, id = _owner_and_id(request)
+        await check_known(self._context, owner, id)
         after = number_after(request.query_params, request.headers)
         events = await events_after(self._context, owner, id, after)
         if events is None and after >= 0:

@@ -27,9 +27,10 @@ class Streams:
     async def follow(self, request: Request) -> Response:
         """The events after number ``starting_after``, or the header ``last-event-id``, and all that come."""
         exchange: Exchange = request.scope[KEY]
-        key, after = _key(request), number_after(request.query_params, request.headers)
+        key = _key(request)
         if await self._context.stored_runs.state(key) is None:
             raise _unknown(key)
+        after = number_after(request.query_params, request.headers)
         form = StreamForm(lambda error: error_event(error, exchange.errors) + DONE)
         return EventsResponse(events_of(self._context, key, after), self._context.rules, form, end=b"")
 

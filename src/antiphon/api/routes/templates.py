@@ -40,7 +40,7 @@ class TryTemplate(PostRoute):
 
 async def _model(post: Post, wire: TemplateCheckRequest | TemplateTryRequest) -> Model | None:
     """The model that is named, or the default where no template is there."""
-    return await post.model(wire.model) if wire.model or wire.template is None else None
+    return await post.model(wire.model) if wire.model is not None or wire.template is None else None
 
 
 async def _beside(threads: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:

@@ -28,6 +28,8 @@ _WORD = re.compile(r"\s*(?:final(?:ly|i[sz]|e\b|s\b)|(?:analysis|commentary|fina
 """How other text begins, whose first word is that channel's by chance."""
 _OPEN = re.compile(r"\s*(?:assistant)?(?:(?:analysis|commentary|final)(?s:.){0,3})?")
 """A beginning of which more is needed; so is one that may become a border."""
+_BEGUN = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|final)(?: (?:t(?:o(?:=[^\s{[]*)?)?)?)?")
+"""A beginning that was cut behind its channel, or in its recipient."""
 _TO = re.compile(r"""( to=[^\s{(\["'`<]+?)(?: +(json|code)(?=.)|(json)(?=[{\[])| ?(?=[{\[]))""", re.DOTALL)
 """A recipient, and the type of what it gets, before the first character of that."""
 
@@ -68,6 +70,25 @@ class BareParser:
 
     def close(self) -> list[ParserEvent]:
         return [*self._passed(self._text("", last=True)), *self._parser.close()]
+
+    def cut(self) -> list[ParserEvent]:
+        """What may have become a header is none, and is no text."""
+        tail = self._open_tail()
+        self._buffer = self._buffer.removesuffix(tail)
+        cut = [Incident("truncated-header", 0, tail)] if tail.strip() else []
+        return [*cut, *self.close()]
+
+    def _open_tail(self) -> str:
+        """The end of the buffer that waits to become a header; empty for a text of another kind."""
+        match self._state:
+            case _State.BEGINNING:
+                return self._buffer if _BEGUN.fullmatch(self._buffer) or self._buffer.lstrip() in _BEGINNINGS else ""
+            case _State.HEADER:
+                return self._buffer if " to=".startswith(self._buffer[:4]) else ""
+            case _State.CONTENT:
+                return self._buffer[self._without_tail() :]
+            case _State.PLAIN:
+                return ""
 
     def _passed(self, pieces: list[Piece]) -> list[ParserEvent]:
         events = self._parser.feed(pieces)

@@ -141,6 +141,11 @@ class HeaderBuffer:
         return self.start is not HeaderStart.CONTROL and [s.control for s in self.sections] == [START]
 
 
+def may_become_field(word: str, names: Collection[str]) -> bool:
+    """Whether a header that was cut behind this word may have gone on as one: it begins a field, or an offered name."""
+    return any(field.startswith(word) for field in (*_FIELD_WORDS, "to=", *names))
+
+
 def offered_names(recipients: Collection[str]) -> Mapping[str, str]:
     """Name → recipient: each offered recipient, and its last part alone (``bash`` for ``functions.bash``).
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from antiphon.conversation import Incident, ParserEvent
-from antiphon.formats.format import Parser
+from antiphon.formats.format import Parser, last_events
 from antiphon.tokens import Control, ControlScanner, Piece
 
 from .controls import CONTROLS
@@ -65,6 +65,12 @@ class LiteralParser:
 
     def close(self) -> list[ParserEvent]:
         return [*self._scanned(self._scanner.close()), *self._parser.close()]
+
+    def cut(self) -> list[ParserEvent]:
+        """What may have become a control is none, and is no text."""
+        tail, self._scanner.buffered = self._scanner.buffered, ""
+        cut = [Incident("truncated-header", 0, tail)] if tail else []
+        return [*cut, *last_events(self._parser, cut=True)]
 
     def _scanned(self, pieces: list[Piece]) -> list[ParserEvent]:
         events = self._parser.feed(_unescaped(pieces))

@@ -13,7 +13,7 @@ from antiphon.tokens import Control, Piece
 
 from .controls import END, ENDOFTEXT, ENDS, START
 from .events import ReplyEvents
-from .header import Header, HeaderBuffer, HeaderStart, offered_names
+from .header import Header, HeaderBuffer, HeaderStart, may_become_field, offered_names
 from .header_as_written import remembered
 from .header_reader import BLANK, HeaderReader
 from .machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState
@@ -204,21 +204,32 @@ class HarmonyParser:
         if self._buffer.start is not HeaderStart.CONTROL and not self._buffer.text.strip(BLANK):
             self._stray_end(end, spelling)
             return
+        if end is End.NONE and self._is_cut_before_field:
+            self._drop_header(self._buffer.take())
+            return
         if self._is_unmarked:
             self._end_unmarked(end, answer=end in (End.RETURN, End.NONE))
             return
         header = self._read_header(complete=False)
         is_empty = end is End.NONE or (header.channel is None and header.recipient is None)
-        if is_empty and not header.rest:
+        is_cut = end is End.NONE and may_become_field(header.rest, self._tools)
+        if is_empty and (is_cut or not header.rest):
             self._events.incidents(header.repairs)
-            if source := header.source.strip():
-                self._events.incident("truncated-header", source)
-            self._go_between()
+            self._drop_header(header.source)
             return
         self._begin_content(header)
         self._end(end)
 
+    def _drop_header(self, source: str) -> None:
+        """The reply ends inside a header, which is nobody's content."""
+        if source := source.strip():
+            self._events.incident("truncated-header", source)
+        self._go_between()
+
     def _stray_end(self, end: End, spelling: str) -> None:
+        if end is End.NONE and self._is_cut_before_field:
+            self._drop_header(self._buffer.take())
+            return
         if self._buffer.text.strip() and not self._events.answered and self._reply_as is Role.ASSISTANT:
             if self._is_unmarked:
                 self._end_unmarked(end, answer=True)
@@ -294,6 +305,12 @@ class HarmonyParser:
     def _is_unmarked(self) -> bool:
         """The buffer is text that shows no field of a header."""
         return self._buffer.is_plain_text and self._read_header(complete=False).rest == self._buffer.text.lstrip(BLANK)
+
+    @property
+    def _is_cut_before_field(self) -> bool:
+        """The buffer is text alone, and begins what may stand there: a recipient, or the role of a new header."""
+        begins = " to=" if self._buffer.start is HeaderStart.IN_PROMPT else (self._reply_as or "")
+        return self._buffer.is_plain_text and bool(self._buffer.text) and begins.startswith(self._buffer.text)
 
     def _read_header(self, *, complete: bool) -> Header:
         return HeaderReader(self._reply_as, self._tools, complete=complete).read(self._buffer)

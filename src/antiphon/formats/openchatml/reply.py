@@ -71,6 +71,12 @@ class ReplyReader(FrameReader):
             self._frame.start = self.place.copy()
             self._role = self._frame.spelled
 
+    def drop_tail(self) -> None:
+        """What may have become a control is none, and is no text."""
+        tail, self._buffer = self._buffer, ""
+        if tail:
+            self._report(E_TRUNCATED, "the reply ends inside a control", text=tail)
+
     def control(self, control: Control) -> None:
         """A control token; one that the format does not know ends the turn."""
         self._flush()
@@ -241,6 +247,10 @@ class ReplyParser:
     def close(self) -> list[ParserEvent]:
         self._reader.close()
         return self._events()
+
+    def cut(self) -> list[ParserEvent]:
+        self._reader.drop_tail()
+        return self.close()
 
     def _events(self) -> list[ParserEvent]:
         events: list[ParserEvent] = []

@@ -17,7 +17,7 @@ from antiphon.conversation import (
     TextDelta,
     visible_to_user,
 )
-from antiphon.formats.format import ForeseeingParser, Parser
+from antiphon.formats.format import ForeseeingParser, Parser, last_events
 from antiphon.formats.template.reply.messages import call_header
 from antiphon.tokens import Piece
 
@@ -86,6 +86,9 @@ class OtherCalls(ForeseeingParser):
 
     def close(self) -> list[ParserEvent]:
         return self._passed(self._parser.close())
+
+    def cut(self) -> list[ParserEvent]:
+        return self._passed(last_events(self._parser, cut=True))
 
     def _passed(self, events: Iterable[ParserEvent]) -> list[ParserEvent]:
         passed: list[ParserEvent] = []

@@ -23,6 +23,7 @@ from antiphon.conversation import (
 from antiphon.engines import EngineEnd, Step
 from antiphon.errors import Position, UnsupportedError
 from antiphon.formats import ForeseeingParser
+from antiphon.formats.format import last_events
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.plan import Draft
@@ -259,9 +260,11 @@ class ChoiceReader:
         self.over, self._finished = True, end is EngineEnd.STOP
         events: list[Event] = []
         if self._stops.matched is None and not self._called_out:
+            if end in CUT and (tail := self._ids.drop_tail()):
+                events.append(Incident("cut_mark", self.counts.completion, tail))
             buffered = self._ids.close()
             events += self._pass(self._parser.feed(buffered)) if buffered else []
-            events += self._pass(self._parser.close())
+            events += self._pass(last_events(self._parser, cut=end in CUT))
         cut = self._stops.matched is not None or (end in CUT and self._parser.ended is None)
         inferred = self._collected(self._channels.close(cut=cut))
         events += inferred if self._stops.matched is not None else self._stops.filter(inferred)

@@ -45,6 +45,13 @@ class IdReader:
             self._scanner = ControlScanner(self._controls)
         return self._scanner.feed(text)
 
+    def drop_tail(self) -> str:
+        """Text that waits to become a control, for a reply that was cut in it: it is none then, and no text."""
+        if self._scanner is None:
+            return ""
+        tail, self._scanner.buffered = self._scanner.buffered, ""
+        return tail
+
     def close(self) -> list[Piece]:
         """What was buffered and will not become more."""
         return [*(self._scanner.close() if self._scanner is not None else ()), *self._decoder.close()]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from antiphon.errors import AccessError, OverloadedError
-from antiphon.http.cors import check_origin
+from antiphon.errors import AccessError, OverloadedError, RequestError
 from antiphon.http.exchange import KEY, Exchange
-from antiphon.http.hosts import check_host
+from antiphon.http.paths import DOCS, PLAYGROUND, route_path
 from antiphon.http.rules import Rules
 
+from .browsers import BrowserGate
 from .keys import ANYBODY, Keyring, Principal
 from .keys import Scope as KeyScope
 from .rates import Rates
@@ -21,8 +19,6 @@ PREFIXES = ("/v1", "", "/v1/v1")
 
 OPEN = ("/health", "/livez", "/ping", "/readyz", "/version")
 PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in OPEN) | {"/", "/api/version"}
-DOCS, PLAYGROUND = "/docs", "/playground"
-"""Their files are everybody's; what the playground does with a key are requests like others."""
 PLAYGROUND_API = f"{PLAYGROUND}/api"
 """What the page requests of its own, below it."""
 UNCOUNTED = (f"{PLAYGROUND_API}/tools", f"{PLAYGROUND_API}/progress/")
@@ -41,33 +37,37 @@ class Access:
         keys: Keyring,
         rates: Rates,
         rules: Rules,
-        origins: Sequence[str] = (),
-        hosts: Sequence[str] | None = None,
+        browsers: BrowserGate,
     ) -> None:
         self._app = app
         self._keys = keys
         self._rates = rates
         self._rules = rules
-        self._origins = origins
-        self._hosts = hosts
+        self._browsers = browsers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or self._is_public(scope["path"]):
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         exchange: Exchange = scope[KEY]
+        path = route_path(scope)
         try:
-            if self._keys.open and self._hosts is not None:
-                check_host(exchange.headers, self._hosts)
-            exchange.principal = self._admitted(scope)
+            self._browsers.check(scope, exchange.headers, keyless=self._keys.open)
+            if self._is_public(path):
+                await self._app(scope, receive, send)
+                return
+            exchange.principal = self._admitted(path, scope)
             if scope["type"] == "websocket":
-                check_origin(exchange.headers, self._origins)
                 await self._app(scope, receive, send)  # What comes over it are requests of their own.
-            elif scope["path"] in METRICS or scope["path"].startswith(UNCOUNTED):
+            elif path in METRICS or path.startswith(UNCOUNTED):
                 await self._app(scope, receive, send)
             else:
                 await self._limited(exchange, scope, receive, send)
-        except (AccessError, OverloadedError) as error:  # Those of the application are answered inside of it.
+        except (
+            AccessError,
+            OverloadedError,
+            RequestError,
+        ) as error:  # Those of the application are answered inside of it.
             await exchange.refusal(error)(scope, receive, send)
 
     def _is_public(self, path: str) -> bool:
@@ -87,11 +87,11 @@ class Access:
         finally:
             await answer.release()
 
-    def _admitted(self, scope: Scope) -> Principal:
+    def _admitted(self, path: str, scope: Scope) -> Principal:
         if self._keys.open:
             return ANYBODY
         principal = self._principal(scope["headers"])
-        required = KeyScope.ADMIN if scope["path"] in METRICS else KeyScope.INFERENCE
+        required = KeyScope.ADMIN if path in METRICS else KeyScope.INFERENCE
         if required not in principal.scopes:
             raise AccessError(f"This key lacks the scope {required}.")
         return principal

@@ -8,12 +8,14 @@ from typing import Any
 import httptools
 from starlette.applications import Starlette
 from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
 from antiphon.http.context import Context
 from antiphon.http.error_shapes import error_shape
 from antiphon.http.errors import error_response
+from antiphon.http.hosts import host_name
 
 from .reader import ReaderWatch
 
@@ -115,15 +117,18 @@ class Connection(HttpToolsProtocol):
         names = [name for name, _ in self.headers]
         if not self._idle or self.scope["method"] != "GET" or self._get_upgrade() != b"websocket":
             return False
+        if self.scope["http_version"] == "1.0":
+            return False
         if b"content-length" in names or b"transfer-encoding" in names:
             return False
         assert isinstance(self.config.app, Starlette)
-        path = httptools.parse_url(self.url).path.decode("latin-1")
+        path = self.config.app.state.paths.spelled(httptools.parse_url(self.url).path.decode("latin-1"))
         scope = {"type": "websocket", "path": path, "root_path": ""}
         return any(route.matches(scope)[0] is Match.FULL for route in self.config.app.routes)
 
     def _without_offer(self) -> bytes:
-        lines = [self.scope["method"].encode() + b" " + self.url + b" HTTP/1.1"]
+        version = self.scope["http_version"].encode()
+        lines = [self.scope["method"].encode() + b" " + self.url + b" HTTP/" + version]
         for name, value in self.headers:
             if name == b"connection":
                 value = b",".join(word for word in value.split(b",") if word.strip().lower() != b"upgrade")
@@ -159,7 +164,7 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= PIPELINE:
             raise _malformed(f"More than {PIPELINE} requests came at once on one connection.")
         if self.parser.should_upgrade():
-            self.scope["method"] = method.decode("ascii")
+            self.scope["method"], self.scope["http_version"] = method.decode("ascii"), version
             return
         super().on_headers_complete()
         self._forget_deadline()
@@ -175,6 +180,8 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        if cycle.scope["http_version"] == "1.0":
+            app = Unchunked(app, cycle)
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -245,6 +252,29 @@ class Connection(HttpToolsProtocol):
         self._deadline = self.loop.call_later(LINGER, self.transport.close)
 
 
+class Unchunked:
+    """An application that answers HTTP/1.0: without chunks, and without a length until the connection's end."""
+
+    def __init__(self, app: ASGIApp, cycle: RequestResponseCycle) -> None:
+        self._app = app
+        self._cycle = cycle
+        cycle.waiting_for_100_continue = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        cycle, measured = self._cycle, False
+
+        async def send_unchunked(message: Message) -> None:
+            nonlocal measured
+            if message["type"] == "http.response.start":
+                measured = any(name.lower() == b"content-length" for name, _ in message.get("headers", ()))
+                cycle.chunked_encoding = None if measured else False
+            elif not measured:
+                cycle.expected_content_length = len(message.get("body", b""))
+            await send(message)
+
+        await self._app(scope, receive, send_unchunked)
+
+
 def _check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
     """What llhttp lets pass and a proxy before us may read in another way. Raises `RequestError`."""
     if version not in ("1.0", "1.1"):
@@ -252,6 +282,8 @@ def _check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
     names = [name for name, _ in headers]
     if names.count(b"host") != 1 and (version == "1.1" or b"host" in names):
         raise _malformed("A request has one Host header.")
+    if any(name == b"host" and host_name(value.decode("latin-1")) is None for name, value in headers):
+        raise _malformed("The Host header names no host.")
     codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
     if codings and (codings != [b"chunked"] or version == "1.0"):
         raise _malformed("The one transfer coding that is read is chunked.")

@@ -103,9 +103,16 @@ class DescriptionParser(ForeseeingParser):
             self._source.feed("")
             self._resume()
             if self.ended is None:
+                if left := self._source.left.strip():
+                    self._messages.incident("cut_mark", self._source.position, self._alphabet.decode(left))
                 self._finish(End.NONE)
         self._let_go()
         return self._messages.taken()
+
+    def cut(self) -> list[ParserEvent]:
+        """As `close`; a tail that may have become a mark, and a call that was cut before its arguments, say nothing."""
+        self._source.cut = True
+        return self.close()
 
     def _let_go(self) -> None:
         """Nothing is read any more: else what reads, and where text goes, would hold this reader, and it them."""
@@ -291,7 +298,8 @@ class DescriptionParser(ForeseeingParser):
         """
         decoded = self._alphabet.decode(text)
         self._messages.incident(code, self._source.position - len(text), decoded)
-        if not self._source.last or self._no_calls or code == NotAllowed.code:
+        cut_off = self._source.last and (self._source.cut or code != NotAllowed.code)
+        if self._no_calls or not cut_off:
             self._reasoning, self._after_mark, self._quoting = reasoning, False, True
             self._say(blanks + decoded)
 

@@ -33,6 +33,9 @@ class Source:
         """How much was taken, in characters; a control is one."""
         self.last = False
         """No more comes."""
+        self.cut = False
+        """More was to come: what is left where a literal was looked for began that, and is not read."""
+        self.left = ""
         self.plain: PlainTexts | None = None
         """What need not be fed: a piece of these is more text of the open message."""
         self.reach: Callable[[str], int] | None = None
@@ -60,6 +63,7 @@ class Source:
     def more(self) -> Reading[bool]:
         """Waits for more; False where the reply is over."""
         if self.last:
+            self._set_rest_aside()
             return False
         self.text, self.at = self.text[self.at :], 0
         yield
@@ -79,8 +83,9 @@ class Source:
         while (found := beginning.match(self.text, self.at)) is not None:
             if found.lastgroup is not None:
                 return True
-            if not (yield from self.more()):
+            if self.last:
                 return False
+            yield from self.more()
         return False
 
     def take(self, end: int) -> str:
@@ -118,7 +123,7 @@ class Source:
             nonlocal mark
             start = end = len(self.text)
             if marks.begins(self.text, self.at):
-                start, end = marks.find(self.text, self.at, last=self.last)
+                start, end = marks.find(self.text, self.at, last=self.last and not self.cut)
             plain = put(self.take(start)) if start > self.at else None
             if end > start:
                 mark = self.take(end)
@@ -126,8 +131,14 @@ class Source:
             self.plain = plain if start == len(self.text) else None
             return False
 
-        yield from self.read(step)
+        if not (yield from self.read(step)):
+            self._set_rest_aside()
         return mark
+
+    def _set_rest_aside(self) -> None:
+        if self.cut:
+            self.left += self.text[self.at :]
+            self.text = self.text[: self.at]
 
     def skip(self, literal: str) -> Reading[bool]:
         """Takes blanks and the literal where it follows; where not, the blanks alone."""
@@ -161,7 +172,7 @@ class Source:
         """Takes blanks, and the mark that follows them; empty where none does."""
         yield from self.after_blanks()
         while self.at < len(self.text):
-            start, end = marks.find(self.text, self.at, last=self.last)
+            start, end = marks.find(self.text, self.at, last=self.last and not self.cut)
             if start > self.at:
                 return ""
             if end > start:
