@@ -138,10 +138,10 @@ import json, threading
 def nested(depth):
     return [nested(depth - 1)] if depth else 0
 def work():
-    print(len(repr(nested(300))), len(json.dumps(nested(300))), sorted([3, 1], key=lambda x: eval('(' * 90 + 'x' + ')' * 90)))
+    print(len(repr(nested(300))), len(json.dumps(nested(300))), eval('(' * 90 + '1' + ')' * 90))
 one = threading.Thread(target=work)
 one.start(); one.join()"""
-    assert await output(interpreter, body) == "601 601 [1, 3]\n"
+    assert await output(interpreter, body) == "601 601 1\n"
 
 
 MAPS = """
@@ -170,7 +170,7 @@ while size > 16:
 DESCRIPTORS = "import os\ntry:\n    while True: os.dup(0)\nexcept OSError: pass\n"
 CLOSED = "import os\nos.closerange(0, 3)\n"
 LEFT = {
-    "no maps": MAPS, "no maps and no stacks": MAPS + STACKS, "no memory": MEMORY, "no memory and no maps": MAPS + MEMORY,
+    "no maps": MAPS, "no maps and no stacks": MAPS + STACKS, "no memory": MEMORY, "neither": MAPS + MEMORY,
     "no descriptors": DESCRIPTORS, "no standard descriptors": CLOSED, "none of either": CLOSED + DESCRIPTORS,
     "nothing of ours": "import os\nos.closerange(0, 128)\n",
 }  # fmt: skip

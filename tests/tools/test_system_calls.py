@@ -60,12 +60,13 @@ def test_what_python_needs_is_allowed(call: int) -> None:
 
 
 NEEDLESS = {
-    "socket": 41, "connect": 42, "accept": 43, "sendmsg": 46, "recvmsg": 47, "bind": 49, "listen": 50, "fork": 57, "vfork": 58, "chown": 92,
-    "ptrace": 101, "setuid": 105, "setgid": 106, "setpgid": 109, "setsid": 112, "rt_sigqueueinfo": 129, "mknod": 133,
-    "pivot_root": 155, "setrlimit": 160, "chroot": 161, "mount": 165, "umount": 166, "reboot": 169, "init_module": 175,
-    "timer_create": 222, "mq_open": 240, "add_key": 248, "keyctl": 250, "unshare": 272, "perf_event_open": 298,
-    "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "memfd_create": 319, "bpf": 321, "execveat": 322,
-    "userfaultfd": 323, "io_uring_setup": 425, "pidfd_open": 434, "a new one": 600,
+    "socket": 41, "connect": 42, "accept": 43, "sendmsg": 46, "recvmsg": 47, "bind": 49, "listen": 50, "fork": 57,
+    "vfork": 58, "chown": 92, "ptrace": 101, "setuid": 105, "setgid": 106, "setpgid": 109, "setsid": 112,
+    "rt_sigqueueinfo": 129, "mknod": 133, "pivot_root": 155, "setrlimit": 160, "chroot": 161, "mount": 165,
+    "umount": 166, "reboot": 169, "init_module": 175, "timer_create": 222, "mq_open": 240, "add_key": 248,
+    "keyctl": 250, "unshare": 272, "perf_event_open": 298, "open_by_handle_at": 304, "setns": 308,
+    "process_vm_readv": 310, "memfd_create": 319, "bpf": 321, "execveat": 322, "userfaultfd": 323,
+    "io_uring_setup": 425, "pidfd_open": 434, "a new one": 600,
 }  # fmt: skip
 
 

@@ -128,6 +128,7 @@ async def run(config: Config, read: Callable[[], Config], announce: Announce) ->
             without_keys=server.without_keys,
             tls=tls,
             beside=beside,
+            own_process=True,
             on_hangup=Reload(parts.app, parts.catalog, config, read),
             on_ready=lambda url: announce(url, also, parts.described(config)),
         )

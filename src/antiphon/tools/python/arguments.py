@@ -52,8 +52,8 @@ _ALWAYS = [
 _AS_USER = ["--unshare-user", "--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY)]
 """In a namespace of users, in which no further one can be made; outside it is the server's user, who is not root."""
 _AS_ROOT = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"]
-"""The worker becomes nobody, outside as well as inside, and gives all three up, with the sets that they stand in. A namespace of users would not do: in
-it root would still be root to the files and settings of the machine."""
+"""The worker becomes nobody, outside as well as inside, and gives all three up, with the sets that they stand in. A
+namespace of users would not do: in it root would still be root to the files and settings of the machine."""
 
 
 def _libraries() -> Iterator[str]:

@@ -10,12 +10,11 @@ import msgspec
 
 from .cell import SandboxLimits
 
-
 _MEMORY = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """``cpu`` in seconds since the start, of all threads; ``threads``, ``files`` and ``memory`` (bytes) as they are now."""
+    """``cpu`` in seconds since the start, of all threads; ``threads``, ``files``, ``memory`` (bytes) as of now."""
 
     cpu: float
     threads: int

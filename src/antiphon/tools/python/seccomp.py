@@ -17,25 +17,23 @@ from antiphon.errors import ConfigError
 _ALLOWED = {
     "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7, "lseek": 8,
     "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
-    "pread64": 17, "pwrite64": 18, "readv": 19, "writev": 20, "access": 21, "pipe": 22, "select": 23,
-    "sched_yield": 24, "mremap": 25, "msync": 26, "mincore": 27, "dup": 32, "dup2": 33, "pause": 34,
-    "nanosleep": 35, "getitimer": 36, "alarm": 37, "setitimer": 38, "getpid": 39, "sendfile": 40,
-    "shutdown": 48, "getsockname": 51, "getsockopt": 55, "execve": 59, "exit": 60, "wait4": 61, "uname": 63, "fsync": 74, "fdatasync": 75,
-    "truncate": 76, "ftruncate": 77, "getdents": 78, "getcwd": 79,
-    "chdir": 80, "fchdir": 81, "rename": 82, "mkdir": 83, "rmdir": 84, "link": 86, "unlink": 87, "symlink": 88,
-    "readlink": 89, "chmod": 90, "fchmod": 91, "umask": 95, "gettimeofday": 96, "getrlimit": 97, "getrusage": 98,
-    "sysinfo": 99, "times": 100, "getuid": 102, "getgid": 104, "geteuid": 107, "getegid": 108, "getppid": 110,
-    "getpgrp": 111, "getgroups": 115, "getresuid": 118, "getresgid": 120, "getpgid": 121, "getsid": 124,
-    "capget": 125, "rt_sigpending": 127, "rt_sigtimedwait": 128, "rt_sigsuspend": 130, "sigaltstack": 131,
-    "statfs": 137, "fstatfs": 138, "getpriority": 140, "sched_getparam": 143, "sched_getscheduler": 145,
-    "gettid": 186, "time": 201, "sched_getaffinity": 204,
-    "getdents64": 217, "set_tid_address": 218, "restart_syscall": 219, "clock_gettime": 228,
-    "clock_getres": 229, "clock_nanosleep": 230, "exit_group": 231, "epoll_wait": 232, "epoll_ctl": 233,
-    "get_mempolicy": 239, "waitid": 247, "openat": 257, "mkdirat": 258, "newfstatat": 262,
-    "unlinkat": 263, "renameat": 264, "linkat": 265, "symlinkat": 266, "readlinkat": 267, "fchmodat": 268,
-    "faccessat": 269, "pselect6": 270, "ppoll": 271, "set_robust_list": 273, "get_robust_list": 274, "utimensat": 280,
-    "epoll_pwait": 281, "fallocate": 285, "eventfd2": 290, "epoll_create1": 291, "dup3": 292, 
-    "preadv": 295, "pwritev": 296, "getcpu": 309, "renameat2": 316, "getrandom": 318,
+    "pread64": 17, "pwrite64": 18, "readv": 19, "writev": 20, "access": 21, "pipe": 22, "select": 23, "sched_yield": 24,
+    "mremap": 25, "msync": 26, "mincore": 27, "dup": 32, "dup2": 33, "pause": 34, "nanosleep": 35, "getitimer": 36,
+    "alarm": 37, "setitimer": 38, "getpid": 39, "sendfile": 40, "shutdown": 48, "getsockname": 51, "getsockopt": 55,
+    "execve": 59, "exit": 60, "wait4": 61, "uname": 63, "fsync": 74, "fdatasync": 75, "truncate": 76, "ftruncate": 77,
+    "getdents": 78, "getcwd": 79, "chdir": 80, "fchdir": 81, "rename": 82, "mkdir": 83, "rmdir": 84, "link": 86,
+    "unlink": 87, "symlink": 88, "readlink": 89, "chmod": 90, "fchmod": 91, "umask": 95, "gettimeofday": 96,
+    "getrlimit": 97, "getrusage": 98, "sysinfo": 99, "times": 100, "getuid": 102, "getgid": 104, "geteuid": 107,
+    "getegid": 108, "getppid": 110, "getpgrp": 111, "getgroups": 115, "getresuid": 118, "getresgid": 120,
+    "getpgid": 121, "getsid": 124, "capget": 125, "rt_sigpending": 127, "rt_sigtimedwait": 128, "rt_sigsuspend": 130,
+    "sigaltstack": 131, "statfs": 137, "fstatfs": 138, "getpriority": 140, "sched_getparam": 143,
+    "sched_getscheduler": 145, "gettid": 186, "time": 201, "sched_getaffinity": 204, "getdents64": 217,
+    "set_tid_address": 218, "restart_syscall": 219, "clock_gettime": 228, "clock_getres": 229, "clock_nanosleep": 230,
+    "exit_group": 231, "epoll_wait": 232, "epoll_ctl": 233, "get_mempolicy": 239, "waitid": 247, "openat": 257,
+    "mkdirat": 258, "newfstatat": 262, "unlinkat": 263, "renameat": 264, "linkat": 265, "symlinkat": 266,
+    "readlinkat": 267, "fchmodat": 268, "faccessat": 269, "pselect6": 270, "ppoll": 271, "set_robust_list": 273,
+    "get_robust_list": 274, "utimensat": 280, "epoll_pwait": 281, "fallocate": 285, "eventfd2": 290,
+    "epoll_create1": 291, "dup3": 292, "preadv": 295, "pwritev": 296, "getcpu": 309, "renameat2": 316, "getrandom": 318,
     "copy_file_range": 326, "statx": 332, "rseq": 334, "faccessat2": 439,
 }  # fmt: skip
 """Allowed without conditions; execve, wait4 and waitid because bubblewrap starts and reaps Python under the filter."""
@@ -66,8 +64,8 @@ _FCNTL, _PRCTL, _FLOCK = 72, 157, 73
 _OPERATIONS = {
     # ioctl: TCGETS and TCGETS2 (isatty), TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
     (16, _ARG1): (0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451),
-    # fcntl: duplicates, flags, and whether a range is locked. No owner, signal, lease or notification: they send signals or hinder others. No sizes
-    # of pipes: the kernel's memory.
+    # fcntl: duplicates, flags, and whether a range is locked. No owner, signal, lease or notification: they send
+    # signals or hinder others. No sizes of pipes: the kernel's memory.
     (_FCNTL, _ARG1): (0, 1, 2, 3, 4, 5, 1030),
     # prctl: the name of a thread.
     (_PRCTL, _ARG0): (15, 16),
@@ -101,9 +99,10 @@ _FLAGS = {
 """(call, argument) → the bits that may be set in this argument."""
 
 _LOCKS = {6: _DONE, 7: _DONE, 36: _ENOLCK, 37: _ENOLCK, 38: _ENOLCK}
-"""What fcntl's commands of locks answer. Each lock takes memory of the kernel's, which no limit counts, and would hold off
-the host's programs where the file is the host's. A record lock (F_SETLK, F_SETLKW) never meets another of its own process,
-and there is no other process: it is granted without asking. Locks of open files, as flock's are, do meet: refused."""
+"""What fcntl's commands of locks answer. Each lock takes memory of the kernel's, which no limit counts, and would hold
+off the host's programs where the file is the host's. A record lock (F_SETLK, F_SETLKW) never meets another of its own
+process, and there is no other process: it is granted without asking. Locks of open files, as flock's are, do meet:
+refused."""
 
 _SIGNALS = {62: _ARG1, 200: _ARG1, 234: _ARG2}
 """kill, tkill, tgkill → which argument is the signal."""

@@ -21,7 +21,7 @@ import threading
 import traceback
 
 STACK = 2 << 20
-"""Bytes of a thread's stack: as many threads as the limit allows fit into the memory that the limits give by default."""
+"""Bytes of a thread's stack: as many threads as the default limit allows fit into the default memory."""
 CAPABILITIES, HEADER_VERSION, DROP_BOUNDING = 64, 0x20080522, 24
 
 
