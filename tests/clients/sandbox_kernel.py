@@ -81,7 +81,8 @@ def attempt(n):
 try_all(attempt, 60_000)""",
     "named memory": """
 def attempt(n):
-    if libc.prctl(0x53564D41, 0, ctypes.c_size_t(libc.mmap(0, 8192, n % 4, 0x22, -1, 0)), 4096, f'{n:070}'.encode()): raise OSError
+    place = ctypes.c_size_t(libc.mmap(0, 8192, n % 4, 0x22, -1, 0))
+    if libc.prctl(0x53564D41, 0, place, 4096, f'{n:070}'.encode()): raise OSError
 try_all(attempt, 60_000)""",
     "locked memory": "try_all(lambda n: libc.mlockall(7) and mmap.mmap(-1, 1 << 20, flags=0x2022), 900)",
     "merged memory": "try_all(lambda n: mmap.mmap(-1, 1 << 20).madvise(12), 900)",
@@ -107,7 +108,9 @@ def attempt(n):
     os.unlink(f'/tmp/{n}')
     os.ftruncate(descriptor, 1 << 24)
 try_all(attempt, 100)""",
-    "attributes": "open('/tmp/x', 'w').close()\ntry_all(lambda n: os.setxattr('/tmp/x', f'user.{n}', bytes(4096)), 10_000)",
+    "attributes": """
+open('/tmp/x', 'w').close()
+try_all(lambda n: os.setxattr('/tmp/x', f'user.{n}', bytes(4096)), 10_000)""",
     "memory files": "try_all(lambda n: os.memfd_create(str(n)), 100)",
     "keys": "try_all(lambda n: libc.syscall(248, b'user', str(n).encode(), b'x' * 1000, 1000, -3) < 0 and 1 // 0, 1)",
     "queues": "try_all(lambda n: libc.msgget(0, 0o1600) < 0 and 1 // 0, 1)",
@@ -118,16 +121,22 @@ try_all(attempt, 100)""",
 """A trick → code that prints how often it worked. A trick that the filter refuses ends at its first attempt."""
 
 ON_THE_HOST = {
-    "names that are not there on the host": "try_all(lambda n: os.path.exists(f'/usr/lib/none-{n}-{os.getpid()}'), 50_000)",
+    "names that are not there on the host": """
+try_all(lambda n: os.path.exists(f'/usr/lib/none-{n}-{time.time()}'), 50_000)""",
 }
 """What any program may do that may look for a file: the kernel keeps the answers until it needs the memory."""
 
 
+def lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()
+
+
 def at_present() -> dict[str, int]:
     """Bytes of kernel memory by kind: what is in use, and what is cached."""
-    info = {line.split()[0].rstrip(":"): int(line.split()[1]) << 10 for line in Path("/proc/meminfo").open()}
+    info = {line.split()[0].rstrip(":"): int(line.split()[1]) << 10 for line in lines("/proc/meminfo")}
     found = {"held": info["SUnreclaim"] + info["KernelStack"] + info["PageTables"], "cached": info["SReclaimable"]}
-    found |= {"of this group": size for size in of_this_group()}
+    if (size := next(of_this_group(), None)) is not None:
+        found["of this group"] = size
     with suppress(PermissionError):
         found |= {f"slab {name}": size for name, size in slabs().items() if name in WATCHED}
     return found
@@ -138,19 +147,19 @@ WATCHED = ("file_lock_cache", "vm_area_struct", "filp", "shmem_inode_cache", "de
 
 def of_this_group() -> Iterator[int]:
     """What the kernel has for this process's group of processes, caches too, where there is a group that counts it."""
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in lines("/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         one = Path(f"/sys/fs/cgroup/memory{path}/memory.kmem.usage_in_bytes")
         two = Path(f"/sys/fs/cgroup{path}/memory.stat")
         if controllers == "memory" and one.is_file():
             yield int(one.read_text())
         elif not controllers and two.is_file():
-            yield from (int(entry.split()[1]) for entry in two.open() if entry.startswith("kernel "))
+            yield from (int(entry.split()[1]) for entry in lines(str(two)) if entry.startswith("kernel "))
 
 
 def slabs() -> dict[str, int]:
     sizes = {}
-    for line in Path("/proc/slabinfo").read_text().splitlines()[2:]:
+    for line in lines("/proc/slabinfo")[2:]:
         name, in_use, _, size = line.split()[:4]
         sizes[name] = int(in_use) * int(size)
     return sizes
