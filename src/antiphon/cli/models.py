@@ -22,6 +22,7 @@ from .completions import model_names
 from .explain import described
 from .options import ConfigOption, JsonOption, actions, configure, megabytes, print_json, print_table
 from .select_format import select_format
+from .terminal import tell
 
 command = actions()
 command.command("pull")(pull.command)
@@ -70,7 +71,7 @@ def show(settings: Config, *, json: bool) -> None:
     if json:
         print_json(shown)
     else:
-        print("\n".join(shown_lines(shown)))
+        tell("\n".join(shown_lines(shown)))
 
 
 def shown_lines(shown: ShownModel) -> Iterator[str]:

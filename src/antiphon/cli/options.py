@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from . import panels
 from .choices import Dialect, Types
 from .completions import format_names, model_names
+from .terminal import as_json, safe, tell
 
 if TYPE_CHECKING:
     from antiphon.config import LoadedConfig
@@ -132,7 +132,7 @@ def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
 
 
 def print_json(value: Any) -> None:
-    print(msgspec.json.format(msgspec.json.encode(value)).decode(), flush=True)
+    print(as_json(value), flush=True)
 
 
 ROOM = 24
@@ -146,26 +146,27 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], *, empty:
     """
     rows = list(rows)
     if empty and not rows:
-        print(empty, file=sys.stderr)
+        tell(empty, file=sys.stderr)
         return
     # Rich takes longer to import than most commands take to run.
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     if not console.is_terminal:
         for row in rows:
-            print("\t".join(str(cell) for cell in row))
+            tell("\t".join(str(cell) for cell in row))
         return
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[safe(str(cell)) for cell in row] for row in rows]
     if not fits(head, cells, console.width):
-        print("\n\n".join("\n".join(f"{name}: {cell}" for name, cell in zip(head, row, strict=True)) for row in cells))
+        tell("\n\n".join("\n".join(f"{name}: {cell}" for name, cell in zip(head, row, strict=True)) for row in cells))
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in head:
         table.add_column(name, overflow="fold")
     for row in cells:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # brackets are no markup
     console.print(table)
 
 

@@ -50,6 +50,7 @@ from .serve_options import (
     TlsKeyOption,
     WithoutKeysOption,
 )
+from .terminal import tell
 from .waiting import StatusLine
 
 
@@ -143,13 +144,13 @@ def announce_to(
         print_json({"url": url, "model": name} | ({"ollama": also} if also else {}))
         return
     keys = bool(KeyFile(Path(config.server.keys)).read())
-    print(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
-    print(f"Try:\n{curl_line(url, name, keys=keys)}\n")
-    print("\n".join(places(config, url, also, keys=keys)) + "\n")
-    print(f"Ready in {time.monotonic() - began:.1f} s.\n")
+    tell(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
+    tell(f"Try:\n{curl_line(url, name, keys=keys)}\n")
+    tell("\n".join(places(config, url, also, keys=keys)) + "\n")
+    tell(f"Ready in {time.monotonic() - began:.1f} s.\n")
     if described:
-        print(f"{name}, by the engine {entry.engine.kind} (antiphon config --explain KEY says more):")
-        print("".join(f"  {line}\n" for line in described))
+        tell(f"{name}, by the engine {entry.engine.kind} (antiphon config --explain KEY says more):")
+        tell("".join(f"  {line}\n" for line in described))
     sys.stdout.flush()
 
 
