@@ -19,9 +19,9 @@ from .completions import form_names
 from .convert_many import ManyConversions
 from .excerpt import RecentText
 from .files import SIDECAR, is_pattern
-from .options import JsonOption
+from .options import JsonOption, as_json
 from .streams import chunks, output
-from .terminal import as_json, tell
+from .terminal import tell
 from .waiting import say, then_waiting
 
 STANDARD = Path("-")

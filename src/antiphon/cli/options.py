@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from . import panels
 from .choices import Dialect, Types
 from .completions import format_names, model_names
-from .terminal import as_json, safe, tell
+from .terminal import UNSAFE, safe, tell
 
 if TYPE_CHECKING:
     from antiphon.config import LoadedConfig
@@ -129,6 +130,13 @@ def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
     if file:
         environ[FILE] = str(file)
     return load_config(environ, {key.replace("__", "."): value for key, value in flags.items()})
+
+
+def as_json(value: Any, *, indent: bool = True) -> str:
+    """JSON whose strings have no character that `safe` would replace: those are escaped, which changes no value."""
+    encoded = msgspec.json.encode(value)
+    text = (msgspec.json.format(encoded) if indent else encoded).decode()
+    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_json(value: Any) -> None:

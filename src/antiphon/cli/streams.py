@@ -27,6 +27,8 @@ class Sink(Protocol):
 
     def write(self, content: bytes, /) -> int: ...
 
+    def flush(self) -> None: ...
+
 
 def chunks(file: Path) -> Iterator[bytes]:
     """The bytes of a file, part by part; ``-`` is standard input. Raises `ConfigError` when it cannot be read."""

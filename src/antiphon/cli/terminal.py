@@ -1,6 +1,6 @@
 """Text of others on a terminal: a model's, a tool's, a server's, a file's. It never moves the cursor, or worse.
 
-All that the commands print for people goes through `tell`; all that they print for programs through `as_json`.
+All that the commands print for people goes through `tell`; all that they print for programs through `options.as_json`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import codecs
 import re
 import sys
-from typing import Any, TextIO
-
-import msgspec
+from typing import TextIO
 
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """Controls of terminals (C0 but tabs and line feeds, C1), halves of characters, and what turns others' direction."""
@@ -26,13 +24,6 @@ def tell(*parts: object, sep: str = " ", end: str = "\n", file: TextIO | None = 
     stream = sys.stdout if file is None else file
     text = sep.join(map(str, parts)) + end
     print(safe(text) if stream.isatty() else text, end="", file=stream, flush=flush)
-
-
-def as_json(value: Any, *, indent: bool = True) -> str:
-    """JSON whose strings have no character that `safe` would replace: those are escaped, which changes no value."""
-    encoded = msgspec.json.encode(value)
-    text = (msgspec.json.format(encoded) if indent else encoded).decode()
-    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class TerminalSink:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from antiphon.cli.answer import answer_form
 from antiphon.cli.app import print_error
-from antiphon.cli.terminal import as_json
+from antiphon.cli.options import as_json
 from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError
 

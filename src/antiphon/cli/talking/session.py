@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from antiphon.catalog import Catalog
 from antiphon.catalog.toolbox import ToolSettings, open_toolbox
 from antiphon.cli.answer import answer_form
-from antiphon.cli.terminal import as_json, tell
+from antiphon.cli.options import as_json
+from antiphon.cli.terminal import tell
 from antiphon.cli.waiting import waiting_for
 from antiphon.conversation import TurnEnded
 from antiphon.errors import ConfigError, RequestError
