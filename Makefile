@@ -19,7 +19,7 @@ PEERS := .peers/smg/.ready .peers/litellm/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants chaos chaos-cluster mutants mcp-conformance postgres check-ray
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -207,6 +207,9 @@ bad-requests: model ## 931 requests that no server may take, against the default
 
 tenants: setup   ## what one API key can find out of another's prompts, in 2,000 tries: nothing
 	PYTHONPATH=tests $(BIN)/python tests/clients/tenants.py $(TENANTS)
+
+sandbox-kernel: setup ## kernel memory before and after a thousand hostile cells of the python tool: the same (SANDBOX="--cells 100")
+	$(BIN)/python tests/clients/sandbox_kernel.py $(SANDBOX)
 
 soak: setup      ## a thousand streams of bad clients for three minutes: nothing may be left of them
 	$(BIN)/python tests/clients/soak.py $(SOAK)

@@ -41,9 +41,22 @@ def antiphon(*arguments: str, home: Path, stdin: str = "", **environ: str) -> su
     )  # fmt: skip
 
 
-def in_process(*arguments: str, home: Path, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-    """The same run within this process: for what is read and printed, where a second of starting anew tests nothing."""
-    streams = {name: TextIOWrapper(BytesIO(), "utf-8") for name in ("stdout", "stderr")}
+class Screen(TextIOWrapper):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def in_process(
+    *arguments: str, home: Path, stdin: str = "", terminal: bool = False, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """The same run within this process: for what is read and printed, where a second of starting anew tests nothing.
+
+    ``terminal``: the program prints as it does for people.
+    """
+    kind = Screen if terminal else TextIOWrapper
+    streams = {name: kind(BytesIO(), "utf-8", newline="") for name in ("stdout", "stderr")}
     with log_of_its_own(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin.encode()), "utf-8"))
         for name, stream in streams.items():

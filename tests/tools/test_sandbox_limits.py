@@ -53,14 +53,15 @@ def test_an_owner_has_a_share_of_the_interpreters_and_one_cell_at_a_time() -> No
 @pytest.mark.parametrize(
     ("usage", "says"),
     [
-        (Usage(cpu=2.0, threads=5, files=9), None),
-        (Usage(cpu=2.01, threads=5, files=9), "2 s of processor time"),
-        (Usage(cpu=2.0, threads=6, files=9), "more than 5 threads"),
-        (Usage(cpu=2.0, threads=5, files=10), "more than 9 files"),
+        (Usage(cpu=2.0, threads=5, files=9, memory=7), None),
+        (Usage(cpu=2.01, threads=5, files=9, memory=7), "2 s of processor time"),
+        (Usage(cpu=2.0, threads=6, files=9, memory=7), "more than 5 threads"),
+        (Usage(cpu=2.0, threads=5, files=10, memory=7), "more than 9 files"),
+        (Usage(cpu=2.0, threads=5, files=9, memory=8), "more than 7 bytes of memory"),
     ],
 )
 def test_what_is_just_within_the_limits_is_none_over_them(usage: Usage, says: str | None) -> None:
-    over = usage.over(SandboxLimits(cpu=2.0, threads=5, files=9))
+    over = usage.over(SandboxLimits(cpu=2.0, threads=5, files=9, memory=7))
     assert over == says if says is None else says in (over or "")
 
 
@@ -98,9 +99,9 @@ async def test_a_reply_that_ends_too_early_is_none(ends: bytes) -> None:
 
 
 async def test_the_worker_has_its_limits_before_there_is_a_cell(interpreter: Interpreter) -> None:
-    names = "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CORE"
+    names = "RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_NPROC"
     cell = await interpreter.run(f"import resource as r\n[r.getrlimit(getattr(r, name)) for name in {names}]")
-    expected = [(size, size) for size in (600 << 20, 8 + 5, 3 << 20, 128, 0)]
+    expected = [(size, size) for size in (600 << 20, 8 + 5, 3 << 20, 128, 0, 0, 16 * 256)]
     assert cell.text == f"{expected}\n"
 
 

@@ -18,6 +18,7 @@ from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError,
 from .completions import line_to_complete
 from .flags import PlainCommand, PlainGroup
 from .progress import QUIET
+from .terminal import tell
 
 COMMANDS = {
     "serve": "Serve models over an OpenAI-compatible HTTP API.",
@@ -185,11 +186,11 @@ def error_object(error: AntiphonError) -> dict[str, str]:
 def print_error(error: AntiphonError, *, as_json: bool) -> None:
     """An error for people or for programs, on stderr: code, position, hint."""
     if as_json:
-        print(json.dumps({"error": error_object(error)}), file=sys.stderr)
+        tell(json.dumps({"error": error_object(error)}), file=sys.stderr)
         return
     where = f" at {error.position}" if error.position and str(error.position) else ""
-    print(f"error: {error.message}{where}  [{error.code}]", file=sys.stderr)
+    tell(f"error: {error.message}{where}  [{error.code}]", file=sys.stderr)
     for note in getattr(error, "__notes__", ()):
-        print(note, file=sys.stderr)
+        tell(note, file=sys.stderr)
     if error.hint:
-        print(f"  {error.hint}", file=sys.stderr)
+        tell(f"  {error.hint}", file=sys.stderr)

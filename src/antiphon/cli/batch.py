@@ -31,6 +31,7 @@ from .options import (
     print_json,
 )
 from .pull import pull_missing
+from .terminal import tell
 from .waiting import waiting_for
 
 command = actions()
@@ -69,7 +70,7 @@ def run_batch(
     with waiting_for(lambda: progress_of(tally)):
         on_loop(run(loaded, source, out, tally, by_prompt=not in_file_order))
     report = msgspec.to_builtins(tally)
-    print_json(report) if json else print(", ".join(f"{name} {count}" for name, count in report.items()))
+    print_json(report) if json else tell(", ".join(f"{name} {count}" for name, count in report.items()))
     if tally.failed:
         raise typer.Exit(1)
 

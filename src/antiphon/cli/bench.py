@@ -22,6 +22,7 @@ from .benching.ladder import Load, ladder, warm_up
 from .benching.plot import check_plot, write_plot
 from .connecting.address import check_variable, local_url, root_of
 from .options import ConfigOption, JsonOption, configure, print_json
+from .terminal import tell
 from .waiting import StatusLine, waiting_for
 
 HEAD = (
@@ -136,8 +137,8 @@ class BenchReport:
         if self.as_json:
             return
         by = "by the server's usage" if self.tokens_by == "usage" else "by chunks: the server reports no usage"
-        print(f"{model} at {self.url}; tokens counted {by}", file=sys.stderr)
-        print(HEAD, flush=True)
+        tell(f"{model} at {self.url}; tokens counted {by}", file=sys.stderr)
+        tell(HEAD, flush=True)
 
     def add(self, concurrency: int, replies: Sequence[Reply], seconds: float) -> None:
         for reply in replies:
@@ -146,7 +147,7 @@ class BenchReport:
         step = figures(concurrency, replies, seconds)
         self.steps.append(step)
         if not self.as_json:
-            print(line(step), flush=True)
+            tell(line(step), flush=True)
 
     def finish(self) -> None:
         """The verdict, and what errors there were."""
@@ -155,10 +156,10 @@ class BenchReport:
             return
         at = saturated_at(self.steps)
         if len(self.steps) > 1:
-            print(f"saturated at {at}" if at else f"not saturated at {self.steps[-1].concurrency}")
+            tell(f"saturated at {at}" if at else f"not saturated at {self.steps[-1].concurrency}")
         for kind, message in self.messages.items():
             count = sum(step.errors.get(kind, 0) for step in self.steps)
-            print(f"{kind}, {count} times: {message}", file=sys.stderr)
+            tell(f"{kind}, {count} times: {message}", file=sys.stderr)
 
     def as_object(self) -> dict[str, Any]:
         return {

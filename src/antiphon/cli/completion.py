@@ -10,6 +10,7 @@ from typer._completion_shared import get_completion_script  # typer's own option
 
 from .completions import VARIABLE
 from .options import JsonOption, print_json
+from .terminal import tell
 
 
 class Shell(StrEnum):
@@ -35,4 +36,4 @@ def command(
     fish: `antiphon completion fish > ~/.config/fish/completions/antiphon.fish`.
     """
     script = get_completion_script(prog_name="antiphon", complete_var=VARIABLE, shell=shell)
-    print_json({"shell": shell, "script": script, "use": HOW[shell]}) if json else print(script)
+    print_json({"shell": shell, "script": script, "use": HOW[shell]}) if json else tell(script)

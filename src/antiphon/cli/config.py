@@ -19,6 +19,7 @@ from .options import (
     print_json,
     print_table,
 )
+from .terminal import tell
 
 
 def command(
@@ -58,7 +59,7 @@ def show(loaded: LoadedConfig, *, json: bool) -> None:
         return
     print_table(("key", "value", "from"), [(key, shown(value), origin) for key, value, origin in loaded.rows()])
     if not loaded.file.is_file():
-        print(f"(no configuration file; {loaded.file} would be read)")
+        tell(f"(no configuration file; {loaded.file} would be read)")
 
 
 def show_explanation(loaded: LoadedConfig, key: str, *, json: bool) -> None:
@@ -67,9 +68,9 @@ def show_explanation(loaded: LoadedConfig, key: str, *, json: bool) -> None:
     if json:
         print_json(found)
         return
-    print(f"{found.key} = {shown(found.value)}  ({found.origin})")
+    tell(f"{found.key} = {shown(found.value)}  ({found.origin})")
     for opinion in found.overrode:
-        print(f"  not {shown(opinion.value) or 'empty'}  ({opinion.origin})")
+        tell(f"  not {shown(opinion.value) or 'empty'}  ({opinion.origin})")
 
 
 def shown(value: object) -> str:

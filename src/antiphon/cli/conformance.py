@@ -29,6 +29,7 @@ from antiphon.formats.openchatml import (
 )
 
 from .options import JsonOption, print_json
+from .terminal import tell
 from .waiting import waiting_for
 
 PATIENCE = 60
@@ -64,8 +65,8 @@ def command(
     else:
         for outcome in failed:
             clauses = ", ".join(outcome.case.clauses)
-            print(f"{outcome.case.id} ({clauses}), {outcome.level.name.lower()}: {outcome.problem}")
-        print(table(outcomes, Level(level)))
+            tell(f"{outcome.case.id} ({clauses}), {outcome.level.name.lower()}: {outcome.problem}")
+        tell(table(outcomes, Level(level)))
     if failed:
         raise typer.Exit(1)
 

@@ -21,6 +21,7 @@ from .connecting.clients import CLIENTS, ClientSettings, Endpoint
 from .connecting.merging import WRITE, merge
 from .files import difference
 from .options import ConfigOption, JsonOption, configure, print_json, print_table
+from .terminal import tell
 
 
 def command(
@@ -99,11 +100,11 @@ class Connection:
         """What to set goes to stdout, so that a shell or a file can take it; what to know, to stderr."""
         file = self.settings.file
         if file is not None:
-            print(f"{file.path}:", file=sys.stderr)
-            print(WRITE[file.form](file.whole), end="", flush=True)
+            tell(f"{file.path}:", file=sys.stderr)
+            tell(WRITE[file.form](file.whole), end="", flush=True)
             print_notes([*exports(self.settings), *self.notes()])
         else:
-            print("\n".join(exports(self.settings)), flush=True)
+            tell("\n".join(exports(self.settings)), flush=True)
             print_notes(self.notes())
 
     def write(self, *, json: bool) -> None:
@@ -115,13 +116,13 @@ class Connection:
         merged = merge(file.path, file.form, file.content, file.whole)
         change = difference(file.path, (merged.before or "").encode(), merged.after.encode()).decode()
         if not json:
-            print(change, end="", flush=True)
+            tell(change, end="", flush=True)
         backup = merged.write() if merged.is_changed else None
         if json:
             report = {"changed": merged.is_changed, "backup": str(backup) if backup else None, "difference": change}
             print_json({**self.as_object(), **report})
             return
-        print(written(file.path, backup) if merged.is_changed else f"{file.path} has it already", file=sys.stderr)
+        tell(written(file.path, backup) if merged.is_changed else f"{file.path} has it already", file=sys.stderr)
         print_notes([*exports(self.settings), *self.notes()])
 
     def notes(self) -> Iterator[str]:
@@ -131,7 +132,7 @@ class Connection:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    print("".join(f"{note}\n" for note in notes), end="", file=sys.stderr)
+    tell("".join(f"{note}\n" for note in notes), end="", file=sys.stderr)
 
 
 def written(path: Path, backup: Path | None) -> str:

@@ -9,18 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from antiphon.conversion import Conversion, Loss, SidecarWriter, read_sidecar
 from antiphon.errors import ConfigError
+from antiphon.writing import check_writable, write
 
 from .completions import form_names
 from .convert_many import ManyConversions
 from .excerpt import RecentText
 from .files import SIDECAR, is_pattern
-from .options import JsonOption
+from .options import JsonOption, as_json
 from .streams import chunks, output
+from .terminal import tell
 from .waiting import say, then_waiting
 
 STANDARD = Path("-")
@@ -45,7 +46,7 @@ def command(
         bool, typer.Option("--sidecar", help=f"Keep what is lost in OUT{SIDECAR}; take back what IN{SIDECAR} has.")
     ] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Take the best reading of a faulty input.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Of several files: replace outputs that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace outputs that are there.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr (--json: a line each).
@@ -53,7 +54,7 @@ def command(
     Several files and folders are converted into the folder OUT under the same names, with one summary of what is
     lost (--json: one object). Exit code 1 where one failed; the others are converted.
     """
-    run = partial(convert, to=to, source=source, lenient=lenient, sidecar=sidecar)
+    run = partial(convert, to=to, source=source, lenient=lenient, sidecar=sidecar, force=force)
     if len(files) > 1 or files[0].is_dir() or is_pattern(files[0]):
         many(files, out, ManyConversions(out or STANDARD, to, force), source, run, json=json)
         return
@@ -62,7 +63,7 @@ def command(
     lost = LossPrinter((print_loss_as_json if json else print_loss) if report or json else ignore)
     run(files[0], out, lost)
     if lost.count and not (report or json or sidecar):
-        print(f"{lost.count} things are not in the output; --report lists them", file=sys.stderr)
+        tell(f"{lost.count} things are not in the output; --report lists them", file=sys.stderr)
 
 
 def many(
@@ -94,8 +95,11 @@ def convert(
     source: str | None,
     lenient: bool,
     sidecar: bool,
+    force: bool,
 ) -> None:
     """One file into another, which is there only when all of it is; None: to standard output."""
+    if out not in (None, STANDARD):
+        check_writable(out, replace=force)
     beside = sidecar_file(file)
     conversion = Conversion(
         to=to,
@@ -108,12 +112,12 @@ def convert(
     )
     recent = RecentText()
     words = f"converting {file}" if out not in (None, STANDARD) or not sys.stdout.isatty() else ""
-    with recent.shown_with_errors(), output(out) as sink, then_waiting(chunks(file), words) as parts:
+    with recent.shown_with_errors(), output(out, replace=force) as sink, then_waiting(chunks(file), words) as parts:
         for part in conversion.run(recent.watch(parts)):
             sink.write(part)
     lost = conversion.sidecar()
     if lost is not None and out is not None:
-        sidecar_file(out).write_bytes(lost.encode())
+        write(sidecar_file(out), lost.encode())
 
 
 @dataclass(slots=True)
@@ -137,7 +141,7 @@ def print_loss(loss: Loss) -> None:
 
 
 def print_loss_as_json(loss: Loss) -> None:
-    print(msgspec.json.encode(loss).decode(), file=sys.stderr)
+    print(as_json(loss, indent=False), file=sys.stderr)
 
 
 def ignore(loss: Loss) -> None:

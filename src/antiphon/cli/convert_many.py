@@ -12,10 +12,12 @@ from typing import Any
 
 from antiphon.conversion import Loss
 from antiphon.errors import AntiphonError, ConfigError
+from antiphon.writing import check_writable
 
 from .app import error_object
 from .files import SUFFIXES, files_below
 from .options import print_json
+from .terminal import tell
 from .waiting import each_of
 
 OTHER_SUFFIX = ".txt"
@@ -71,8 +73,7 @@ class ManyConversions:
         target = self.out / relative.with_suffix(SUFFIXES.get(self.to, (OTHER_SUFFIX,))[0])
         if target.resolve() in reserved:
             raise ConfigError(f"{target} is an input, or the output of another", code="unwritable_output")
-        if target.exists() and not self.force:
-            raise ConfigError(f"{target} is there already", code="unwritable_output", hint="--force replaces it.")
+        check_writable(target, replace=self.force)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -93,11 +94,11 @@ class ManyConversions:
         for file, error in self.failed.items():
             place = f"{error.position}: " if error.position and str(error.position) else ""
             hint = f"  {error.hint}" if error.hint else ""
-            print(f"{file}: {place}{error.message}  [{error.code}]{hint}", file=sys.stderr)
+            tell(f"{file}: {place}{error.message}  [{error.code}]{hint}", file=sys.stderr)
         done = f"{len(self.converted)} of {len(self.converted) + len(self.failed)} files are in {self.out}"
-        print(done + (": what is not in them:" if self.losses else ""), file=sys.stderr)
+        tell(done + (": what is not in them:" if self.losses else ""), file=sys.stderr)
         for (path, _), lost in self._sorted():
-            print(loss_line(path, lost), file=sys.stderr)
+            tell(loss_line(path, lost), file=sys.stderr)
 
     def _sorted(self) -> list[tuple[tuple[str, str], LossCount]]:
         return sorted(self.losses.items(), key=lambda item: (item[0][1] != "semantic", -item[1].count, item[0]))

@@ -33,6 +33,7 @@ from antiphon.tools.python import Bubblewrap
 from .capabilities import capabilities_of
 from .options import ConfigOption, JsonOption, ModelOption, configure, megabytes, print_json
 from .ports import listener
+from .terminal import tell
 from .waiting import waiting_for
 
 
@@ -73,7 +74,7 @@ def command(
         print_json({"findings": findings, "capabilities": capability_fields(able)})
     else:
         for finding in findings:
-            print(f"{finding.state:5} {finding.what}" + (f"  -> {finding.hint}" if finding.hint else ""))
+            tell(f"{finding.state:5} {finding.what}" + (f"  -> {finding.hint}" if finding.hint else ""))
     if any(finding.state is State.FAIL for finding in findings):
         raise typer.Exit(1)
 

@@ -12,7 +12,7 @@ from antiphon.errors import AntiphonError, FormatError, Position
 from antiphon.errors.place import Place, end_of_word
 from antiphon.tokens import Piece
 
-from .pretty import UNSAFE
+from .terminal import UNSAFE
 
 REMEMBERED = 1 << 20
 """Characters of a source that are remembered behind the last one read; one further back has no line."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import glob
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -72,20 +71,6 @@ def _is_hidden(path: Path) -> bool:
 def content_of(file: Path) -> bytes:
     """All of a file, or of standard input. Raises `ConfigError` when it cannot be read."""
     return b"".join(chunks(file))
-
-
-def rewrite(file: Path, content: bytes) -> None:
-    """Gives a file another content, at once and with the rights that it had; a link stays one. Raises `ConfigError`."""
-    target = file.resolve()
-    partial = target.with_name(f".{target.name}.part")
-    try:
-        partial.write_bytes(content)
-        shutil.copymode(target, partial)
-        partial.replace(target)
-    except OSError as error:
-        raise ConfigError(f"cannot write {file}: {error.strerror}", code="unwritable_output") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def difference(file: Path, before: bytes, after: bytes) -> bytes:

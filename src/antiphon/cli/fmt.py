@@ -11,11 +11,14 @@ import typer
 
 from antiphon.errors import AntiphonError, FormatError, RequestError
 from antiphon.formats.openchatml import format_transcript
+from antiphon.writing import write
 
 from .app import error_object, print_error
 from .excerpt import RecentText
-from .files import content_of, difference, files_of, rewrite
+from .files import content_of, difference, files_of
 from .options import JsonOption, print_json
+from .streams import output
+from .terminal import tell
 from .waiting import each_of
 
 OPENCHATML, HARMONY = "openchatml", "harmony"
@@ -61,7 +64,8 @@ def command(
         elif not (check or diff):
             store(result)
         elif diff and not json:
-            sys.stdout.buffer.write(difference(result.file, result.before, result.after))
+            with output(None) as sink:
+                sink.write(difference(result.file, result.before, result.after))
     report(results, as_json=json, changes=not (check or diff), quiet=diff)
     if any(result.error or (result.is_changed and (check or diff)) for result in results):
         raise typer.Exit(1)
@@ -91,10 +95,10 @@ def canonical(content: bytes, form: str, *, fragment: bool) -> str:
 def store(result: Formatted) -> None:
     """Writes the file anew where it changes; what came by standard input goes to standard output."""
     if result.file == STDIN:
-        sys.stdout.buffer.write(result.after)
-        sys.stdout.buffer.flush()
+        with output(None) as sink:
+            sink.write(result.after)
     elif result.is_changed:
-        rewrite(result.file, result.after)
+        write(result.file, result.after)
 
 
 def report(results: list[Formatted], *, as_json: bool, changes: bool, quiet: bool) -> None:
@@ -105,7 +109,7 @@ def report(results: list[Formatted], *, as_json: bool, changes: bool, quiet: boo
     sys.stdout.flush()
     for result in results:
         if result.is_changed and not quiet and not (changes and result.file == STDIN):
-            print(f"{'formatted' if changes else 'would format'} {result.file}")
+            tell(f"{'formatted' if changes else 'would format'} {result.file}")
 
 
 def as_object(result: Formatted) -> dict[str, Any]:
@@ -115,5 +119,5 @@ def as_object(result: Formatted) -> dict[str, Any]:
 
 def print_failure(result: Formatted, *, as_json: bool) -> None:
     if result.error is not None and not as_json:
-        print(f"{result.file}: not valid, left as it is", file=sys.stderr)
+        tell(f"{result.file}: not valid, left as it is", file=sys.stderr)
         print_error(result.error, as_json=False)

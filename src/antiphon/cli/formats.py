@@ -5,6 +5,7 @@ from __future__ import annotations
 from antiphon.catalog.known_formats import known_formats
 
 from .options import JsonOption, print_json
+from .terminal import tell
 
 
 def command(json: JsonOption = False) -> None:
@@ -13,4 +14,4 @@ def command(json: JsonOption = False) -> None:
     if json:
         print_json({"formats": names})
     else:
-        print("\n".join(names))
+        tell("\n".join(names))

@@ -19,6 +19,7 @@ from antiphon.wire.definitions import read_function
 
 from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .select_format import read_input, select_format
+from .terminal import tell
 
 END = Control("<|im_end|>")
 """Ends a turn where no model's vocabulary is used."""
@@ -55,7 +56,7 @@ def command(
             if (id := tokenizer.control_id(stop)) is not None]  # fmt: skip
     compiled = compile_grammar(selected.format.grammar(shape), Vocabulary(tokenizer, ends))
     if check is None:
-        print_json({"grammar": compiled.lark}) if json else print(compiled.lark, end="")
+        print_json({"grammar": compiled.lark}) if json else tell(compiled.lark, end="")
         return
     scanner = ControlScanner(tokenizer.controls)
     ids = encode_pieces([*scanner.feed(check), *scanner.close()], tokenizer)
@@ -65,9 +66,9 @@ def command(
     if json:
         print_json({"accepted": matcher.accepting, "follows": follows, "whole": violation is None})
     elif violation is not None:
-        print(f"leaves the grammar after {follows!r}")
+        tell(f"leaves the grammar after {follows!r}")
     else:
-        print("accepted" if matcher.accepting else "may go on, and must")
+        tell("accepted" if matcher.accepting else "may go on, and must")
     if not matcher.accepting:
         raise typer.Exit(1)
 

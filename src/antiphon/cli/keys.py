@@ -12,6 +12,7 @@ from antiphon.http.gate.keys import Key, KeyFile, Scope, new_key
 
 from .completions import key_names
 from .options import ConfigOption, JsonOption, actions, configure, print_json, print_table
+from .terminal import tell
 
 command = actions()
 
@@ -44,7 +45,7 @@ def add(
         requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute, concurrent=concurrent,
     )  # fmt: skip
     key_file(config).add(key)
-    print_json({"name": key.name, "key": secret, "scopes": key.scopes}) if json else print(secret)
+    print_json({"name": key.name, "key": secret, "scopes": key.scopes}) if json else tell(secret)
 
 
 @command.command("list")
@@ -87,14 +88,14 @@ def set_limits(
     if not changes:
         raise ConfigError("nothing is to be changed", hint="antiphon keys set --help lists what can be.")
     key = key_file(config).change(name, **changes)
-    print_json(as_object(key)) if json else print(summary(key))
+    print_json(as_object(key)) if json else tell(summary(key))
 
 
 @command.command("rm")
 def remove(name: Name, config: ConfigOption = None, json: JsonOption = False) -> None:
     """Remove a key. What it owns stays stored, for a key that is added under the same name."""
     key_file(config).remove(name)
-    print_json({"removed": name}) if json else print(f"removed {name}")
+    print_json({"removed": name}) if json else tell(f"removed {name}")
 
 
 def key_file(config: Path | None) -> KeyFile:

@@ -15,10 +15,13 @@ from antiphon.errors import NotFoundError, Position, RequestError, near
 from antiphon.errors.incidents import INCIDENTS
 from antiphon.errors.place import end_of_word
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findings, mended
+from antiphon.writing import write
 
-from .files import content_of, files_of, rewrite
+from .files import content_of, files_of
 from .lint_reports import Linted, as_github, as_json, as_sarif, as_text
 from .options import JsonOption, print_json, print_table
+from .streams import output
+from .terminal import tell
 from .validate import OPENCHATML, Profile
 from .waiting import each_of
 
@@ -96,10 +99,10 @@ class Linter:
     def _store(file: Path, before: str, text: str) -> None:
         content = text.encode("utf-8", "surrogateescape")
         if file == STDIN:
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
+            with output(None) as sink:
+                sink.write(content)
         elif text != before:
-            rewrite(file, content)
+            write(file, content)
 
     def harmony_file(self, file: Path) -> Linted:
         """What is wrong with a conversation in Harmony; the rules are the parser's incidents."""
@@ -120,13 +123,13 @@ class Linter:
 def report(linted: Sequence[Linted], output: Output, sink: TextIO) -> None:
     match output:
         case Output.TEXT:
-            print(as_text(linted), end="", file=sink)
+            tell(as_text(linted), end="", file=sink)
         case Output.JSON:
             print_json(as_json(linted))
         case Output.SARIF:
             print_json(as_sarif(linted))
         case Output.GITHUB:
-            print(as_github(linted), end="")
+            tell(as_github(linted), end="")
 
 
 # -- which rules, at which levels -------------------------------------------------------------------------------------

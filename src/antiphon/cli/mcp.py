@@ -16,6 +16,7 @@ from antiphon.tools.mcp.fault import readable_scopes
 
 from .mcp_host import elicit, show_address
 from .options import ConfigOption, JsonOption, McpOption, actions, configure, print_json
+from .terminal import tell
 
 command = actions()
 ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The MCP server, as the file of --mcp names it.")]
@@ -86,4 +87,4 @@ def print_outcome(url: str, outcome: str, tools: int | None = None, *, json: boo
         print_json({"url": url, "outcome": outcome} | ({} if tools is None else {"tools": tools}))
         return
     words = {"signed_in": "signed in to", "signed_out": "signed out of", "unknown": "was not signed in to"}
-    print(f"{words[outcome]} {url}" + ("" if tools is None else f": {tools} tools"))
+    tell(f"{words[outcome]} {url}" + ("" if tools is None else f": {tools} tools"))

@@ -15,7 +15,7 @@ from antiphon.catalog.toolbox import ToolSettings
 from antiphon.tools import ToolLimits
 from antiphon.tools.mcp import NOBODY, Elicitation, ElicitationAnswer, McpHost
 
-from .pretty import UNSAFE
+from .terminal import tell
 
 LINE = 4_096
 """Characters of an answer."""
@@ -150,4 +150,4 @@ async def read_line() -> str:
 
 def say(text: str) -> None:
     """On stderr, without what moves a cursor: the text may be a server's."""
-    print(UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text), file=sys.stderr, flush=True)
+    tell(text, file=sys.stderr, flush=True)

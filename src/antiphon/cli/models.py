@@ -23,6 +23,7 @@ from .completions import model_names
 from .explain import described
 from .options import ConfigOption, JsonOption, actions, configure, megabytes, print_json, print_table
 from .select_format import select_format
+from .terminal import tell
 
 command = actions()
 command.command("pull")(pull.command)
@@ -73,7 +74,7 @@ def show(settings: Config, *, json: bool) -> None:
         print_json(shown)
     else:
         lines = capability_lines(facts.capabilities) if facts else ()
-        print("\n".join([*shown_lines(shown), *lines]))
+        tell("\n".join([*shown_lines(shown), *lines]))
 
 
 def shown_lines(shown: ShownModel) -> Iterator[str]:

@@ -15,6 +15,7 @@ from antiphon.models.store import ModelStore
 from .connecting.address import local_url
 from .options import configure, megabytes
 from .running import run_folder, running_servers
+from .terminal import tell
 
 PATIENCE = 0.5
 """Seconds for a server of this machine to answer."""
@@ -25,13 +26,13 @@ WIDTH = 47
 
 def print_next_steps() -> None:
     """A few lines, by what is here and what runs; a configuration that cannot be used is said in words as well."""
-    print("Antiphon: the conversation layer for language models.\n")
+    tell("Antiphon: the conversation layer for language models.\n")
     try:
         steps = list(steps_of(configure().config))
     except AntiphonError as error:
         steps = [("antiphon doctor", f"the configuration cannot be used: {error}")]
     for command, does in [*steps, ("antiphon --help", "all commands")]:
-        print(f"  {command:{WIDTH}} {does}")
+        tell(f"  {command:{WIDTH}} {does}")
 
 
 def steps_of(config: Config) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ import typer
 from . import panels
 from .choices import Dialect, Types
 from .completions import format_names, model_names
+from .terminal import UNSAFE, safe, tell
 
 if TYPE_CHECKING:
     from antiphon.config import LoadedConfig
@@ -131,8 +132,15 @@ def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
     return load_config(environ, {key.replace("__", "."): value for key, value in flags.items()})
 
 
+def as_json(value: Any, *, indent: bool = True) -> str:
+    """JSON whose strings have no character that `safe` would replace: those are escaped, which changes no value."""
+    encoded = msgspec.json.encode(value)
+    text = (msgspec.json.format(encoded) if indent else encoded).decode()
+    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def print_json(value: Any) -> None:
-    print(msgspec.json.format(msgspec.json.encode(value)).decode(), flush=True)
+    print(as_json(value), flush=True)
 
 
 ROOM = 24
@@ -146,26 +154,27 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[object]], *, empty:
     """
     rows = list(rows)
     if empty and not rows:
-        print(empty, file=sys.stderr)
+        tell(empty, file=sys.stderr)
         return
     # Rich takes longer to import than most commands take to run.
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     if not console.is_terminal:
         for row in rows:
-            print("\t".join(str(cell) for cell in row))
+            tell("\t".join(str(cell) for cell in row))
         return
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[safe(str(cell)) for cell in row] for row in rows]
     if not fits(head, cells, console.width):
-        print("\n\n".join("\n".join(f"{name}: {cell}" for name, cell in zip(head, row, strict=True)) for row in cells))
+        tell("\n\n".join("\n".join(f"{name}: {cell}" for name, cell in zip(head, row, strict=True)) for row in cells))
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in head:
         table.add_column(name, overflow="fold")
     for row in cells:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # brackets are no markup
     console.print(table)
 
 

@@ -20,6 +20,7 @@ from .options import ConfigOption, DialectOption, JsonOption, ModelOption, Templ
 from .pretty import has_colour, pretty
 from .reply_source import decoded_pieces, first, holds_ids, spelled_pieces, texts
 from .select_format import SelectedFormat, select_format, select_harmony
+from .terminal import tell
 from .transcript import incident_form
 
 
@@ -59,8 +60,8 @@ def command(
     if show:
         flat = (piece for some in pieces for piece in some)
         for shown in pretty(flat, selected.tokenizer, in_reply=not whole, colour=has_colour()):
-            print(shown, end="", flush=True)
-        print()
+            tell(shown, end="", flush=True)
+        tell()
         return
     placed = PlacedPieces(pieces, None if tokens else recent)
     with placed.shown_with_errors():
@@ -99,11 +100,11 @@ def print_messages(events: Iterable[ParserEvent], placed: PlacedPieces) -> None:
     for event in events:
         match event:
             case MessageEnded(message):
-                print(f"{header(message)}\n{message.text}\n", flush=True)
+                tell(f"{header(message)}\n{message.text}\n", flush=True)
             case Incident():
-                print(f"! {event.code} at {event.position}: {event.text!r}", flush=True)
+                tell(f"! {event.code} at {event.position}: {event.text!r}", flush=True)
                 if source := placed.excerpt():
-                    print(source, flush=True)
+                    tell(source, flush=True)
             case MessageStarted() | TextDelta():
                 pass
 

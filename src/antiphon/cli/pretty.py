@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from antiphon.tokens import Piece, Tokenizer
 
+from .terminal import safe
+
 if TYPE_CHECKING:
     from antiphon.formats.harmony import Span
-
-UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What moves a terminal's cursor or worse; a model's text may hold it."""
 
 _CONTROL, _ID, _ENVELOPE, _OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
 
@@ -39,7 +37,7 @@ def pretty(
 
 
 def _coloured(span: Span) -> str:
-    text = UNSAFE.sub("\N{REPLACEMENT CHARACTER}", span.text)
+    text = safe(span.text)
     match span.kind:
         case "control":
             return f"{_CONTROL}{text}{_OFF}{_ID}{_id(span)}{_OFF}"

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from .terminal import safe
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
@@ -48,7 +50,7 @@ class LazyBar:
             self._bar.start()
             self._bar.add_task("")
         if self._bar is not None:
-            words = f"{self._stages[self._stage]} {self._name}".strip()
+            words = safe(f"{self._stages[self._stage]} {self._name}".strip()).replace("[", "\\[")  # no markup
             known = total or self._size
             # A download may be of more than its file: of what packs it, or of a copy that is written meanwhile.
             shown = min(done, known) if known else done

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from .connecting.address import check_variable
 from .options import JsonOption, megabytes, print_json, print_table
 from .running import RunningServer, memory, run_folder, running_servers
+from .terminal import tell
 
 PATIENCE = 3.0
 """Seconds that a server may take to say how it is."""
@@ -65,7 +66,7 @@ def command(
     if json:
         print_json({"servers": states})
     elif not states:
-        print("no server runs here; antiphon serve starts one")
+        tell("no server runs here; antiphon serve starts one")
     else:
         print_table(("url", "pid", "models", "requests", "memory", "up"), [row(state) for state in states])
 

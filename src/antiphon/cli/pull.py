@@ -23,6 +23,7 @@ from .completions import model_names
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
 from .progress import progress_bar
 from .streams import near_file
+from .terminal import tell
 
 
 def command(
@@ -43,9 +44,9 @@ def command(
         if json:
             print_json({**msgspec.to_builtins(model), **capability_fields(able), **unusable})
             continue
-        print(f"{model.name}: {megabytes(model.size)}, sha256 {model.sha256[:16]}…, in {store.folder / name}")
+        tell(f"{model.name}: {megabytes(model.size)}, sha256 {model.sha256[:16]}…, in {store.folder / name}")
         lines = [*(f"warning: {why}" for why in unusable.values()), *capability_lines(able)]
-        print("".join(f"  {line}\n" for line in lines), end="")
+        tell("".join(f"  {line}\n" for line in lines), end="")
 
 
 def abilities(config: Config, name: str) -> tuple[Capabilities, dict[str, str]]:
@@ -61,7 +62,7 @@ def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
     stages = ("copy",) if entry.source and isinstance(parse_source(entry.source), FileSource) else ("download", "copy")
     with progress_bar(name, entry.size, patience=0.0, stages=stages) as progress:
         return store.pull(
-            name, entry, progress, waiting=lambda: print(f"waiting: another process pulls {name}", file=sys.stderr)
+            name, entry, progress, waiting=lambda: tell(f"waiting: another process pulls {name}", file=sys.stderr)
         )
 
 
@@ -83,7 +84,7 @@ def pull_missing(config: Config) -> None:
             check_file(source.path)
         if entry.engine.kind == "llama_cpp":
             require("xllamacpp", "local", "the embedded engine")  # before a model is fetched for it
-        print(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)
+        tell(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)
         pull(store, name, entry)
 
 

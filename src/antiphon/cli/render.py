@@ -26,6 +26,7 @@ from .options import (
 )
 from .pretty import has_colour, pretty
 from .select_format import SelectedFormat, read_input, select_format, select_harmony
+from .terminal import tell
 from .transcript import read_openai, read_transcript
 
 
@@ -69,7 +70,8 @@ def command(
     conversation = read_source(read_input(file), source)
     pieces = list(selected.format.render(conversation, reply_as=None if whole else Role.ASSISTANT, history=history))
     if show:
-        print(*pretty(pieces, selected.tokenizer, colour=has_colour()), sep="")
+        colour = has_colour()
+        (print if colour else tell)(*pretty(pieces, selected.tokenizer, colour=colour), sep="")
     else:
         write(pieces, selected, ids=ids, json=json)
 
@@ -93,6 +95,6 @@ def write(pieces: list[Piece], selected: SelectedFormat, *, ids: bool, json: boo
         prompt = {"format": selected.format.name, "text": spell(pieces), "pieces": listed}
         print_json(prompt | ({"ids": numbers} if ids else {}))
     elif numbers is not None:
-        print(*numbers)
+        tell(*numbers)
     else:
-        print(spell(pieces))
+        tell(spell(pieces))

@@ -13,6 +13,7 @@ from antiphon.models.store import ModelStore
 
 from .completions import model_names
 from .options import ConfigOption, JsonOption, configure, print_json
+from .terminal import tell
 
 
 def command(
@@ -30,6 +31,6 @@ def command(
                 f"{name!r} is not in the store", code="model_not_found", hint="antiphon models lists it."
             )
         if not json:
-            print(f"removed {name}")
+            tell(f"removed {name}")
     if json:
         print_json({"removed": names})

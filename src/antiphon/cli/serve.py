@@ -51,6 +51,7 @@ from .serve_options import (
     TlsKeyOption,
     WithoutKeysOption,
 )
+from .terminal import tell
 from .waiting import StatusLine
 
 
@@ -129,6 +130,7 @@ async def run(config: Config, read: Callable[[], Config], announce: Announce) ->
             without_keys=server.without_keys,
             tls=tls,
             beside=beside,
+            own_process=True,
             on_hangup=Reload(parts.app, parts.catalog, config, read),
             on_ready=lambda url: announce(url, also, parts.summary(config)),
         )
@@ -144,16 +146,16 @@ def announce_to(
         print_json({"url": url, "model": name} | ({"ollama": also} if also else {}) | able)
         return
     keys = bool(KeyFile(Path(config.server.keys)).read())
-    print(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
-    print(f"Try:\n{curl_line(url, name, keys=keys)}\n")
-    print("\n".join(places(config, url, also, keys=keys)) + "\n")
-    print(f"Ready in {time.monotonic() - began:.1f} s.\n")
+    tell(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
+    tell(f"Try:\n{curl_line(url, name, keys=keys)}\n")
+    tell("\n".join(places(config, url, also, keys=keys)) + "\n")
+    tell(f"Ready in {time.monotonic() - began:.1f} s.\n")
     if summary.settings:
-        print(f"{name}, by the engine {entry.engine.kind} (antiphon config --explain KEY says more):")
-        print("".join(f"  {line}\n" for line in summary.settings))
+        tell(f"{name}, by the engine {entry.engine.kind} (antiphon config --explain KEY says more):")
+        tell("".join(f"  {line}\n" for line in summary.settings))
     if lines := list(capability_lines(summary.capabilities)):
-        print("What it can do here:")
-        print("".join(f"  {line}\n" for line in lines))
+        tell("What it can do here:")
+        tell("".join(f"  {line}\n" for line in lines))
     sys.stdout.flush()
 
 

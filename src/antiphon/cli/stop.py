@@ -11,6 +11,7 @@ from antiphon.errors import NotFoundError, RequestError
 
 from .options import JsonOption, print_json
 from .running import RunningServer, run_folder, running_servers
+from .terminal import tell
 
 
 def command(
@@ -31,7 +32,7 @@ def command(
     if json:
         print_json({"url": chosen.url, "pid": chosen.pid, "ended": not chosen.is_alive})
     else:
-        print(f"{chosen.url} {'has ended' if wait else 'ends'}")
+        tell(f"{chosen.url} {'has ended' if wait else 'ends'}")
 
 
 def choose(servers: list[RunningServer], port_or_pid: int | None) -> RunningServer:

@@ -19,6 +19,8 @@ from antiphon.store.transfer import End, Found, Head, Imported, ListedStore, imp
 from antiphon.store.versions import migrate
 
 from .options import ConfigOption, JsonOption, actions, configure, print_json
+from .streams import Sink, output
+from .terminal import tell
 from .waiting import waiting_for
 
 Result = TypeVar("Result")
@@ -97,10 +99,11 @@ def _must_exist(address: str) -> None:
 
 
 @contextmanager
-def _target(file: Path) -> Iterator[BinaryIO]:
+def _target(file: Path) -> Iterator[Sink]:
     """A new file for its owner alone, never over another, or standard output."""
     if file == STANDARD:
-        yield sys.stdout.buffer
+        with output(None) as sink:
+            yield sink
         return
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
@@ -140,7 +143,7 @@ async def _checked(opened: ListedStore) -> Found:
     return found
 
 
-async def _exported(opened: ListedStore, target: BinaryIO) -> Found:
+async def _exported(opened: ListedStore, target: Sink) -> Found:
     found = Found()
     target.write(_ENCODER.encode(Head()) + b"\n")
     async for line in records(opened, found):
@@ -181,7 +184,7 @@ def _words(found: Found) -> str:
 
 
 def _report(seen: dict[str, object], words: str, *, json: bool) -> None:
-    print_json(seen) if json else print(words)
+    print_json(seen) if json else tell(words)
 
 
 def _fail_where(wrong: object) -> None:

@@ -8,16 +8,26 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import BinaryIO, Protocol
 
 from antiphon.errors import ConfigError
+from antiphon.writing import written
 
 from .progress import progress_bar
+from .terminal import TerminalSink
 
 CHUNK = 1 << 18
 """Bytes that are read at once."""
 MOST_NAMES = 2_000
 """Names of a folder that are looked through for one like a name that is not there."""
+
+
+class Sink(Protocol):
+    """Takes bytes in parts."""
+
+    def write(self, content: bytes, /) -> int: ...
+
+    def flush(self) -> None: ...
 
 
 def chunks(file: Path) -> Iterator[bytes]:
@@ -70,21 +80,16 @@ def length(file: Path) -> int | None:
 
 
 @contextmanager
-def output(file: Path | None) -> Iterator[IO[bytes]]:
-    """Where a result goes: standard output, or a file that is there only when all of it is.
+def output(file: Path | None, *, replace: bool = True) -> Iterator[Sink]:
+    """Where a result goes: standard output, or a file as `written` gives it.
 
     Raises `ConfigError` when the file cannot be written.
     """
     if file is None or str(file) == "-":
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        sink = TerminalSink() if sys.stdout.isatty() else sys.stdout.buffer
+        yield sink
+        sink.flush()
         return
-    partial = file.with_name(f".{file.name}.part")
-    try:
-        with partial.open("wb") as sink:
-            yield sink
-        partial.replace(file)
-    except OSError as error:
-        raise ConfigError(f"cannot write {file}: {error.strerror}", code="unwritable_output") from None
-    finally:
-        partial.unlink(missing_ok=True)
+    sys.stdout.flush()  # the file may be where it goes
+    with written(file, replace=replace) as sink:
+        yield sink

@@ -13,9 +13,11 @@ from antiphon.errors import ConfigError, TemplateError
 from antiphon.formats.template import check_template
 from antiphon.wire.native.template_schema import CheckedTemplate, PromptBesideHarmony, PromptChangeFound
 from antiphon.wire.native.templates import checked
+from antiphon.writing import write
 
 from .find_template import is_place, template_at, template_of_model
 from .options import ConfigOption, JsonOption, actions, configure, print_json
+from .terminal import tell
 
 command = actions()
 
@@ -48,7 +50,7 @@ def check(
     if json and export != "-":
         print_json(result)
     elif export != "-":
-        print("\n".join(lines(result, prompts=prompts)))
+        tell("\n".join(lines(result, prompts=prompts)))
     if not result.ok:
         raise typer.Exit(1)
 
@@ -59,12 +61,9 @@ def write_export(result: CheckedTemplate, place: str) -> None:
         raise TemplateError(result.replies.not_exported or "", code="bad_response_template")
     text = msgspec.json.format(msgspec.json.encode(result.replies.response_template)).decode() + "\n"
     if place == "-":
-        print(text, end="")
+        tell(text, end="")
         return
-    try:
-        Path(place).expanduser().write_text(text, "utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {place}: {error.strerror}") from None
+    write(Path(place).expanduser(), text.encode())
 
 
 def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:

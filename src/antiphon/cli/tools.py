@@ -16,6 +16,7 @@ from antiphon.tools import Toolbox, ToolCall, ToolResult
 
 from .mcp_host import at_terminal
 from .options import ConfigOption, JsonOption, McpOption, ToolsOption, actions, configure, print_json, print_table
+from .terminal import tell
 
 command = actions()
 Result = TypeVar("Result")
@@ -45,8 +46,8 @@ def show_tool(
         if json:
             print_json(tool)
             return
-        print(f"{tool.name}: {tool.description}" if tool.description else tool.name)
-        print_json(tool.parameters) if tool.parameters is not None else print("takes text")
+        tell(f"{tool.name}: {tool.description}" if tool.description else tool.name)
+        print_json(tool.parameters) if tool.parameters is not None else tell("takes text")
 
     with_toolbox(run, config, tools, mcp)
 
@@ -69,7 +70,7 @@ def call_tool(
         return await toolbox.router.call(ToolCall(call_id="call_0", recipient=recipient, body=body))
 
     result = with_toolbox(run, config, tools, mcp)
-    print_json(result.envelope()) if json else print(result.text(envelope=False))
+    print_json(result.envelope()) if json else tell(result.text(envelope=False))
     if not result.ok:
         raise typer.Exit(1)
 

@@ -29,6 +29,7 @@ from antiphon.models.store import ModelStore
 from antiphon.tokens import Tokenizer
 
 from .options import print_json
+from .terminal import tell
 from .waiting import waiting_for
 
 SECONDS = 2.0
@@ -86,7 +87,7 @@ def measure_threads(loaded: LoadedConfig, reload: Callable[[], LoadedConfig], *,
     if json:
         print_json(report)
     else:
-        print("\n".join(lines(report)))
+        tell("\n".join(lines(report)))
 
 
 async def measurable(loaded: LoadedConfig) -> tuple[str, LlamaCppSettings, Tokenizer]:

@@ -21,6 +21,7 @@ from .excerpt import RecentText
 from .files import files_of, is_pattern
 from .options import JsonOption
 from .streams import check_readable, chunks
+from .terminal import tell
 
 OPENCHATML = "openchatml"
 IN_MEMORY = 1 << 16
@@ -87,7 +88,7 @@ def command(
         for checked in checks:
             print_as_text(checked, totals, place_alone=single)
         if not single:
-            print(totals)
+            tell(totals)
     if totals.errors:
         raise typer.Exit(1)
 
@@ -128,45 +129,45 @@ def print_as_text(checked: Checked, totals: Totals, *, place_alone: bool) -> Non
         warnings += finding.warning
         print_finding(finding, checked, place_alone=place_alone)
     verdict = counted(errors, "error") if errors else "valid"
-    print(f"{checked.file}: {verdict}")
+    tell(f"{checked.file}: {verdict}")
     totals.add(errors, warnings)
 
 
 def print_finding(finding: Finding, checked: Checked, *, place_alone: bool) -> None:
     place = str(finding.position) if place_alone else f"{checked.file}:{finding.position}"
     grade = "  warning:" if finding.warning else ""
-    print(f"{place}  {finding.code}{grade}  {finding.message}")
+    tell(f"{place}  {finding.code}{grade}  {finding.message}")
     source = checked.recent.excerpt(finding.position)
     if source:
-        print(source)
+        tell(source)
     if finding.hint:
-        print(f"      {finding.hint}")
+        tell(f"      {finding.hint}")
 
 
 def print_as_json(checks: Iterable[Checked], totals: Totals) -> None:
     """``{"files": [{"file": …, …}, …], "totals": {…}, "valid": bool}``; each file as `print_file_as_json` has it."""
-    print('{"files": [', end="")
+    tell('{"files": [', end="")
     for n, checked in enumerate(checks):
-        print("," if n else "")
+        tell("," if n else "")
         print_file_as_json(checked, totals, f'"file": {jsonlib.dumps(str(checked.file))}, ')
-    print(f'], "totals": {jsonlib.dumps(asdict(totals))}, "valid": {jsonlib.dumps(totals.errors == 0)}}}')
+    tell(f'], "totals": {jsonlib.dumps(asdict(totals))}, "valid": {jsonlib.dumps(totals.errors == 0)}}}')
 
 
 def print_file_as_json(checked: Checked, totals: Totals, lead: str = "") -> None:
     """``{"errors": […], "warnings": […], "valid": bool}``, each error as it is found: there may be any number."""
     errors = warnings = 0
     with tempfile.SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8") as waiting:
-        print(f'{{{lead}"errors": [', end="")
+        tell(f'{{{lead}"errors": [', end="")
         for finding in checked.findings:
             line = jsonlib.dumps(finding_to_json(finding))
             if finding.warning:
                 waiting.write(f"{',' if warnings else ''}\n{line}")
                 warnings += 1
             else:
-                print("," if errors else "", line, sep="\n", end="")
+                tell("," if errors else "", line, sep="\n", end="")
                 errors += 1
-        print(f'{chr(10) if errors else ""}], "warnings": [', end="")
+        tell(f'{chr(10) if errors else ""}], "warnings": [', end="")
         waiting.seek(0)
         shutil.copyfileobj(waiting, sys.stdout)
-    print(f'{chr(10) if warnings else ""}], "valid": {jsonlib.dumps(errors == 0)}}}')
+    tell(f'{chr(10) if warnings else ""}], "valid": {jsonlib.dumps(errors == 0)}}}')
     totals.add(errors, warnings)

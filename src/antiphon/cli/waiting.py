@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .progress import PATIENCE, QUIET, is_watched
+from .terminal import safe
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 PERIOD = 0.1
@@ -56,7 +57,7 @@ class StatusLine:
         while not self._over.wait(wait):
             seconds = time.monotonic() - began
             frame = FRAMES[int(seconds / PERIOD) % len(FRAMES)]
-            shown = words if isinstance(words, str) else words()
+            shown = safe(words if isinstance(words, str) else words())
             room = max(1, shutil.get_terminal_size().columns - 12)
             sys.stderr.write(ERASE + dim(f"{frame} {shown[:room]} {seconds:.1f} s"))
             sys.stderr.flush()
@@ -98,7 +99,8 @@ def then_waiting(parts: Iterator[bytes], words: str) -> Iterator[Iterator[bytes]
 
 def say(words: str) -> None:
     """A line on stderr, also while something is waited for."""
-    print(f"{ERASE}{words}" if sys.stderr.isatty() else words, file=sys.stderr, flush=True)
+    terminal = sys.stderr.isatty()
+    print(f"{ERASE}{safe(words)}" if terminal else words, file=sys.stderr, flush=True)
 
 
 def each_of(files: Sequence[Path], doing: str) -> Iterator[Path]:

@@ -11,6 +11,7 @@ import platformdirs
 
 from antiphon.engines.machine import usable_cores
 from antiphon.errors import ConfigError
+from antiphon.writing import write
 
 from .layers import HOME, Layer, Layered
 
@@ -56,9 +57,9 @@ def write_tuned(file: Path, tuned: Tuned) -> None:
     text = f"{_HEAD}cores = {tuned.cores}\n\n[engine]\nthreads = {tuned.engine.threads}\n"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}", code="unwritable_output") from error
+    write(file, text.encode())
 
 
 def tuned_layer(environ: Mapping[str, str]) -> Layer:

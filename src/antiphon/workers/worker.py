@@ -101,6 +101,7 @@ class Worker:
                 tls=certificate(config.server.tls_cert, config.server.tls_key),
                 handed=Handed(conduit, partial(peer.tell, "connections")),
                 on_ready=lambda url: peer.tell("ready", parts.summary(config)),
+                own_process=True,
             )
             self._built.set()
             await self._server.serve_to_end()

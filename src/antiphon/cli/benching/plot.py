@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
-from antiphon.errors import ConfigError, RequestError
+from antiphon.errors import RequestError
 from antiphon.errors.extras import require
+from antiphon.writing import write
 
 from .figures import StepFigures
 
@@ -35,7 +37,6 @@ def write_plot(file: Path, steps: Sequence[StepFigures], title: str) -> None:
     first.plot([one for one, _ in timed], [spread.p99 for _, spread in timed], "o--", label="p99")
     first.set(xlabel="requests at once", ylabel="time to the first token, ms", ylim=(0, None))
     first.legend()
-    try:
-        figure.savefig(file)
-    except OSError as error:
-        raise ConfigError(f"cannot write {file}: {error.strerror}", code="unwritable_output") from None
+    picture = BytesIO()
+    figure.savefig(picture, format=file.suffix[1:])
+    write(file, picture.getvalue())

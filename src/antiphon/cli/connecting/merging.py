@@ -16,8 +16,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from tomlkit.exceptions import TOMLKitError
 
-from antiphon.cli.files import rewrite
 from antiphon.errors import ConfigError
+from antiphon.writing import write
 
 
 class Form(StrEnum):
@@ -92,11 +92,9 @@ class Merge:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             backup = None if self.before is None else _backup(self.path, self.before)
-            if backup is None:
-                self.path.touch(mode=0o600)
         except OSError as error:
             raise ConfigError(f"cannot write {self.path}: {error.strerror}", code="unwritable_output") from None
-        rewrite(self.path, self.after.encode())
+        write(self.path, self.after.encode(), mode=0o600)
         return backup
 
 
@@ -169,6 +167,6 @@ def _backup(path: Path, content: str) -> Path:
             backup.touch(mode=0o600, exist_ok=False)
         except FileExistsError:
             continue
-        backup.write_text(content, "utf-8")
+        write(backup, content.encode())
         return backup
     raise AssertionError("numbers end")

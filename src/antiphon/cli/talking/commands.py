@@ -13,6 +13,7 @@ import msgspec
 
 from antiphon.catalog.toolbox import BUILTINS
 from antiphon.cli.options import print_table
+from antiphon.cli.terminal import safe, tell
 from antiphon.conversation import ReasoningEffort
 from antiphon.errors import RequestError, near
 from antiphon.generation import reasons
@@ -20,7 +21,6 @@ from antiphon.generation.ranges import RANGES
 from antiphon.tokens import encode_pieces, spell
 
 from .files import load, path_of, save, schema_format
-from .screen import safe
 from .session import Session
 from .talk import Answers
 
@@ -55,7 +55,7 @@ class ChatCommand:
 
 def note(text: str) -> None:
     """A line about the conversation, on stderr."""
-    print(safe(text), file=sys.stderr, flush=True)
+    tell(text, file=sys.stderr, flush=True)
 
 
 def confirm(text: str) -> None:
@@ -75,9 +75,9 @@ async def help_(session: Session, rest: str) -> None:
     for usage, does in rows.items():
         lines = wrap(does, max(width - beside, 20))
         first = f"{usage:{beside}}" if beside == USAGE and len(usage) < USAGE else f"{usage}\n{'':{beside}}"
-        print(f"{first}{f'{chr(10)}{chr(32) * beside}'.join(lines)}")
+        tell(f"{first}{f'{chr(10)}{chr(32) * beside}'.join(lines)}")
     if not chosen:
-        print("\n" + "\n".join(line for keys in KEYS for line in wrap(keys, width, subsequent_indent="  ")))
+        tell("\n" + "\n".join(line for keys in KEYS for line in wrap(keys, width, subsequent_indent="  ")))
 
 
 async def system(session: Session, rest: str) -> None:
@@ -145,7 +145,7 @@ async def schema(session: Session, rest: str) -> None:
 
 
 async def raw(session: Session, rest: str) -> None:
-    print(spell(tuple(session.partner.model.format.render(session.talk.conversation, reply_as=None))))
+    tell(spell(tuple(session.partner.model.format.render(session.talk.conversation, reply_as=None))))
 
 
 async def save_(session: Session, rest: str) -> None:

@@ -8,10 +8,9 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Protocol
 
-import msgspec
-
 from antiphon.cli.answer import answer_form
 from antiphon.cli.app import print_error
+from antiphon.cli.options import as_json
 from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError
 
@@ -57,7 +56,7 @@ async def ask_once(session: Session, question: str) -> bool:
         if screen:
             screen.finish()
     if session.as_json:
-        print(msgspec.json.format(msgspec.json.encode(answer_form(events))).decode())
+        print(as_json(answer_form(events)))
     return any(isinstance(event, TurnEnded) for event in events)
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import assert_never
 
-from antiphon.cli.pretty import UNSAFE
+from antiphon.cli.terminal import safe, tell
 from antiphon.cli.waiting import StatusLine, dim
 from antiphon.conversation import (
     FinishReason,
@@ -38,14 +38,9 @@ ENDS = {
 """How an answer ended, where its reader should know."""
 
 
-def safe(text: str) -> str:
-    """The text without what moves a terminal's cursor."""
-    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 def aside(text: str) -> None:
     """A line about the answer, on stderr."""
-    print(dim(text), file=sys.stderr, flush=True)
+    print(dim(safe(text)), file=sys.stderr, flush=True)
 
 
 class Screen:
@@ -57,7 +52,6 @@ class Screen:
     def __init__(self, *, reasoning: bool = False) -> None:
         self._reasoning = reasoning
         self._terminal = sys.stderr.isatty()
-        self._cleans = sys.stdout.isatty()
         self._status = StatusLine()
         self._part: Part | None = None
         self._tokens = 0
@@ -110,7 +104,7 @@ class Screen:
         return Part(lambda text: None, lambda: self._thought(time.perf_counter() - began, self._tokens - before))
 
     def _answer(self, text: str) -> None:
-        print(safe(text) if self._cleans else text, end="", flush=True)
+        tell(text, end="", flush=True)
 
     def _thought(self, seconds: float, tokens: int) -> None:
         """That the model reasoned, and for how long; what, only its owner may see."""

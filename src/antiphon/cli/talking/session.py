@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 
-import msgspec
-
 from antiphon.catalog import Catalog
 from antiphon.catalog.toolbox import ToolSettings, open_toolbox
 from antiphon.cli.answer import answer_form
+from antiphon.cli.options import as_json
+from antiphon.cli.terminal import tell
 from antiphon.cli.waiting import waiting_for
 from antiphon.conversation import TurnEnded
 from antiphon.errors import ConfigError, RequestError
@@ -94,9 +94,9 @@ class Session:
                 screen.finish()
         done = any(isinstance(event, TurnEnded) for event in events)
         if self.as_json:
-            print(msgspec.json.encode(answer_form(events)).decode(), flush=True)
+            print(as_json(answer_form(events), indent=False), flush=True)
         elif not done:
-            print("\n(stopped)", flush=True)
+            tell("\n(stopped)", flush=True)
         return done
 
     async def choose_model(self, name: str) -> None:

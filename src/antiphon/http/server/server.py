@@ -22,6 +22,7 @@ from antiphon.http.tls import Certificate
 
 from .connection import Connection
 from .handed import Handed
+from .watchdog import LAST, Watchdog
 
 if sys.platform != "win32":
     import resource
@@ -70,20 +71,23 @@ async def serving(
     beside: socket.socket | None = None,
     on_ready: Callable[[str], None] | None = None,
     on_hangup: Callable[[Server], None] | None = None,
+    own_process: bool = False,
 ) -> None:
     """Serves until SIGTERM or SIGINT: then takes nothing new and gives what runs ``drain`` seconds to end.
 
     ``on_ready`` gets the base URL once the socket is open (``port`` 0 takes a free one) and the model that is loaded at
     the start is there; ``on_hangup`` gets each SIGHUP. ``beside`` is a bound socket where it is served too, without
-    TLS. A second signal to stop ends all at once. Where that model
-    cannot be loaded the server ends, and the error is raised; one on a server that does not answer yet is waited for.
+    TLS. A second signal to stop ends all at once. ``own_process``: nothing else is in this process, so that it is ended
+    where it does not end in time by itself (`Watchdog`). Where that model cannot be loaded the server ends, and the
+    error is raised; one on a server that does not answer yet is waited for.
     Raises `ConfigError` for a host that is not this machine's alone where there are no keys, unless ``without_keys``.
     """
     context: Context = app.state.context
     check_open(host, open=context.keys.open and not without_keys)
     server = Server(
-        app, host=host, port=port, drain=drain, tls=tls, beside=beside, on_ready=on_ready, on_hangup=on_hangup
-    )
+        app, host=host, port=port, drain=drain, tls=tls, beside=beside, on_ready=on_ready, on_hangup=on_hangup,
+        own_process=own_process,
+    )  # fmt: skip
     await server.serve_to_end()
 
 
@@ -173,6 +177,7 @@ class Server(uvicorn.Server):
         handed: Handed | None = None,
         on_ready: Callable[[str], None] | None = None,
         on_hangup: Callable[[Server], None] | None = None,
+        own_process: bool = False,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -200,6 +205,8 @@ class Server(uvicorn.Server):
         self._handed = handed
         self._on_ready = on_ready
         self._on_hangup = on_hangup
+        self._grace = int(drain) + GRACE + LAST if own_process else None
+        self._watchdog: Watchdog | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.failure: AntiphonError | None = None
 
@@ -216,7 +223,12 @@ class Server(uvicorn.Server):
         """Serves until it is stopped. Raises what kept the first model from being loaded."""
         allow_files(self._context.limits.max_connections + SPARE_FILES)
         gc.set_threshold(*GARBAGE)
-        await self.serve()
+        self._watchdog = Watchdog(asyncio.get_running_loop(), grace=self._grace)
+        self._watchdog.begin()
+        try:
+            await self.serve()
+        finally:
+            self._watchdog.end()
         if self.failure is not None:
             raise self.failure
 
@@ -238,6 +250,8 @@ class Server(uvicorn.Server):
                 bound_unsent(listener)
         if self._on_hangup is not None and hasattr(signal, "SIGHUP"):
             self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup, self)
+        if self._watchdog is not None:
+            self._watchdog.hear_signals()
         if not self.should_exit:
             self._context.lifecycle.on_first_load(self._loaded)
 
@@ -255,6 +269,8 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         lifecycle = self._context.lifecycle
         lifecycle.drain()
+        if self._watchdog is not None:
+            self._watchdog.stopping()
         if self._handed is not None:
             self._handed.end()
         deadline = asyncio.get_running_loop().call_later(self._drain, lifecycle.stop)

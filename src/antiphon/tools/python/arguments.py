@@ -22,7 +22,10 @@ _FOLDERS = ("/etc", "/usr", "/usr/lib", "/usr/share", "/python", "/python/bin", 
 _ENVIRONMENT = {
     "LD_LIBRARY_PATH": "/python/lib", "HOME": "/tmp", "LANG": "C.UTF-8", "MPLBACKEND": "Agg",  # noqa: S108 - inside
     "MPLCONFIGDIR": "/tmp", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",  # noqa: S108 - inside
+    "MALLOC_ARENA_MAX": "2",
 }  # fmt: skip
+"""Two arenas of memory: each takes 64 MiB of addresses, which are what the limit of memory counts, and else each thread
+has its own."""
 
 
 def sandbox_arguments(limits: SandboxLimits, *, as_root: bool) -> list[str]:
@@ -48,9 +51,9 @@ _ALWAYS = [
 ]  # fmt: skip
 _AS_USER = ["--unshare-user", "--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY)]
 """In a namespace of users, in which no further one can be made; outside it is the server's user, who is not root."""
-_AS_ROOT = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-"""The worker becomes nobody, outside as well as inside, and with that loses both. A namespace of users would not do: in
-it root would still be root to the files and settings of the machine."""
+_AS_ROOT = ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP"]
+"""The worker becomes nobody, outside as well as inside, and gives all three up, with the sets that they stand in. A
+namespace of users would not do: in it root would still be root to the files and settings of the machine."""
 
 
 def _libraries() -> Iterator[str]:

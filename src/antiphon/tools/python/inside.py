@@ -10,13 +10,16 @@ import msgspec
 
 from .cell import SandboxLimits
 
+_MEMORY = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
+
 
 class Usage(msgspec.Struct, frozen=True):
-    """``cpu`` in seconds since the start, of all threads; ``threads`` and ``files`` as they are now."""
+    """``cpu`` in seconds since the start, of all threads; ``threads``, ``files``, ``memory`` (bytes) as of now."""
 
     cpu: float
     threads: int
     files: int
+    memory: int
 
     def over(self, limits: SandboxLimits) -> str | None:
         """Which limit is passed, for people; None when none is."""
@@ -24,6 +27,8 @@ class Usage(msgspec.Struct, frozen=True):
             return f"the code used {limits.cpu:g} s of processor time, which is all that an interpreter has"
         if self.files > limits.files:
             return f"the code made more than {limits.files:,} files"
+        if self.memory > limits.memory:
+            return f"the code used more than {limits.memory:,} bytes of memory, with the kernel's tables of it"
         return f"the code started more than {limits.threads:,} threads" if self.threads > limits.threads else None
 
 
@@ -54,13 +59,19 @@ class Inside:
     def usage(self) -> Usage:
         """What the interpreter uses. Raises OSError when it is gone.
 
-        Files are counted because empty ones cost memory of the kernel's that no limit on size sees.
+        Files are counted because empty ones cost memory of the kernel's that no limit on size sees; tables of pages,
+        because memory in many places has larger ones than it is itself.
         """
         with open(f"/proc/{self._pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
         user, system, threads = int(fields[11]), int(fields[12]), int(fields[17])
         scratch = os.statvfs(f"/proc/{self._pid}/root/tmp")
-        return Usage((user + system) / os.sysconf("SC_CLK_TCK"), threads, scratch.f_files - scratch.f_ffree)
+        files = scratch.f_files - scratch.f_ffree
+        return Usage((user + system) / os.sysconf("SC_CLK_TCK"), threads, files, self._memory())
+
+    def _memory(self) -> int:
+        with open(f"/proc/{self._pid}/status", "rb") as file:
+            return sum(int(line.split()[1]) << 10 for line in file if line.startswith(_MEMORY))
 
     def close(self) -> None:
         """Gives the descriptors back; idempotent."""

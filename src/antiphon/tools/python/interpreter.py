@@ -14,6 +14,9 @@ from .reply import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_rep
 
 _POLL = 0.05
 _CPU_MARGIN = 5
+_SIGNALS = 256
+_NOBODYS_SHARE = 16
+"""How many interpreters' threads the user of all of them may have: a bound for the time between two looks at one."""
 _ENDED = "the interpreter ended (too much memory, or its own doing)"
 _UNEXPECTED = "the interpreter was ended because its code wrote to the descriptor of its replies"
 
@@ -140,6 +143,9 @@ def worker_settings(limits: SandboxLimits, user: int | None, nonce: bytes) -> by
             "RLIMIT_FSIZE": limits.scratch,
             "RLIMIT_NOFILE": 128,
             "RLIMIT_CORE": 0,
+            "RLIMIT_MEMLOCK": 0,
+            "RLIMIT_SIGPENDING": _SIGNALS,
+            "RLIMIT_NPROC": limits.threads * _NOBODYS_SHARE,
         },
     }
     return json.dumps(settings).encode() + b"\n"

@@ -5,47 +5,95 @@ it is as `reply.py` describes. The code's standard output and error are one pipe
 sent and the rest is counted.
 """
 
+import _thread
 import ast
+import contextlib
+import errno
 import io
 import json
 import linecache
 import os
 import resource
+import select
 import struct
 import sys
 import threading
 import traceback
 
+STACK = 2 << 20
+"""Bytes of a thread's stack: as many threads as the default limit allows fit into the default memory."""
+CAPABILITIES, HEADER_VERSION, DROP_BOUNDING = 64, 0x20080522, 24
+
 
 class Output:
-    """What a cell writes to descriptors 1 and 2, read by a thread so that a full pipe never blocks the cell."""
+    """What cells write to descriptors 1 and 2, read by a thread so that a full pipe never blocks a cell.
+
+    One thread, one pipe and one buffer serve all cells, since a cell may leave no descriptors for another pipe, and no
+    memory or maps for another thread, which would be waited for without end. If the thread cannot go on, the
+    interpreter ends.
+    """
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.stored = bytearray()
-        self.seen = 0
-        reader, writer = os.pipe()
-        os.dup2(writer, 1)
-        os.dup2(writer, 2)
-        os.close(writer)
-        self.thread = threading.Thread(target=self.read, args=(reader,), daemon=True)
-        self.thread.start()
+        self.stored = memoryview(bytearray(limit))
+        self.chunk = memoryview(bytearray(65536))
+        self.size = self.seen = 0
+        self.null = os.open(os.devnull, os.O_WRONLY)
+        self.source, self.writer = os.pipe()
+        self.ended, self.end_of_cell = os.pipe()
+        os.set_blocking(self.source, False)
+        self.begun, self.read = _thread.allocate_lock(), _thread.allocate_lock()
+        self.begun.acquire()
+        self.read.acquire()
+        _thread.start_new_thread(self.read_cells, ())
+        self.read.acquire()  # it has all that it needs
 
-    def read(self, reader: int) -> None:
-        while chunk := os.read(reader, 65536):
-            self.seen += len(chunk)
-            self.stored += chunk[: self.limit - len(self.stored)]
-        os.close(reader)
+    def begin(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.readv(self.source, [self.chunk])  # what was written after the last cell is of no cell
+        self.size = self.seen = 0
+        self.point_to(self.writer)
+        self.begun.release()
 
-    def close(self) -> tuple[bytes, int]:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        os.close(null)
-        self.thread.join(1.0)
-        return bytes(self.stored), self.seen
+    def end(self) -> tuple[bytes, int]:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # a cell may put anything there
+                stream.flush()
+        self.point_to(self.null)
+        os.write(self.end_of_cell, b".")
+        self.read.acquire()
+        return bytes(self.stored[: self.size]), self.seen
+
+    def point_to(self, descriptor: int) -> None:
+        os.dup2(descriptor, 1)
+        os.dup2(descriptor, 2)
+
+    def read_cells(self) -> None:
+        try:
+            waiting = select.poll()
+            waiting.register(self.source, select.POLLIN)
+            waiting.register(self.ended, select.POLLIN)
+            self.read.release()
+            while self.begun.acquire():
+                self.read_cell(waiting)
+                self.read.release()
+        finally:
+            os._exit(1)
+
+    def read_cell(self, waiting: "select.poll") -> None:
+        """Reads until the cell has ended, though code may still write to the pipe."""
+        while self.ended not in (events := dict(waiting.poll())):
+            if events[self.source] != select.POLLIN:
+                raise OSError(errno.EBADF, "the code closed what its output is read from")
+            self.take(os.readv(self.source, [self.chunk]))
+        os.read(self.ended, 1)
+        with contextlib.suppress(BlockingIOError):
+            self.take(os.readv(self.source, [self.chunk]))  # a pipe has no more than this at once
+
+    def take(self, count: int) -> None:
+        kept = min(count, len(self.stored) - self.size)
+        self.stored[self.size : self.size + kept] = self.chunk[:kept]
+        self.size += kept
+        self.seen += count
 
 
 class Replies:
@@ -102,13 +150,32 @@ def run(source: str, number: int, namespace: dict[str, object]) -> bool:
 
 
 def become(user: int) -> None:
-    """Gives up root for good, before any cell."""
+    """Gives up root for good, before any cell, with every capability in each of the sets."""
+    import ctypes  # only where there is root to give up
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in range(CAPABILITIES):
+        libc.prctl(DROP_BOUNDING, capability, 0, 0, 0)  # those that the kernel does not know fail, which is as well
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
+    header, none = (ctypes.c_uint32 * 2)(HEADER_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if libc.capset(header, none):  # becoming somebody else leaves the inheritable ones
+        raise OSError(ctypes.get_errno(), "capset")
 
 
-def main() -> None:
+def limit(which: int, value: int) -> None:
+    """Sets a limit for good; where the machine's is lower, that one stays."""
+    _, most = resource.getrlimit(which)
+    least = value if most == resource.RLIM_INFINITY else min(value, most)
+    resource.setrlimit(which, (least, least))
+
+
+def settle() -> tuple[io.BufferedReader, Replies, int]:
+    """Reads the settings and lives by them: user, descriptors, limits, paths. Tells the server that it is done.
+
+    Gives the requests, the replies, and how many bytes of a cell's output are sent.
+    """
     requests = os.fdopen(os.dup(0), "rb")
     pipe = os.fdopen(os.dup(1), "wb")
     settings = json.loads(requests.readline())
@@ -119,7 +186,8 @@ def main() -> None:
         os.dup2(null, descriptor)
     os.close(null)
     for name, value in settings["rlimits"].items():
-        resource.setrlimit(getattr(resource, name), (value, value))
+        limit(getattr(resource, name), value)
+    threading.stack_size(STACK)
     for path in settings["packages"]:
         os.scandir(path).close()  # what the worker's user may not see is refused before there is a cell
     sys.path[:] = [path for path in sys.path if path] + settings["packages"]
@@ -127,18 +195,33 @@ def main() -> None:
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "backslashreplace", write_through=True)
     replies = Replies(pipe, settings["header"], settings["images"], settings["image_bytes"])
     replies.send(settings["nonce"], True)
+    return requests, replies, settings["output"]
+
+
+def serve(requests: io.BufferedReader, replies: Replies, output_limit: int) -> None:
+    """Runs cells until there are no more."""
     namespace = {"__name__": "__main__", "__builtins__": __builtins__}
+    output = Output(output_limit)
     for number, line in enumerate(requests, 1):
         request = json.loads(line)
-        output = Output(settings["output"])
+        output.begin()
         ok = run(request["code"], number, namespace)
         try:
             pictures = replies.figures()
         except Exception as error:  # noqa: BLE001 - drawing runs the code's own objects
             print(f"the figures could not be drawn: {error}", file=sys.stderr)
             pictures = ()
-        text, seen = output.close()
+        text, seen = output.end()
         replies.send(request["nonce"], ok, text, seen, pictures)
+
+
+def main() -> None:
+    work = settle()
+    try:
+        serve(*work)
+        os._exit(0)
+    finally:
+        os._exit(1)  # at once: what cells left (threads, handlers, no memory at all) has no say in it
 
 
 if __name__ == "__main__":
