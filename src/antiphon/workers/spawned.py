@@ -14,10 +14,10 @@ from typing import Protocol
 import msgspec
 
 from antiphon.errors import EngineError
+from antiphon.errors.fault import Fault, fault_of
 from antiphon.library.reload import Reloaded
 from antiphon.observe.sums import Family, growing
 
-from .faults import Fault, fault_of
 from .peer import Ear, Offer, Peer, Share
 
 _SCRAPE_SECONDS = 5.0
