@@ -219,9 +219,7 @@ async def test_no_process_outlives_a_server_that_was_killed(monkeypatch: pytest.
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     pipe = tmp_path / "waiting"
     os.mkfifo(pipe)
-    host = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HOST, str(pipe), stdout=asyncio.subprocess.PIPE
-    )
+    host = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, str(pipe), stdout=asyncio.subprocess.PIPE)
     assert host.stdout is not None
     forks = int(await host.stdout.readline())
     piece = int(await asyncio.to_thread(pipe.read_text))

@@ -9,7 +9,14 @@ Process pools of the standard library, pebble and loky send pickles, keep a proc
 limits; here a piece and its process are one.
 """
 
-from .isolation import Isolation
-from .task import Task
+from typing import TYPE_CHECKING
+
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from .isolation import Isolation
+    from .task import Task
+else:
+    __getattr__ = exports(__name__, {"isolation": "Isolation", "task": "Task"})
 
 __all__ = ["Isolation", "Task"]

@@ -8,6 +8,7 @@ server is killed, Linux ends both.
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -60,10 +61,10 @@ class Forkserver:
     def serve(self) -> None:
         lines, sockets = b"", list[int]()
         while True:
-            readable, _, _ = select.select([self._control, self._woken], [], [])
+            readable, _, _ = select.select([self._control.fileno(), self._woken], [], [])
             if self._woken in readable:
                 self._reap()
-            if self._control not in readable:
+            if self._control.fileno() not in readable:
                 continue
             data, more, _, _ = socket.recv_fds(self._control, _ORDERS, _SOCKETS)
             sockets += more
@@ -107,6 +108,7 @@ class Forkserver:
         from pkgutil import resolve_name
 
         try:
+            resolve_name("antiphon.isolation.outcome")
             for place in (order["run"], order["prepare"]):
                 if place is not None and place not in self._ready:
                     found = resolve_name(place)
@@ -146,8 +148,6 @@ def run(order: dict, end: socket.socket, failed: BaseException | None) -> None: 
 
 def limit(processor: float, memory: int) -> None:
     """What the kernel holds this process to. At either timer's end it is killed, whatever it is doing."""
-    import resource
-
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, processor)
     hard = int(processor + _BEYOND) + 1

@@ -169,7 +169,7 @@ class _Forkserver:
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-P", str(_PROGRAM)],
-                stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=True, env=_environment(os.environ),
             )  # fmt: skip
         ours.setblocking(False)
@@ -178,7 +178,7 @@ class _Forkserver:
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return int(self._process.pid)
 
     @property
     def alive(self) -> bool:
