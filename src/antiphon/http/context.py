@@ -134,6 +134,8 @@ class Context:
         try:
             model = await self.source.get(name)
             self.lifecycle.loading = False
+            if model.compiler is not None:
+                model.compiler.try_in(self.isolation)
             return model
         except NotFoundError as error:
             raise NotFoundError(
