@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from antiphon.api.routes.convert import MOST_CHARACTERS, MOST_LISTED
+from antiphon.api.routes.convert import MOST_CHARACTERS
 from antiphon.conversion import SOURCES, TARGETS, Conversion
+from antiphon.conversion.converted import MOST_LISTED
 from antiphon.http.gate.keys import new_key
 from kit.api import END, Got, app, ids, post, request, running
 

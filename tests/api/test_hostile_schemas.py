@@ -55,7 +55,7 @@ def checked(got: Got, schema: Any, way: str) -> None:
     if got.status != 200:
         assert 400 <= got.status < 500, got.body
         assert got.error["code"] in ("invalid_schema", "invalid_grammar", "invalid_json", "invalid_type",
-                                     "unsupported_parameter", "invalid_value"), got.error  # fmt: skip
+                                     "unsupported_parameter", "invalid_value", "work_limit"), got.error  # fmt: skip
         assert str(got.error["param"]).startswith(("response_format", "tools")), got.error
         return
     (choice,) = got.json["choices"]

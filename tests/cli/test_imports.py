@@ -69,7 +69,7 @@ reply = "Paris."
 """
 SERVED = frozenset(
     "api archive batches catalog cli config conversation engines errors formats generation grammar http"
-    " library models observe playground plugins site store tenancy tokens tools version wire".split()
+    " isolation library models observe playground plugins site store tenancy tokens tools version wire".split()
 )
 SERVES = (TEXT - {"yaml", "jsonschema_rs"}) | frozenset(
     "anyio click h11 httptools idna jinja2 markupsafe platformdirs prometheus_client python_multipart sniffio starlette"

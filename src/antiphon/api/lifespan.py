@@ -32,6 +32,7 @@ def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], Abs
         await asyncio.gather(*context.loads, return_exceptions=True)
         await context.runs.aclose()
         context.large.close()
+        context.isolation.close()
         await context.leases.aclose()
         await context.archive.store.aclose()
         await context.source.aclose()

@@ -62,6 +62,7 @@ REQUESTS = {
                             RequestError, UnsupportedError),
     "invalid_grammar": error(400, "Tools and response format together make no grammar, or too large a one.",
                              RequestError),
+    "work_limit": error(400, "What was sent takes more processor time or memory than one request may.", RequestError),
     "response_in_progress": error(400, "A WebSocket makes one response at a time.", RequestError),
     "websocket_connection_limit_reached": error(400, "A WebSocket was open as long as it may be.", RequestError),
     "compaction_empty": error(400, "The model wrote no summary of what was to be compacted.", RequestError),
@@ -93,7 +94,7 @@ REQUESTS = {
                                 RequestError),
     "body_timeout": error(408, "The body did not arrive in time.", OverloadedError),
     "head_timeout": error(408, "The request line and headers did not arrive in time.", OverloadedError),
-    "queue_timeout": error(408, "The request waited for a free slot of the engine until its deadline.",
+    "queue_timeout": error(408, "The request waited for its turn until its deadline.",
                            OverloadedError),
     "conflict": error(409, "Something that is still going on forbids the request.", ConflictError),
     "conversation_locked": error(409, "Another response is being added to the conversation.", ConflictError),
@@ -115,7 +116,7 @@ REQUESTS = {
 """What a request got wrong."""
 
 SERVER = {
-    "queue_full": error(429, "As many requests wait for the engine as the queue holds.", OverloadedError),
+    "queue_full": error(429, "As many requests wait for their turn as the queue holds.", OverloadedError),
     "rate_limit_exceeded": error(429, "The API key has used up its requests, tokens or concurrent requests.",
                                  OverloadedError),
     "antiphon_error": error(500, "An error that has no code of its own.", AntiphonError),

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 
 from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.formats.raw import RawFormat
-from antiphon.grammar import LIMITS, Limits, ReplyShape
-from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
+from antiphon.grammar import LIMITS, Grammar, Json, Limits, Regex, ReplyShape
+from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar, leaves
+from antiphon.grammar.schema import Enforced
+from antiphon.grammar.trial import dear, enforced_of, piece_of, rules_piece
+from antiphon.isolation import Isolation, Task
 from antiphon.tokens import Piece, Tokenizer, spell
 
 log = logging.getLogger("antiphon.generation")
@@ -26,6 +31,12 @@ USES = 256
 TAIL = 256
 """How many characters of a prompt's end decide where a reply begins."""
 
+TRY = Task(
+    "antiphon.grammar.trial:work", "compiling tools and response format", prepare="antiphon.grammar.trial:prepare"
+)
+NOTHING_TRIED: Mapping[str, Enforced] = MappingProxyType({})
+
+Made = TypeVar("Made")
 _Key = tuple[str, str | None, bytes]
 
 
@@ -67,8 +78,13 @@ class ReplyCompiler:
         self._capacity = capacity
         self._known: dict[_Key, _Known] = {}
         self._vocabulary: Vocabulary | None = None
+        self._isolation: Isolation | None = None
         self._threads = ThreadPoolExecutor(2, "compile")
         self._building = asyncio.Lock()
+
+    def try_in(self, isolation: Isolation) -> None:
+        """From now on programs of clients that may be dear are compiled in a process of their own first."""
+        self._isolation = isolation
 
     async def compile(
         self,
@@ -90,10 +106,10 @@ class ReplyCompiler:
         alike = replace(shape, call_ids=("",) * len(shape.call_ids))
         key = (domain, tail, msgspec.json.encode(alike))
         if continues:
-            return await self._compile(format, shape, prompt)
+            return await self._compile(format, shape, prompt, domain)
         known = self._known.pop(key, None)
         if known is None or known.is_used_up:
-            known = _Known(await self._compile(format, shape, prompt), shape.call_ids)
+            known = _Known(await self._compile(format, shape, prompt, domain), shape.call_ids)
         known.uses += 1
         self._known[key] = known
         while len(self._known) > self._capacity:
@@ -102,14 +118,36 @@ class ReplyCompiler:
         if not any(id in known.grammar.lark for id in others):
             return known.grammar
         if any(id.encode() in key[2] for id in others):
-            return await self._compile(format, shape, prompt)  # A schema or a tool spells one of them.
+            return await self._compile(format, shape, prompt, domain)  # A schema or a tool spells one of them.
         return await self._in_time(lambda: known.grammar.renamed(others))
 
-    async def _compile(self, format: Format, shape: ReplyShape, prompt: Sequence[Piece]) -> CompiledGrammar:
-        vocabulary = await self.vocabulary()
-        return await self._in_time(lambda: self._compiled(format, shape, tuple(prompt), vocabulary))
+    async def _compile(
+        self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], domain: str
+    ) -> CompiledGrammar:
+        vocabulary, isolated = await self.vocabulary(), self._isolation
+        if isolated is None:
+            return await self._in_time(lambda: self._compiled(format, shape, tuple(prompt), vocabulary))
+        form = shape.response_format
+        if form.kind == "grammar":
+            path = f"{shape.format_param}.grammar"
+            await isolated.run(replace(TRY, path=path), rules_piece(form.grammar or "", path), owner=domain)
+        found = await self._in_time(lambda: self._plainly(format, shape, tuple(prompt), vocabulary))
+        if isinstance(found, CompiledGrammar):
+            return found
+        grammar, programs = found
+        task = replace(TRY, path=programs[0].path)
+        enforced = enforced_of(await isolated.run(task, piece_of(programs), owner=domain), programs)
+        return await self._in_time(lambda: self._finished(grammar, vocabulary, enforced))
 
-    async def _in_time(self, compiled: Callable[[], CompiledGrammar]) -> CompiledGrammar:
+    def _plainly(
+        self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], vocabulary: Vocabulary
+    ) -> CompiledGrammar | tuple[Grammar, list[Json | Regex]]:
+        """The grammar compiled where that takes a moment; else as it is, with what is to be tried elsewhere."""
+        grammar = format.grammar(shape, prompt=prompt)
+        programs = dear(leaves(grammar))
+        return (grammar, programs) if programs else self._finished(grammar, vocabulary)
+
+    async def _in_time(self, compiled: Callable[[], Made]) -> Made:
         work = asyncio.get_running_loop().run_in_executor(self._threads, compiled)
         try:
             return await asyncio.wait_for(work, self._seconds)
@@ -136,8 +174,13 @@ class ReplyCompiler:
     def _compiled(
         self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], vocabulary: Vocabulary
     ) -> CompiledGrammar:
+        return self._finished(format.grammar(shape, prompt=prompt), vocabulary)
+
+    def _finished(
+        self, grammar: Grammar, vocabulary: Vocabulary, enforced: Mapping[str, Enforced] = NOTHING_TRIED
+    ) -> CompiledGrammar:
         try:
-            return compile_grammar(format.grammar(shape, prompt=prompt), vocabulary, self._limits)
+            return compile_grammar(grammar, vocabulary, self._limits, enforced)
         except RequestError as error:
             for note in getattr(error, "__notes__", ()):
                 log.debug("%s: %s", error.param, note[:MOST_LOGGED])

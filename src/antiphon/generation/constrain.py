@@ -14,6 +14,7 @@ from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, 
 from antiphon.errors import EngineError, Position, RequestError
 from antiphon.formats.template.reply_format import ReplyFormat
 from antiphon.grammar import ReplyShape
+from antiphon.grammar.limits import UNJUDGED
 
 from .call_ids import CALLS, free_ids
 from .departure import Departure
@@ -210,6 +211,8 @@ class ReplyGuard:
             path, strict = self._place(message)
             schema = self._compiled.schemas.get(path) if path else None
             fault = schema.fault(message.text) if schema is not None else None
+            if fault == UNJUDGED and schema is not None and not schema.relaxed:
+                fault = None  # The grammar enforced all of it.
             if fault is not None and strict:
                 raise EngineError(
                     f"the reply is not what {path} requires: {fault}", code="grammar_broken", hint="Try again."

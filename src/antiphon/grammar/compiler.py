@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import assert_never
 
 import llguidance
@@ -44,7 +45,7 @@ from .grammar import (
 )
 from .lark_text import lark
 from .limits import LIMITS, Limits, check_pattern
-from .schema import CompiledSchema, compile_schema, exclude_controls, refuse_markers
+from .schema import CompiledSchema, Enforced, compile_schema, exclude_controls, refuse_markers
 from .schema.controls import SPELLING
 
 
@@ -134,9 +135,15 @@ class CompiledGrammar(msgspec.Struct, frozen=True, eq=False):
         return matcher.failed
 
 
-def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = LIMITS) -> CompiledGrammar:
+def compile_grammar(
+    grammar: Grammar,
+    vocabulary: Vocabulary,
+    limits: Limits = LIMITS,
+    enforced: Mapping[str, Enforced] = MappingProxyType({}),
+) -> CompiledGrammar:
     """Compiles the grammar and computes its first mask; takes milliseconds, up to a second for a hostile pattern.
 
+    ``enforced`` has what another process found of schemas, by their path; these were tried there.
     Errors: `RequestError`, whose ``position.path`` is that of the schema or pattern at fault.
     """
     schemas: dict[int, CompiledSchema] = {}
@@ -147,7 +154,9 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
             case NamedRules():
                 pass  # Its limits were those of its reader.
             case Json(schema, path, strict):
-                schemas[id(schema)] = compile_schema(schema, path, strict=strict, limits=limits)
+                schemas[id(schema)] = compile_schema(
+                    schema, path, strict=strict, limits=limits, enforced=enforced.get(path)
+                )
             case _:
                 assert_never(leaf)
 
@@ -158,7 +167,7 @@ def compile_grammar(grammar: Grammar, vocabulary: Vocabulary, limits: Limits = L
         return exclude_controls(engine, node.path) if any(map(SPELLING.match, spelled)) else engine
 
     text, start = _started(lambda finite: _text(grammar, vocabulary, shown, finite=finite), vocabulary, limits)
-    _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown))
+    _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown), tried=enforced)
     by_path = {schema.path: schema for schema in schemas.values()}
     return CompiledGrammar(text, _digest(text), vocabulary, start, by_path, limits.mask_seconds)
 
@@ -190,12 +199,17 @@ def _started(written: Callable[[bool], str], vocabulary: Vocabulary, limits: Lim
     return text, LLMatcher(vocabulary.tokens, text, log_level=0)
 
 
-def _check(start: LLMatcher, parts: Sequence[Json | Regex | NamedRules], finder: FaultFinder) -> None:
-    """Raises `RequestError`, with the place of the part that does not even compile alone."""
+def _check(
+    start: LLMatcher, parts: Sequence[Json | Regex | NamedRules], finder: FaultFinder, *, tried: Collection[str]
+) -> None:
+    """Raises `RequestError`, with the place of the part that does not even compile alone.
+
+    ``tried`` are the paths of parts that do so without the controls that they may not spell.
+    """
     fault = first_fault(start)
     for part in parts:
         error = finder.leaf(part) if fault else None
-        if error is None and isinstance(part, Json):
+        if error is None and isinstance(part, Json) and part.path not in tried:
             error = finder.stuck(part)
         if error is not None:
             raise error

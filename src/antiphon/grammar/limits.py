@@ -42,6 +42,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 LIMITS = Limits()
 """The limits that hold where a caller names no others."""
+UNJUDGED = "no check can hold the value"
+"""The fault of a value that would take too long to judge, or that nothing here can represent."""
 MOST_QUOTED = 200
 """Characters of what is wrong with a schema that an error repeats."""
 

@@ -13,6 +13,7 @@ from antiphon.archive.archive import Archive
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
+from antiphon.isolation import Isolation
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Leases, Sessions, StoredRuns, UnfinishedTurns
 from antiphon.wire.dialect import Dialect
@@ -58,7 +59,8 @@ class Context:
     """``clock`` gives Unix time in seconds.
 
     ``tools`` run on this side where a request lists them, or always with ``offer_tools``. ``client_mcp``: requests may
-    name MCP servers of their own. ``leases`` are what this server works on alone, of all that share its store.
+    name MCP servers of their own. ``isolation``: where programs of clients run. ``leases`` are what this server works
+    on alone, of all that share its store.
     """
 
     source: ModelSource
@@ -82,6 +84,7 @@ class Context:
     tools: ServerTools | None = None
     offer_tools: bool = False
     client_mcp: ClientServers | None = None
+    isolation: Isolation = field(default_factory=Isolation)
     shares: Shares | None = None
     runs: Runs = field(default_factory=Runs)
     transcripts: TranscriptRuns = field(default_factory=TranscriptRuns)
@@ -131,6 +134,8 @@ class Context:
         try:
             model = await self.source.get(name)
             self.lifecycle.loading = False
+            if model.compiler is not None:
+                model.compiler.try_in(self.isolation)
             return model
         except NotFoundError as error:
             hint = error.hint if name else "Leave it out, and the default model answers."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -13,10 +15,11 @@ from antiphon.errors import RequestError
 from antiphon.formats.openchatml import Finding, format_transcript
 from antiphon.formats.openchatml import validate as findings_of
 from antiphon.formats.openchatml.lint import Diagnostic, findings, mended
+from antiphon.isolation import Isolation
 from antiphon.library.text import convert, parse, read_chat, render
 from antiphon.tokens import Control
 from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckRequest
-from antiphon.wire.native.templates import checked_template
+from antiphon.wire.native.template_work import checked_template
 
 from .schema import (
     CheckTemplate,
@@ -100,9 +103,9 @@ def linted(request: Lint) -> LintReport:
 
 
 def template_checked(request: CheckTemplate) -> CheckedTemplate:
-    return checked_template(
-        TemplateCheckRequest(template=request.template, special_tokens=request.special_tokens or None), None
-    )
+    wire = TemplateCheckRequest(template=request.template, special_tokens=request.special_tokens or None)
+    with closing(Isolation()) as isolated:
+        return asyncio.run(checked_template(wire, None, isolated, ""))
 
 
 def _problem(finding: Finding) -> TranscriptFinding:

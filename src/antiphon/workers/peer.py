@@ -18,8 +18,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.errors import AntiphonError, EngineError, EngineLostError
-
-from .faults import Fault, fault_of
+from antiphon.errors.fault import Fault, fault_of
 
 LOG = logging.getLogger("antiphon.workers")
 _LENGTH = 4

@@ -14,11 +14,11 @@ from typing import Protocol
 import msgspec
 
 from antiphon.errors import EngineError
+from antiphon.errors.fault import Fault, fault_of
 from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded
 from antiphon.observe.sums import Family, growing
 
-from .faults import Fault, fault_of
 from .peer import Ear, Offer, Peer, Share
 
 _SCRAPE_SECONDS = 5.0

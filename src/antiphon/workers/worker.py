@@ -19,6 +19,7 @@ import msgspec
 from antiphon.catalog import Catalog
 from antiphon.config import Config
 from antiphon.errors import AntiphonError, NotFoundError
+from antiphon.errors.fault import Fault
 from antiphon.http.context import Context
 from antiphon.http.server.handed import Handed
 from antiphon.http.server.server import Server, on_loop
@@ -27,7 +28,6 @@ from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.wire.transcript.schema import TranscriptCancel
 
-from .faults import Fault
 from .given import Given
 from .peer import Offer, Peer, Share
 from .remote import RemoteShares

@@ -6,47 +6,21 @@ GET /v1/convert: the forms.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from itertools import islice
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from antiphon.catalog.known_formats import known_formats
-from antiphon.conversion import (
-    SOURCES,
-    TARGETS,
-    Conversion,
-    Loss,
-    form_of,
-    harmony_findings,
-    source_named,
-    target_named,
-)
-from antiphon.errors import FormatError, NotFoundError, Position, RequestError, TemplateError, TokenError
-from antiphon.formats.openchatml import Finding, validate
+from antiphon.conversion import SOURCES, TARGETS
+from antiphon.conversion.converted import CONVERT
 from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
-from antiphon.wire.native.convert_schema import (
-    ConversionFinding,
-    ConversionForms,
-    Converted,
-    ConvertRequest,
-    FoundLoss,
-)
+from antiphon.wire.native.convert_schema import ConversionForms, ConvertRequest
 
 MOST_CHARACTERS = 2 * 2**20
 """Of an input; half a second of work."""
-MOST_LISTED = 500
-"""Losses, warnings and findings of each conversion that are listed."""
-
-_ONE = ThreadPoolExecutor(1, thread_name_prefix="convert")
-"""One conversion at a time, whoever requests it, beside the event loop."""
-_FAULTS = (FormatError, RequestError, TemplateError, TokenError, RecursionError)
 
 
 class Forms:
@@ -56,7 +30,7 @@ class Forms:
         """They are the same in every context."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = await asyncio.get_running_loop().run_in_executor(_ONE, _forms)
+        found = await asyncio.to_thread(_forms)
         await Response(encode(found), media_type="application/json")(scope, receive, send)
 
 
@@ -69,116 +43,10 @@ class Convert(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(ConvertRequest)
         _check(wire)
-        await post.send_json(await asyncio.get_running_loop().run_in_executor(_ONE, converted, wire))
-
-
-def converted(wire: ConvertRequest) -> Converted:
-    """What comes of the input. An input with faults is an answer too; raises `NotFoundError` for unknown forms."""
-    _check_names(wire)
-    data = wire.input.encode("utf-8", "surrogatepass")
-    found, form, output = _Found(), wire.source, None
-    try:
-        form = form or form_of(data)
-        output = _output(wire, form, data, found)
-    except _FAULTS as error:
-        return found.answer(form, wire.to, findings=_findings(form, data, error))
-    return found.answer(form, wire.to, output=output, findings=[] if wire.to else _warnings(form, data))
-
-
-@dataclass(slots=True)
-class _Found:
-    """What a conversion reports while it runs."""
-
-    lost: int = 0
-    losses: list[FoundLoss] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def lose(self, loss: Loss) -> None:
-        self.lost += 1
-        if self.lost <= MOST_LISTED:
-            self.losses.append(FoundLoss(path=loss.path, what=loss.what, becomes=loss.becomes, kind=loss.kind))
-
-    def warn(self, warning: str) -> None:
-        if len(self.warnings) < MOST_LISTED:
-            self.warnings.append(warning)
-
-    def answer(
-        self, form: str | None, to: str | None, *, findings: list[ConversionFinding], output: str | None = None
-    ) -> Converted:
-        return Converted(
-            ok=all(one.warning for one in findings),
-            source=form,
-            to=to,
-            output=output,
-            lost=self.lost,
-            losses=self.losses,
-            warnings=self.warnings,
-            findings=findings,
-        )
-
-
-def _output(wire: ConvertRequest, form: str, data: bytes, found: _Found) -> str | None:
-    """The input in the other form; None where it is only to be read."""
-    if wire.to is None:
-        source = source_named(form, lenient=bool(wire.lenient))
-        source.feed(data)
-        for _ in source.close():
-            pass
-        return None
-    run = Conversion(
-        to=wire.to, source=form, lenient=bool(wire.lenient), on_loss=found.lose, on_warning=found.warn
-    ).run([data])
-    return b"".join(run).decode("utf-8", "replace")
+        answer = await post.context.isolation.run(CONVERT, encode(wire), owner=post.tenant.owner)
+        await post.send_response(Response(answer, media_type="application/json"))
 
 
 def _check(wire: ConvertRequest) -> None:
     if len(wire.input) > MOST_CHARACTERS:
         raise refused("input", f"has {len(wire.input)} characters; at most {MOST_CHARACTERS} are converted.")
-
-
-def _check_names(wire: ConvertRequest) -> None:
-    for path, name, lookup in (("to", wire.to, target_named), ("from", wire.source, source_named)):
-        if name is None:
-            continue
-        try:
-            lookup(name)
-        except NotFoundError as error:
-            error.position = Position(path=path)
-            raise
-
-
-def _findings(form: str | None, data: bytes, error: Exception) -> list[ConversionFinding]:
-    """All that is wrong with the input, where its form has a validator; else the error that ended the reading."""
-    if form is not None and isinstance(error, FormatError):
-        found = [_finding(one) for one in islice(_validated(form, data), MOST_LISTED)]
-        if any(not one.warning for one in found):
-            return found
-    if isinstance(error, RecursionError):
-        return [ConversionFinding(code="invalid_value", message="the input is nested too deeply")]
-    assert isinstance(error, FormatError | RequestError | TemplateError | TokenError)
-    hint = None if error.hint is None else error.hint.replace("--lenient", "lenient").replace("--from", "from")
-    return [_finding(Finding(error.code, error.message, error.position or Position(), hint))]
-
-
-def _warnings(form: str, data: bytes) -> list[ConversionFinding]:
-    return [_finding(one) for one in islice(_validated(form, data), MOST_LISTED)]
-
-
-def _validated(form: str, data: bytes) -> Iterator[Finding]:
-    if form == "openchatml":
-        return iter(validate([data], fragment=True))
-    return harmony_findings([data]) if form == "harmony" else iter(())
-
-
-def _finding(found: Finding) -> ConversionFinding:
-    place = found.position
-    return ConversionFinding(
-        code=found.code,
-        message=found.message,
-        hint=found.hint,
-        line=place.line,
-        column=place.column,
-        offset=place.offset,
-        path=place.path,
-        warning=found.warning,
-    )

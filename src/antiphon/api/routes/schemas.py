@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from starlette.responses import Response
+
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.errors import refused
-from antiphon.wire.native.schema_check import MOST_TEXT, SchemaChecks
+from antiphon.wire.json import encode
+from antiphon.wire.native.schema_check import CHECK, MOST_TEXT
 from antiphon.wire.native.schema_check_schema import SchemaCheckRequest
-
-_CHECKS = SchemaChecks()
 
 
 class CheckSchema(PostRoute):
@@ -15,4 +16,5 @@ class CheckSchema(PostRoute):
         wire = await post.read(SchemaCheckRequest)
         if wire.text is not None and len(wire.text) > MOST_TEXT:
             raise refused("text", f"has {len(wire.text)} characters; at most {MOST_TEXT} are followed.")
-        await post.send_json(await _CHECKS.check(wire))
+        answer = await post.context.isolation.run(CHECK, encode(wire), owner=post.tenant.owner)
+        await post.send_response(Response(answer, media_type="application/json"))

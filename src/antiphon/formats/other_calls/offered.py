@@ -76,11 +76,11 @@ class Offered:
 
     def _schema(self, tool: ToolSpec) -> CompiledSchema | None:
         """The tool's schema; None for one that takes anything. One that cannot be compiled is refused elsewhere."""
-        from antiphon.grammar.schema import compile_schema  # by most replies not needed
+        from antiphon.grammar.schema import judge_schema  # by most replies not needed
 
         if tool.name not in self._schemas:
             try:
-                found = None if tool.parameters is None else compile_schema(tool.parameters)
+                found = None if tool.parameters is None else judge_schema(tool.parameters)
             except RequestError:
                 found = None
             self._schemas[tool.name] = found

@@ -17,6 +17,7 @@ from .budget import Limits
 from .capabilities import fitted
 from .chat import ChatMessage, chat_messages
 from .jinja_values import chat_texts, message_value, protected, render_variables, texts_of, tool_value
+from .parts import TemplateParts
 from .probing import TemplateProbe
 from .reply import CompiledDescription, ReplyDescription
 from .reply.describe import DescriptionCache, Found, describe
@@ -129,6 +130,15 @@ class JinjaFormat(ReplyFormat):
     def source(self) -> str:
         """The template's text."""
         return self._template.source
+
+    @property
+    def parts(self) -> TemplateParts:
+        """What the format was made of, for another process to make it of."""
+        replies, response_template = self._given
+        return TemplateParts(
+            source=self.source, name=self.name, controls=tuple(map(str, self.controls)), special_tokens=self._special,
+            replies=replies, response_template=response_template, teaches=self._teaches,
+        )  # fmt: skip
 
     @property
     def variables(self) -> frozenset[str]:

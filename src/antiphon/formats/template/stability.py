@@ -50,7 +50,7 @@ class PromptChange(msgspec.Struct, frozen=True, kw_only=True):
 
     ``at``: the character of the former prompt at which the next differs; None where it begins with all of the former.
     ``token``: the same in tokens, where a vocabulary was given. ``former`` and ``next``: how they go on from there.
-    ``refused``: what the template refused, in its own words.
+    ``refused``: what the template refused, in its own words. ``prompts``: the pieces of both, where they differ.
     """
 
     turn: str
@@ -60,6 +60,7 @@ class PromptChange(msgspec.Struct, frozen=True, kw_only=True):
     former: str = ""
     next: str = ""
     refused: str = ""
+    prompts: tuple[Sequence[Piece], Sequence[Piece]] | None = None
 
     @property
     def stable(self) -> bool:
@@ -135,14 +136,16 @@ def _change(step: _Step, render: Render, replies: ReplyDescription, tokenizer: T
     return PromptChange(
         turn=step.turn,
         at=at,
-        token=_common_tokens(pieces, tokenizer) if tokenizer is not None else None,
+        token=common_tokens(pieces, tokenizer) if tokenizer is not None else None,
         cause=step.cause or _cause(former, following, at, replies),
         former=former[at : at + _SHOWN],
         next=following[at : at + _SHOWN],
+        prompts=pieces,
     )
 
 
-def _common_tokens(pieces: Sequence[list[Piece]], tokenizer: Tokenizer) -> int:
+def common_tokens(pieces: Sequence[Sequence[Piece]], tokenizer: Tokenizer) -> int:
+    """How many tokens two prompts begin with alike."""
     former, following = (encode_pieces(each, tokenizer) for each in pieces)
     return _common(former, following)
 

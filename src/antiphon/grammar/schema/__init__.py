@@ -14,17 +14,22 @@ Each module's docstring has an example, which a test runs. Its labels:
 * ``rejects``: texts that the grammar lets through, and that the check of the finished value refuses.
 """
 
-from .compile import CompiledSchema, compile_schema
+from .compile import CompiledSchema, Enforced, compile_schema, judge_schema
 from .controls import exclude_controls, refuse_markers
 from .exact import Relaxation
 from .keywords import Keywords, keywords
+from .plain import is_plain, is_plain_pattern
 
 __all__ = [
     "CompiledSchema",
+    "Enforced",
     "Keywords",
     "Relaxation",
     "compile_schema",
     "exclude_controls",
+    "is_plain",
+    "is_plain_pattern",
+    "judge_schema",
     "keywords",
     "refuse_markers",
 ]

@@ -31,10 +31,11 @@ from msgspec.structs import replace
 
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError, UnsupportedError
-from antiphon.grammar.limits import LIMITS, Limits, check_schema, no_schema
+from antiphon.grammar.limits import LIMITS, UNJUDGED, Limits, check_schema, no_schema
 
 from .exact import Relaxation, within_reach
 from .finite import without_endless
+from .judging import MOST, MOST_EXPLAINED, work_of
 from .normalize import normalized
 from .passthrough import pass_through
 from .translate import translate
@@ -77,33 +78,65 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
         """Why the value does not fit the schema; None when it does.
 
         A lone surrogate, which JSON can escape but no text can hold, counts as one character that no schema names.
+        A value that would take too long to judge is one that no check can hold.
         """
+        work = work_of(self.schema, value)
+        if work > MOST:
+            return UNJUDGED
         try:
-            return self._first_error(value)
+            return self._first_error(value, work)
         except UnicodeEncodeError:
-            return self._first_error(_without_surrogates(value))
+            return self._first_error(_without_surrogates(value), work)
         except (ValueError, OverflowError, RecursionError):
-            return "no check can hold the value"
+            return UNJUDGED
 
-    def _first_error(self, value: Any) -> str | None:
+    def _first_error(self, value: Any, work: int) -> str | None:
+        if work > MOST_EXPLAINED:
+            return None if self.validator.is_valid(value) else "the value does not fit the schema"
         for error in self.validator.iter_errors(value):
             return f"{error.message} (at {_steps(error.instance_path) or 'the top'})"
         return None
 
 
+class Enforced(msgspec.Struct, frozen=True):
+    """What an engine can enforce of a schema: the schema that it is shown, and what of the original it does not."""
+
+    engine: Any
+    relaxed: tuple[Relaxation, ...]
+
+
 def compile_schema(
-    schema: JsonSchema, path: str = "", *, strict: bool = False, limits: Limits = LIMITS
+    schema: JsonSchema,
+    path: str = "",
+    *,
+    strict: bool = False,
+    limits: Limits = LIMITS,
+    enforced: Enforced | None = None,
 ) -> CompiledSchema:
     """What an engine can enforce of ``schema``, which is at ``path`` of the request.
 
+    ``enforced`` is what another process found of it, where it is no plain one (`.plain`).
     Errors: `RequestError` for what is no schema or goes beyond ``limits``; `UnsupportedError`, in ``strict`` mode, that
     names a keyword which cannot be enforced while sampling, and its place.
+    """
+    judge = judge_schema(schema, path, limits=limits)
+    found = enforced or _enforced(judge.schema, path, strict=strict)
+    return CompiledSchema(found.engine, found.relaxed, path, judge.validator, judge.schema)
+
+
+def judge_schema(schema: JsonSchema, path: str = "", *, limits: Limits = LIMITS) -> CompiledSchema:
+    """What judges finished values by ``schema``, with nothing of it for an engine; takes time in proportion to it.
+
+    Errors: `RequestError` for what is no schema or goes beyond ``limits``.
     """
     check_schema(schema, path, limits)
     if not isinstance(schema, dict | bool):
         raise no_schema("a schema is an object or a boolean", path)
     schema = normalized(schema)
-    validator = _validator(schema, path)
+    return CompiledSchema(True, (), path, _validator(schema, path), schema)
+
+
+def _enforced(schema: JsonSchema, path: str, *, strict: bool) -> Enforced:
     reachable, relaxed = within_reach(schema, path)
     engine = pass_through(reachable)
     if engine is None:
@@ -121,7 +154,7 @@ def compile_schema(
             hint=_HINTS.get(relaxed[0].keyword, "")
             + "Leave it out, or leave out strict: then it is checked when the answer is whole.",
         )
-    return CompiledSchema(engine, relaxed, path, validator, schema)
+    return Enforced(engine, relaxed)
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from antiphon.errors import ConfigError, RequestError, UnsupportedError
 from antiphon.errors.extras import extra
 from antiphon.grammar.grammar import Json
+from antiphon.isolation import Task
+from antiphon.wire.json import encode
 
 from .schema_check_schema import (
     AdmittedText,
@@ -33,45 +36,43 @@ MOST_TEXT = 65_536
 MOST_KEYWORDS = 512
 """Keywords of each kind that are listed."""
 MOST_ADMITTED = 16
-SECONDS = 5.0
-"""That a check may take; one that takes longer is refused, and its thread is the next one's when it is over."""
+FOLLOWED = 0.5
+"""Seconds of processor time that following a text may take."""
 
 
-class SchemaChecks:
-    """Checks schemas two at a time, beside the event loop."""
+CHECK = Task("antiphon.wire.native.schema_check:check", "the check of the schema", "schema",
+             prepare="antiphon.wire.native.schema_check:prepare")  # fmt: skip
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(2, "schema-check")
 
-    @cached_property
-    def _vocabulary(self) -> Vocabulary:
-        from antiphon.grammar.admitted import byte_vocabulary  # llguidance is an extra
+def check(piece: bytes) -> bytes:
+    """Checks what a request says, in a process of its own."""
+    return encode(checked(msgspec.json.decode(piece, type=SchemaCheckRequest)))
 
-        return byte_vocabulary()
 
-    async def check(self, wire: SchemaCheckRequest) -> SchemaChecked:
-        """What is found of the request's schema and text. Raises `RequestError`."""
-        work = asyncio.get_running_loop().run_in_executor(self._threads, self.checked, wire)
-        try:
-            return await asyncio.wait_for(work, SECONDS)
-        except TimeoutError:
-            raise RequestError(
-                f"the schema takes more than {SECONDS:.0f} seconds to check",
-                code="invalid_grammar",
-                hint="Send a smaller schema, or one with simpler patterns.",
-            ) from None
+def prepare() -> None:
+    """Makes what all checks need; where an extra is not installed each of them says so."""
+    with suppress(UnsupportedError):
+        _vocabulary()
 
-    def checked(self, wire: SchemaCheckRequest) -> SchemaChecked:
-        """The same in this thread, without a limit of time but the compiler's."""
-        try:
-            with extra("local", "a grammar"):
-                vocabulary = self._vocabulary
-        except ConfigError as error:
-            raise UnsupportedError(error.message, hint=error.hint) from None
-        try:
-            return _answer(wire, _compiled(wire, vocabulary, strict=bool(wire.strict)), None)
-        except RequestError as error:
-            return _answer(wire, _without_strict(wire, vocabulary), _refused(error))
+
+@cache
+def _vocabulary() -> Vocabulary:
+    try:
+        with extra("local", "a grammar"):
+            from antiphon.grammar.admitted import byte_vocabulary  # llguidance is an extra
+
+            return byte_vocabulary()
+    except ConfigError as error:
+        raise UnsupportedError(error.message, hint=error.hint) from None
+
+
+def checked(wire: SchemaCheckRequest) -> SchemaChecked:
+    """What is found of the request's schema and text. Raises `RequestError`."""
+    vocabulary = _vocabulary()
+    try:
+        return _answer(wire, _compiled(wire, vocabulary, strict=bool(wire.strict)), None)
+    except RequestError as error:
+        return _answer(wire, _without_strict(wire, vocabulary), _refused(error))
 
 
 def _without_strict(wire: SchemaCheckRequest, vocabulary: Vocabulary) -> CompiledGrammar | None:
@@ -134,8 +135,8 @@ def _listed(found: Iterable[Keyword]) -> list[FoundKeyword]:
 def _followed(grammar: CompiledGrammar, text: str) -> TextFollowed:
     from antiphon.grammar.admitted import follow  # llguidance is an extra
 
-    until = time.monotonic() + SECONDS / 4
-    found = follow(grammar, text, most=MOST_ADMITTED, is_late=lambda: time.monotonic() > until)
+    until = time.process_time() + FOLLOWED
+    found = follow(grammar, text, most=MOST_ADMITTED, is_late=lambda: time.process_time() > until)
     whole = found.fits == len(text)
     return TextFollowed(
         fits=found.fits,

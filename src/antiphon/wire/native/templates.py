@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import msgspec
+
 from antiphon.errors import Position, TemplateError, UnsupportedError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
@@ -14,11 +16,11 @@ from antiphon.formats.template import (
     PromptChange,
     TemplateCheck,
     TemplatedHarmony,
-    check_template,
     exported,
     jinja_format,
     origin_words,
 )
+from antiphon.formats.template.parts import TemplateParts
 from antiphon.formats.template.reply.describe import Found
 from antiphon.formats.template.reply.proof import Failure, Part
 from antiphon.formats.template.reply.response_template import from_response_template
@@ -43,20 +45,6 @@ MAX_CONTROLS = 4096
 _LIMITS = Limits(source=MAX_TEMPLATE, output=400_000, steps=100_000)
 
 
-def checked_template(wire: TemplateCheckRequest, model: Model | None) -> CheckedTemplate:
-    """What is found of the request's template, or of the model's. Raises `RequestError`, `TemplateError`.
-
-    Takes seconds of work, and a bounded number of them.
-    """
-    check_parts(wire)
-    if wire.template is None and model is not None:
-        own = template_of(model.name, model.format, model.tokenizer.controls, model.chat_template, model.special_tokens)
-        return checked(check_template(own, model.tokenizer))
-    if wire.template is None:
-        raise refused("template", "either template or model must be there.", code="missing_required_parameter")
-    return checked(check_template(given_template(wire, model), model.tokenizer if model is not None else None))
-
-
 def check_parts(wire: TemplateCheckRequest) -> None:
     """Raises `RequestError` for parts of a template that is not there: a model has its own."""
     if wire.template is None:
@@ -65,19 +53,32 @@ def check_parts(wire: TemplateCheckRequest) -> None:
                 raise refused(name, "belongs to a template, and there is none.")
 
 
-def given_template(wire: TemplateCheckRequest, model: Model | None) -> JinjaFormat:
-    """The request's own template as a format, within limits. Raises `RequestError`, `TemplateError`."""
-    controls = _controls(wire, model)
-    own = None if wire.response_template is None else from_response_template(wire.response_template)
-    cache = JinjaCache(capacity=1, limits=_LIMITS)
+def given_template(parts: TemplateParts, response_template: object = None) -> JinjaFormat:
+    """A request's own template as a format, within limits; ``response_template`` is what it says of replies.
+
+    Raises `TemplateError`.
+    """
+    own = None if response_template is None else from_response_template(response_template)
     try:
-        return jinja_format(
-            wire.template or "", controls, wire.special_tokens, name="template", response_template=own, cache=cache
-        )
+        return made_of(msgspec.structs.replace(parts, response_template=own), JinjaCache(capacity=1, limits=_LIMITS))
     except TemplateError as error:
         if error.position is not None and error.position.line is not None:
             error.message += f" (line {error.position.line} of the template)"
         raise
+
+
+def made_of(parts: TemplateParts, cache: JinjaCache | None = None) -> JinjaFormat:
+    """The format of these parts. Raises `TemplateError`."""
+    return jinja_format(
+        parts.source,
+        list(map(Control, parts.controls)),
+        parts.special_tokens,
+        name=parts.name,
+        replies=parts.replies,
+        response_template=parts.response_template,
+        cache=cache,
+        teaches=parts.teaches,
+    )
 
 
 def checked(check: TemplateCheck) -> CheckedTemplate:
@@ -127,12 +128,20 @@ def template_of(
     return format
 
 
-def _controls(wire: TemplateCheckRequest, model: Model | None) -> list[Control]:
+def parts_of(wire: TemplateCheckRequest, model: Model | None) -> TemplateParts:
+    """The parts of the request's own template. Raises `RequestError`, `TemplateError` for more than are taken."""
+    source = wire.template or ""
+    if len(source) > MAX_TEMPLATE:
+        raise TemplateError(
+            f"the chat template has {len(source)} characters; at most {MAX_TEMPLATE} are possible",
+            code="template_too_large",
+        )
     if len(wire.controls or ()) > MAX_CONTROLS:
         raise refused("controls", f"at most {MAX_CONTROLS} are possible.")
+    controls = [spelling for spelling in wire.controls or () if spelling]
     if wire.controls is None and model is not None:
-        return list(model.tokenizer.controls)
-    return [Control(spelling) for spelling in wire.controls or () if spelling]
+        controls = [control.spelling for control in model.tokenizer.controls]
+    return TemplateParts(source=source, controls=tuple(controls), special_tokens=wire.special_tokens or {})
 
 
 def found_replies(found: Found) -> RepliesFound:

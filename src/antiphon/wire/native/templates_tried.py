@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from antiphon.conversation import Incident, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.conversation.json import message_json
@@ -21,7 +23,7 @@ from antiphon.wire.projection import whole
 
 from .schema import FoundIncident
 from .template_try_schema import ReadEvent, ReadStep, ReplyRead, TemplateTryRequest, TriedTemplate
-from .templates import check_parts, given_template
+from .templates import check_parts
 from .write import ids_of, piece_with_tokens
 
 MOST_REPLY = 32_768
@@ -31,28 +33,40 @@ _WORDS = re.compile(r"\s*\S{1,8}|\s+")
 """Pieces of a text where no vocabulary cuts it."""
 
 
-def tried_template(wire: TemplateTryRequest, model: Model | None, reading: Reading) -> TriedTemplate:
-    """The prompt of the request's messages, and its reply. Raises `RequestError`, `RenderError`, `TemplateError`.
+def tried_own(wire: TemplateTryRequest, model: Model, reading: Reading) -> TriedTemplate:
+    """The prompt of the request's messages by the model's own format, and its reply.
 
-    Takes up to seconds of work, and a bounded number of them.
+    Raises `RequestError`, `RenderError`.
     """
-    _check_sizes(wire)
+    check_sizes(wire)
     check_parts(wire)
-    format = model.format if wire.template is None and model is not None else given_template(wire, model)
+    reply = None if wire.reply is None else reply_pieces(wire.reply, model.format.controls, model.tokenizer)
+    found = tried(wire, model.format, reading, reply)
+    return with_tokens(found, _prompt(wire, model.format, reading), model)
+
+
+def tried(wire: TemplateTryRequest, format: Format, reading: Reading, reply: Sequence[Piece] | None) -> TriedTemplate:
+    """The prompt of the request's messages in a format, and what is read of a reply in pieces. No tokens are in it."""
     prompt = _prompt(wire, format, reading)
-    tokenizer = model.tokenizer if model is not None else None
     return TriedTemplate(
         name=format.name,
         source=format.source if isinstance(format, JinjaFormat) else None,
         text=spell(prompt),
-        pieces=[piece_with_tokens(piece, tokenizer) for piece in prompt],
-        ids=ids_of(prompt, model, "messages") if model is not None else None,
+        pieces=[piece_with_tokens(piece, None) for piece in prompt],
+        ids=None,
         stop=list(map(str, format.stops)),
-        reply=None if wire.reply is None else _read(wire.reply, format, prompt, tokenizer),
+        reply=None if reply is None else _read(reply, format, prompt),
     )
 
 
-def _check_sizes(wire: TemplateTryRequest) -> None:
+def with_tokens(found: TriedTemplate, prompt: Sequence[Piece], model: Model) -> TriedTemplate:
+    """The same with the tokens of the model's vocabulary. Raises `ContextError`."""
+    pieces = [piece_with_tokens(piece, model.tokenizer) for piece in prompt]
+    return replace(found, pieces=pieces, ids=ids_of(prompt, model, "messages"))
+
+
+def check_sizes(wire: TemplateTryRequest) -> None:
+    """Raises `RequestError` for more than is tried."""
     if len(wire.messages) > MOST_MESSAGES:
         raise refused("messages", f"there are {len(wire.messages)} messages; at most {MOST_MESSAGES} are tried.")
     if len(wire.reply or "") > MOST_REPLY:
@@ -60,7 +74,7 @@ def _check_sizes(wire: TemplateTryRequest) -> None:
 
 
 def _prompt(wire: TemplateTryRequest, format: Format, reading: Reading) -> list[Piece]:
-    turn = to_turn(_chat_of(wire), reading)
+    turn = to_turn(chat_of(wire), reading)
     for name in sorted((wire.chat_template_kwargs or {}).keys() - set(format.arguments)):
         message = f"{name[:64]!r} is no argument of the template."
         raise refused("chat_template_kwargs", message, code="bad_template_kwargs")
@@ -73,7 +87,8 @@ def _prompt(wire: TemplateTryRequest, format: Format, reading: Reading) -> list[
         ) from None
 
 
-def _chat_of(wire: TemplateTryRequest) -> ChatRequest:
+def chat_of(wire: TemplateTryRequest) -> ChatRequest:
+    """The chat request that has the trial's messages."""
     return ChatRequest(
         messages=wire.messages,
         tools=wire.tools,
@@ -82,11 +97,11 @@ def _chat_of(wire: TemplateTryRequest) -> ChatRequest:
     )
 
 
-def _read(reply: str, format: Format, prompt: Sequence[Piece], tokenizer: Tokenizer | None) -> ReplyRead:
+def _read(reply: Sequence[Piece], format: Format, prompt: Sequence[Piece]) -> ReplyRead:
     parser = format.parser(reply_as=Role.ASSISTANT, prompt=prompt)
     events: list[ParserEvent] = []
     steps: list[ReadStep] = []
-    for piece in (*_pieces(reply, format, tokenizer), None):
+    for piece in (*reply, None):
         said = parser.close() if piece is None else parser.feed((piece,))
         events += said
         steps.append(_step(piece, said))
@@ -99,9 +114,13 @@ def _read(reply: str, format: Format, prompt: Sequence[Piece], tokenizer: Tokeni
     )
 
 
-def _pieces(reply: str, format: Format, tokenizer: Tokenizer | None) -> Iterator[Piece]:
+def reply_pieces(reply: str, controls: Iterable[Control], tokenizer: Tokenizer | None) -> list[Piece]:
     """The reply as an engine would give it: token by token, or a few characters at a time."""
-    scanner = ControlScanner(format.controls)
+    return list(_cut(reply, controls, tokenizer))
+
+
+def _cut(reply: str, controls: Iterable[Control], tokenizer: Tokenizer | None) -> Iterator[Piece]:
+    scanner = ControlScanner(controls)
     scanned: list[Piece] = [*scanner.feed(reply), *scanner.close()]
     if tokenizer is None:
         for piece in scanned:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from antiphon import errors
-from antiphon.errors import AntiphonError, OverloadedError, Position
+
+from . import AntiphonError, OverloadedError, Position
 
 
 class Fault(msgspec.Struct, array_like=True):
@@ -17,12 +18,16 @@ class Fault(msgspec.Struct, array_like=True):
     hint: str | None = None
     path: str | None = None
     retry_after: float = 1.0
+    offset: int | None = None
+    line: int | None = None
+    column: int | None = None
 
     @classmethod
     def of(cls, error: AntiphonError) -> Fault:
         name = next(kind.__name__ for kind in type(error).__mro__ if hasattr(errors, kind.__name__))
-        path = error.position.path if error.position else None
-        return cls(name, error.message, error.code, error.hint, path, getattr(error, "retry_after", 1.0))
+        at = error.position or Position()
+        after = getattr(error, "retry_after", 1.0)
+        return cls(name, error.message, error.code, error.hint, at.path, after, at.offset, at.line, at.column)
 
 
 def fault_of(fault: Fault) -> Exception:
@@ -32,7 +37,8 @@ def fault_of(fault: Fault) -> Exception:
     kind = getattr(errors, fault.name)
     if kind is OverloadedError:
         return OverloadedError(fault.message, retry_after=fault.retry_after, code=fault.code, hint=fault.hint)
+    at = Position(fault.offset, fault.line, fault.column, fault.path)
     error: AntiphonError = kind(
-        fault.message, code=fault.code, position=Position(path=fault.path) if fault.path else None, hint=fault.hint
+        fault.message, code=fault.code, position=None if at == Position() else at, hint=fault.hint
     )
     return error

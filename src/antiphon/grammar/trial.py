@@ -1,0 +1,104 @@
+"""Programs of clients compiled by themselves, in a process of its own: so it is known that they come to an end.
+
+A piece of work is a list of programs as JSON; its answer is what was found of each. JSON of Python's own, because a
+schema may hold integers of any size and halves of characters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, assert_never
+
+from antiphon.errors import ConfigError
+from antiphon.errors.extras import extra
+
+from .grammar import Json, NamedRules, Regex
+from .schema import Enforced, Relaxation, is_plain, is_plain_pattern
+from .source.read import read_grammar
+
+if TYPE_CHECKING:  # llguidance is an extra
+    from .compiler import Vocabulary
+
+Program = Json | Regex | NamedRules
+
+
+def dear(programs: Sequence[Program]) -> list[Json | Regex]:
+    """The schemas and patterns of which it is not known beforehand that they take a moment."""
+    return [one for one in programs if not isinstance(one, NamedRules) and not _is_plain(one)]
+
+
+def _is_plain(program: Json | Regex) -> bool:
+    match program:
+        case Json(schema):
+            return is_plain(schema)
+        case Regex(pattern):
+            return is_plain_pattern(pattern)
+        case _:
+            assert_never(program)
+
+
+def piece_of(programs: Sequence[Json | Regex]) -> bytes:
+    """The piece of work that tries schemas and patterns."""
+    return json.dumps([_spelled(one) for one in programs]).encode()
+
+
+def rules_piece(text: str, path: str) -> bytes:
+    """The piece of work that tries a grammar."""
+    return json.dumps([{"grammar": text, "path": path}]).encode()
+
+
+def enforced_of(answer: bytes, programs: Sequence[Json | Regex]) -> dict[str, Enforced]:
+    """What was found of the schemas, by their path; of a pattern nothing but that it can be compiled."""
+    found = zip(programs, json.loads(answer), strict=True)
+    return {
+        program.path: Enforced(one["engine"], tuple(Relaxation(*each) for each in one["relaxed"]))
+        for program, one in found
+        if isinstance(program, Json)
+    }
+
+
+def work(piece: bytes) -> bytes:
+    """Compiles each program alone. Raises `RequestError` with its place."""
+    return json.dumps([_tried(one) for one in json.loads(piece)]).encode()
+
+
+def prepare() -> None:
+    """Makes what every trial needs; where an extra is not installed each of them says so."""
+    with suppress(ConfigError):
+        _vocabulary()
+
+
+@cache
+def _vocabulary() -> Vocabulary:
+    with extra("local", "a grammar"):
+        from .admitted import byte_vocabulary
+
+    return byte_vocabulary()
+
+
+def _spelled(program: Json | Regex) -> dict[str, Any]:
+    match program:
+        case Json(schema, path, strict):
+            return {"schema": schema, "path": path, "strict": strict}
+        case Regex(pattern, path):
+            return {"pattern": pattern, "path": path}
+        case _:
+            assert_never(program)
+
+
+def _tried(given: dict[str, Any]) -> dict[str, Any] | None:
+    vocabulary = _vocabulary()
+    from .compiler import compile_grammar  # llguidance is an extra
+
+    path: str = given["path"]
+    if "grammar" in given:
+        compile_grammar(read_grammar(given["grammar"], path), vocabulary)
+        return None
+    if "pattern" in given:
+        compile_grammar(Regex(given["pattern"], path), vocabulary)
+        return None
+    schema = compile_grammar(Json(given["schema"], path, given["strict"]), vocabulary).schemas[path]
+    return {"engine": schema.engine, "relaxed": [[each.keyword, each.path] for each in schema.relaxed]}

@@ -1,0 +1,238 @@
+"""The server's side: who has a turn, and the process that forks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from antiphon.errors import AntiphonError, OverloadedError, UnsupportedError
+from antiphon.errors.fault import Fault, fault_of
+from antiphon.tenancy import FairRoom
+
+from .outcome import BROKEN, DONE, REFUSED
+from .task import Task
+
+log = logging.getLogger("antiphon.isolation")
+
+_PROGRAM = Path(__file__).with_name("forkserver.py")
+_NEEDED = re.compile("PATH|HOME|LANG|LC_[A-Z]+|PYTHON(HOME|PATH|USERBASE|NOUSERSITE)|(DY)?LD_LIBRARY_PATH")
+"""Variables of the environment that find the interpreter and its packages. No key or other secret goes along."""
+_REMEMBERED = 256
+_REMEMBERED_SIZE = 32 * 2**10
+"""Answers that are remembered, and bytes that each of them has at most."""
+_MOST_ANSWER = 64 * 2**20
+"""Bytes of an answer."""
+
+
+class _Died(Exception):
+    """The process of a piece ended without an answer."""
+
+
+class Isolation:
+    """Runs pieces of work in processes of their own, ``places`` at once; owners take turns.
+
+    ``most_waiting`` wait, each for ``patience`` seconds. A piece is ended ``deadline`` seconds after it began,
+    however little it computed, and when nobody waits for it any more. After ``idle`` seconds without one the
+    process that forks is ended too.
+    """
+
+    def __init__(
+        self,
+        *,
+        places: int = 2,
+        most_waiting: int = 64,
+        patience: float = 10.0,
+        deadline: float = 10.0,
+        idle: float = 60.0,
+    ) -> None:
+        self._room = FairRoom(lambda: places)
+        self._most_waiting = most_waiting
+        self._patience = patience
+        self._deadline = deadline
+        self._idle = idle
+        self._server: _Forkserver | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._known: OrderedDict[bytes, bytes] = OrderedDict()
+        """Answers by their piece and its owner: nobody learns from the time what others sent."""
+
+    async def run(self, task: Task, piece: bytes, *, owner: str = "") -> bytes:
+        """What the task's function makes of ``piece``, for a request of ``owner``; some answers are remembered.
+
+        Raises what the function raises; `RequestError` (``work_limit``) where its process came to a limit or died;
+        `OverloadedError` (``queue_full``, ``queue_timeout``) where there is no turn for it.
+        """
+        if sys.platform == "win32":
+            raise UnsupportedError(f"{task.what} needs a process of its own, which is not possible on this system")
+        key = hashlib.sha256("\0".join((task.place, owner, "")).encode("utf-8", "surrogatepass") + piece).digest()
+        if (known := self._known.get(key)) is not None:
+            self._known.move_to_end(key)
+            return known
+        answer = await self._worked(task, piece, owner)
+        if len(answer) <= _REMEMBERED_SIZE:
+            self._known[key] = answer
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return answer
+
+    async def _worked(self, task: Task, piece: bytes, owner: str) -> bytes:
+        async with self._turn(owner):
+            for _ in range(2):
+                server = self._started()
+                try:
+                    return await self._answered(server, task, piece)
+                except _Died:
+                    if server.alive:
+                        raise task.too_much() from None
+            raise task.too_much()
+
+    def close(self) -> None:
+        """Ends all pieces, and the process that forks."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process that forks, where there is one."""
+        return self._server.pid if self._server is not None and self._server.alive else None
+
+    @asynccontextmanager
+    async def _turn(self, owner: str) -> AsyncIterator[None]:
+        if self._room.full and self._room.waiting >= self._most_waiting:
+            raise OverloadedError(
+                f"{self._room.running} requests of this kind run and {self._room.waiting} wait.",
+                code="queue_full",
+                hint="Try again later.",
+            )
+        try:
+            async with self._room.places(owner, patience=self._patience):
+                self._keep()
+                yield
+        except TimeoutError:
+            message = f"The request waited {self._patience:g} seconds for its turn."
+            raise OverloadedError(message, code="queue_timeout", hint="Try again later.") from None
+        finally:
+            self._let_go()
+
+    def _keep(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _let_go(self) -> None:
+        if not self._room.running and self._server is not None:
+            self._keep()
+            self._timer = asyncio.get_running_loop().call_later(self._idle, self.close)
+
+    def _started(self) -> _Forkserver:
+        if self._server is None or not self._server.alive:
+            if self._server is not None:
+                self._server.close()
+            self._server = _Forkserver()
+        return self._server
+
+    async def _answered(self, server: _Forkserver, task: Task, piece: bytes) -> bytes:
+        with server.begun(task) as end:
+            try:
+                async with asyncio.timeout(self._deadline):
+                    kind, answer = await _exchanged(end, piece)
+            except TimeoutError:
+                raise task.too_much() from None
+            except (OSError, asyncio.IncompleteReadError):
+                raise _Died from None
+        if kind == DONE:
+            return answer
+        if kind == REFUSED:
+            raise fault_of(msgspec.msgpack.decode(answer, type=Fault))
+        if kind == BROKEN:
+            log.error("a piece of work failed: %s", answer.decode("utf-8", "replace"))
+            raise AntiphonError("the server made a mistake", code="internal_error")
+        raise task.too_much()
+
+
+async def _exchanged(end: socket.socket, piece: bytes) -> tuple[bytes, bytes]:
+    """Sends the piece, and reads how it ended and its answer. Raises `OSError` or `IncompleteReadError`."""
+    reader, writer = await asyncio.open_unix_connection(sock=end)
+    try:
+        writer.write(len(piece).to_bytes(8, "big") + piece)
+        await writer.drain()
+        size = int.from_bytes(await reader.readexactly(8), "big")
+        if size > _MOST_ANSWER:
+            raise ConnectionResetError
+        answer = await reader.readexactly(size)
+    finally:
+        writer.transport.abort()
+    return answer[:1], answer[1:]
+
+
+class _Forkserver:
+    """A running process that forks. Where its parent is killed, it and all its children are."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-P", str(_PROGRAM)],
+                stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                start_new_session=True, env=_environment(os.environ),
+            )  # fmt: skip
+        ours.setblocking(False)
+        self._control = ours
+        self._last = 0
+
+    @property
+    def pid(self) -> int:
+        return int(self._process.pid)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @contextmanager
+    def begun(self, task: Task) -> Iterator[socket.socket]:
+        """Our end of the socket of a new process for the task; it is killed at the end, if it is there still."""
+        self._last += 1
+        number = self._last
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        limits = {"processor": task.processor, "memory": task.memory}
+        order = {"start": number, "run": task.place, "prepare": task.prepare, **limits}
+        try:
+            with theirs:
+                self._send(order, theirs)
+            yield ours
+        finally:
+            ours.close()
+            with suppress(_Died):
+                self._send({"stop": number})
+
+    def _send(self, order: Mapping[str, object], *along: socket.socket) -> None:
+        """Raises `_Died` where nobody reads any more."""
+        try:
+            socket.send_fds(self._control, [msgspec.json.encode(order) + b"\n"], [end.fileno() for end in along])
+        except OSError:
+            raise _Died from None
+
+    def close(self) -> None:
+        """The process ends its children and itself at the end of its input; it is waited for when nobody waits."""
+        self._control.close()
+        threading.Thread(target=self._process.wait, name="isolation", daemon=True).start()
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if _NEEDED.fullmatch(name)}
