@@ -170,6 +170,12 @@ class Budget:
             return list(values) if self.owns(values) else values
         return self.each(values, weight)
 
+    def spread(self, values: Any) -> Any:
+        """Arguments that are given by `*` or `**`."""
+        given = self.listed(values) if isinstance(values, Iterator) else values
+        self.slots(sized(given))
+        return given
+
     def searched(self, container: Any) -> Any:
         """What a value is looked for in, within a chain of comparisons."""
         if isinstance(container, Iterator):
@@ -196,7 +202,7 @@ class Budget:
         return str(value)
 
     def concat(self, values: Iterable[Any]) -> str:
-        texts = [self.text(value) for value in values]
+        texts = [value if type(value) is str else self.text(value) for value in values]
         self.chars(sum(map(len, texts)))
         return "".join(texts)
 

@@ -11,7 +11,7 @@ from jinja2 import filters, pass_context, tests
 from jinja2.runtime import Context, Undefined
 
 from .budget import VIEWS, Budget, Exhausted, sized
-from .methods import Price, in_case, replaced, stripped
+from .methods import Price, in_case, replaced, stripped, whole
 from .operators import contains, ordered, percent
 
 _MOST_DIGITS = 256
@@ -282,8 +282,8 @@ def priced(name: str, function: Callable[..., Any], price: Price, budget_of: Cal
     @pass_context
     def called(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
         budget = budget_of(context)
-        if not lazy and isinstance(value, Iterator):
-            value = budget.listed(value)
+        if not lazy:
+            value = whole(budget, value)
         price(budget, value, *args, **kwargs)
         if not wants:
             made = function(value, *args, **kwargs)
@@ -293,6 +293,8 @@ def priced(name: str, function: Callable[..., Any], price: Price, budget_of: Cal
             made = function(
                 context.eval_ctx if wants == "eval_context" else context.environment, value, *args, **kwargs
             )
+        if type(made) is str:
+            return made
         if isinstance(made, (list, tuple, dict)):
             return budget.grown(made) if made is not value else made
         if isinstance(made, (int, complex)):

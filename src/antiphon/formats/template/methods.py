@@ -285,6 +285,10 @@ def dictionary(budget: Budget, more: Any = (), /, **pairs: Any) -> None:
     _updated(budget, {}, more, **pairs)
 
 
+SOLID = frozenset((str, int, float, bool, type(None), list, tuple, dict))
+"""Types that are no iterators, as nearly all values; to ask of a type whether it is one takes longer."""
+
+
 def whole(budget: Budget, values: Any) -> Any:
     """The argument of a method; what comes one by one as a list, so that it can be paid for before."""
-    return budget.listed(values) if isinstance(values, Iterator) else values
+    return values if type(values) in SOLID or not isinstance(values, Iterator) else budget.listed(values)

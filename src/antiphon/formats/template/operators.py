@@ -19,6 +19,7 @@ _COMPARED = 8 * CHARS_A_STEP
 _ESCAPE = 5
 """Characters that one is escaped to at most: `&#34;`."""
 _JSON = (str, int, float, type(None), list, tuple, dict)
+_NUMBERS = (int, float, bool)
 _DIRECTIVE = re.compile(r"%(\([^)]*\))?[#0\- +]*(\*|\d*)(?:\.(\*|\d*))?[hlL]?(.)?", re.DOTALL)
 _DIGITS = re.compile(r"\d+")
 
@@ -26,15 +27,15 @@ _DIGITS = re.compile(r"\d+")
 def operation(budget: Budget, operator: str, left: Any, right: Any) -> None:
     """Pay for ``left operator right``. Raises `Exhausted`, or `TypeError` for operands that have no such operation."""
     budget.charge()
+    if type(left) in _NUMBERS and type(right) in _NUMBERS:
+        return _arithmetic(operator, left, right)
     if isinstance(left, Undefined) or isinstance(right, Undefined):
-        return
+        return None
     match operator, left, right:
         case "+", str(), str():
             budget.chars(_added(left, right))
         case "%", str(), _:
             percent(budget, left, right)
-        case _, int() | float(), int() | float():
-            _arithmetic(operator, left, right)
         case "*", (str() | list() | tuple()) as value, int() as times:
             _repeated(budget, value, times)
         case "*", int() as times, (str() | list() | tuple()) as value:
@@ -43,6 +44,7 @@ def operation(budget: Budget, operator: str, left: Any, right: Any) -> None:
             budget.slots(len(left) + len(right))
         case _ if not (isinstance(left, _JSON) and isinstance(right, _JSON)):
             raise TypeError(f"{type(left).__name__} {operator} {type(right).__name__} is not possible here")
+    return None
 
 
 def _added(left: str, right: str) -> int:

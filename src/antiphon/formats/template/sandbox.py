@@ -26,7 +26,7 @@ from .budget import Budget, Exhausted, Limits
 from .filters import filters_of, tests_of
 from .methods import ATTRIBUTES, CHANGES, METHODS, Function, allowed, dictionary, kept, whole, written
 from .operators import PricedFormatter, contains, operation
-from .rewriting import CHARGES, CONCAT, IN, MADE, OUT, SEARCHED, SEEN, TURNS, WORK, Charged, Generation
+from .rewriting import CHARGES, CONCAT, IN, MADE, OUT, SEARCHED, SEEN, SPREAD, TURNS, WORK, Charged, Generation
 
 _CALL_STEPS = 5
 _SCOPES = ("_loop_vars", "_block_vars")
@@ -87,6 +87,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             TURNS: budget.turns,
             CONCAT: budget.concat,
             IN: lambda value, container: contains(budget, container, value),
+            SPREAD: budget.spread,
             WORK: budget.charge,
         }
         return own
@@ -188,6 +189,9 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         budget = self.budget
+        if operator == "+" and type(left) is str and type(right) is str:  # as nearly all are
+            budget.chars(len(left) + len(right))
+            return left + right
         operation(budget, operator, left, right)
         made = self.binop_table[operator](left, right)
         return budget.made(made) if isinstance(made, (list, tuple)) else budget.number(made)
@@ -236,6 +240,8 @@ class CompiledTemplate:
                 code="bad_template",
                 position=Position(line=error.lineno),
             ) from error
+        except Exhausted as error:
+            raise TemplateError(str(error), code="template_too_large") from error
         except (RecursionError, MemoryError, ValueError, OverflowError, SyntaxError) as error:
             raise TemplateError("the chat template cannot be compiled", code="bad_template") from error
 
