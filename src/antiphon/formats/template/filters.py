@@ -19,7 +19,7 @@ _MOST_PARTS = 8
 _FARTHEST = 64
 _PRECISE = 15
 _ESCAPED = "&<>'\""
-_LAZY = frozenset(("map", "select", "reject", "selectattr", "rejectattr", "first", "default", "d", "items"))
+_LAZY = frozenset(("list", "map", "select", "reject", "selectattr", "rejectattr", "first", "default", "d", "items"))
 """Filters that take values one by one."""
 
 
@@ -144,16 +144,17 @@ def _distinct(budget: Budget, value: Any, case_sensitive: bool = False, attribut
     ordered(budget, value)
     if attribute is None:
         budget.keys(value)
-    else:
-        _keys_within(budget, list(value))
+    for each in value if attribute is not None else ():
+        _keys_within(budget, each if isinstance(each, (list, tuple, dict)) else [each])
 
 
-def _keys_within(budget: Budget, values: Iterable[Any]) -> None:
-    for value in values:
-        if isinstance(value, (dict, list, tuple)):
-            _keys_within(budget, value.values() if isinstance(value, dict) else value)
+def _keys_within(budget: Budget, value: Any) -> None:
+    """Refuse what could be a key that is found in a value by a path."""
+    for each in value.values() if isinstance(value, dict) else value:
+        if isinstance(each, (dict, list)):
+            _keys_within(budget, each)
         else:
-            budget.keys((value,))
+            budget.keys((each,))
 
 
 def _summed(budget: Budget, iterable: Any, attribute: str | int | None = None, start: Any = 0) -> None:

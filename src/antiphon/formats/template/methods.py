@@ -157,7 +157,7 @@ def _set(budget: Budget, values: dict[Any, Any], key: Any, default: Any = None) 
 
 def _updated(budget: Budget, values: dict[Any, Any], more: Any = (), /, **pairs: Any) -> None:
     budget.slots(sized(more) + len(pairs))
-    budget.keys(more if isinstance(more, dict) else [pair[0] for pair in more])
+    budget.keys(more if isinstance(more, dict) else [next(iter(pair), None) for pair in more])
 
 
 def _remembered(budget: Budget, of: Any, *values: Any) -> None:
@@ -176,6 +176,7 @@ METHODS: dict[type, dict[str, Price]] = {
         "expandtabs": _tabs,
         "find": _found,
         "format": _formatted,
+        "format_map": _formatted,
         "index": _found,
         "isalnum": _reads,
         "isalpha": _reads,

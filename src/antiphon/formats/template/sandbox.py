@@ -18,7 +18,7 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context, LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
 from jinja2.utils import Cycler, Joiner, Namespace
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from antiphon.errors import Position, TemplateError
 
@@ -32,8 +32,16 @@ _CALL_STEPS = 5
 _SCOPES = ("_loop_vars", "_block_vars")
 """What Jinja itself adds to the arguments of a call."""
 REFUSED = "This is a rule of the model's own chat template: change the messages, or configure another chat_template."
+_FORMATS = ("format", "format_map")
+_ESCAPING = (*_FORMATS, "center", "join", "ljust", "replace", "rjust")
+"""Methods of an escaped text that escape their arguments too: they have another price, and nobody uses them."""
 _TAKES = ("get", "pop", "setdefault", "next", "cycle")
 """Methods that give what is there already."""
+_METHODS = "Templates may call " + "; ".join(
+    f"of a {kind.__name__} {', '.join(methods)}"
+    for kind, methods in METHODS.items()
+    if kind in (str, list, tuple, dict)
+)
 _LONGEST_MESSAGE = 1_000
 _OF_DICTIONARIES = frozenset(dir(dict))
 _ALLOWED = {kind: frozenset(allowed(kind)) for kind in (*METHODS, *ATTRIBUTES)}
@@ -123,32 +131,17 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def _method(self, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         budget, value, name = self.budget, method.__self__, method.__name__
         price = METHODS.get(str if isinstance(value, str) else type(value), {}).get(name)
-        if price is None:
+        if price is None or (isinstance(value, Markup) and name in _ESCAPING):
             raise SecurityError(f"{name!r} of a {type(value).__name__} is unsafe and not possible in a chat template")
-        if isinstance(value, Markup):
-            args = self._escaped(name, args)
         if name in CHANGES.get(type(value), ()):
             self._check_change(value, name, (*args, *kwargs.values()))
         price(budget, value, *args, **kwargs)
-        if isinstance(value, str) and name == "format":
-            return PricedFormatter(self, budget).vformat(value, args, kwargs)
+        if isinstance(value, str) and name in _FORMATS:
+            mapped = name == "format_map"
+            formatter = PricedFormatter(self, budget)
+            return formatter.vformat(value, () if mapped else args, args[0] if mapped else kwargs)
         made = method(*args, **kwargs)
         return budget.grown(made) if isinstance(made, (list, tuple, dict)) and name not in _TAKES else made
-
-    def _escaped(self, name: str, args: list[Any]) -> list[Any]:
-        """What a method of an escaped text escapes itself, so that it is paid in its own length."""
-        if name == "format":
-            raise SecurityError("'format' of an escaped text is unsafe and not possible in a chat template")
-
-        def escaped(value: Any) -> Any:
-            if isinstance(value, list):
-                return [escaped(each) for each in value]
-            if not isinstance(value, str):
-                return value
-            self.budget.chars(6 * len(value))
-            return escape(value)
-
-        return [escaped(arg) for arg in args]
 
     def _check_change(self, value: Any, name: str, args: Sequence[object]) -> None:
         """A method that changes a value is called only on the template's own, and pays for what it adds."""
@@ -239,11 +232,23 @@ class CompiledTemplate:
                 f"the chat template is malformed: {error.message}",
                 code="bad_template",
                 position=Position(line=error.lineno),
+                hint=self._known(error),
             ) from error
         except Exhausted as error:
             raise TemplateError(str(error), code="template_too_large") from error
         except (RecursionError, MemoryError, ValueError, OverflowError, SyntaxError) as error:
             raise TemplateError("the chat template cannot be compiled", code="bad_template") from error
+
+    def _known(self, error: jinja2.TemplateSyntaxError) -> str | None:
+        """What there is, where the template names a filter or test that is not."""
+        if not isinstance(error, jinja2.TemplateAssertionError):
+            return None
+        names = {
+            "filters": sorted(set(self._environment.filters) - set(CHARGES)),
+            "tests": sorted(name for name in self._environment.tests if name.isidentifier()),
+        }
+        kind = "tests" if "test" in str(error.message).split(" ")[:2] else "filters"
+        return f"These {kind} are there: {', '.join(names[kind])}."
 
     def render(self, variables: Mapping[str, Any], *, size: int = 0, steps: int | None = None) -> str:
         """The text. ``size``: how many characters are in the variables, for which more work is allowed.
@@ -252,13 +257,16 @@ class CompiledTemplate:
         code ``template_limit`` for too much work, ``template_refused`` when the template itself raised,
         ``template_failed`` otherwise.
         """
-        allowed = self.limits.steps if steps is None else steps
-        environment = self._environment.paid(Budget(allowed + size, self.limits.output + 4 * size))
+        environment = self._environment.paid(self.budget(size, steps))
         template = environment.template_class.from_code(environment, self._code, dict(environment.globals))
         try:
             return "".join(template.root_render_func(template.new_context(dict(variables))))
         except Exception as error:
             raise _stopped(error, _line(template, error)) from error
+
+    def budget(self, size: int = 0, steps: int | None = None) -> Budget:
+        """What one render may do, by the parameters of `render`."""
+        return Budget((self.limits.steps if steps is None else steps) + size, self.limits.output + 4 * size)
 
 
 def _line(template: jinja2.Template, error: BaseException) -> int | None:
@@ -272,12 +280,20 @@ def _stopped(error: Exception, line: int | None) -> TemplateError:
     """What the caller is told: the template's own words, and where in it they stand."""
     if isinstance(error, TemplateError):
         return error
+    code, message, hint = _words(error)
+    message = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …"
     position = Position(line=line) if line is not None else None
-    if isinstance(error, (Exhausted, OverflowError, MemoryError, RecursionError)):
-        reason = str(error) if isinstance(error, Exhausted) else "the chat template asks for too much"
-        return TemplateError(reason, code="template_limit", position=position)
+    return TemplateError(message, code=code, position=position, hint=hint)
+
+
+def _words(error: Exception) -> tuple[str, str, str | None]:
+    """Code, message and hint."""
+    if isinstance(error, Exhausted):
+        return "template_limit", str(error), None
+    if isinstance(error, (OverflowError, MemoryError, RecursionError)):
+        return "template_limit", "the chat template asks for too much", None
     if type(error) is jinja2.TemplateError:
-        message = f"the chat template refuses this: {error.message}"
-        return TemplateError(message, code="template_refused", position=position, hint=REFUSED)
+        return "template_refused", f"the chat template refuses this: {error.message}", REFUSED
     named = str(error) if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {error}"
-    return TemplateError(f"the chat template failed: {named}", code="template_failed", position=position)
+    hint = _METHODS if isinstance(error, SecurityError) else None
+    return "template_failed", f"the chat template failed: {named}", hint
