@@ -260,11 +260,12 @@ class ChoiceReader:
         self.over, self._finished = True, end is EngineEnd.STOP
         events: list[Event] = []
         if self._stops.matched is None and not self._called_out:
-            if end in CUT and (tail := self._ids.drop_tail()):
+            limited = end in CUT and not self._ended  # a step may say so that has the reply's own end, too
+            if limited and (tail := self._ids.drop_tail()):
                 events.append(Incident("cut_mark", self.counts.completion, tail))
             buffered = self._ids.close()
             events += self._pass(self._parser.feed(buffered)) if buffered else []
-            events += self._pass(last_events(self._parser, cut=end in CUT))
+            events += self._pass(last_events(self._parser, cut=limited))
         cut = self._stops.matched is not None or (end in CUT and self._parser.ended is None)
         inferred = self._collected(self._channels.close(cut=cut))
         events += inferred if self._stops.matched is not None else self._stops.filter(inferred)
