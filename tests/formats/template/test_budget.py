@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.formats.template.budget import Budget, Exhausted
+from antiphon.formats.template.budget import SLOT, Budget, Exhausted
+from antiphon.formats.template.methods import joined, padded, replaced, stripped
+from antiphon.formats.template.operators import contains, operation, percent, search
 
 COSTS: dict[str, tuple[Callable[[Budget], Any], int]] = {
     "a step": (lambda budget: budget.charge(), 1),
@@ -20,17 +22,32 @@ COSTS: dict[str, tuple[Callable[[Budget], Any], int]] = {
     "a list": (lambda budget: budget.value([1, 2, 3]), 7),
     "a tuple of texts": (lambda budget: budget.value(("x" * 64,)), 4),
     "a mapping": (lambda budget: budget.value({"a": [1, 2], "b": None}), 3 + 2 + 5 + 1),
+    "a view of it": (lambda budget: budget.value({"a": 1}.items()), 2 + 3 + 2),
     "what a loop runs over": (lambda budget: list(budget.each(range(5))), 5),
     "with a body": (lambda budget: list(budget.each(range(5), 3)), 15),
-    "a sum": (lambda budget: budget.binop("+", 1, 2), 1),
-    "texts joined": (lambda budget: budget.binop("+", "x" * 64, "y" * 64), 3),
-    "lists joined": (lambda budget: budget.binop("+", [1] * 64, [2] * 64), 4),
-    "a text repeated": (lambda budget: budget.binop("*", "ab", 64), 4),
-    "a list repeated": (lambda budget: budget.binop("*", 3, [1, 2]), 1 + 6 + 1),
-    "repeated less than once": (lambda budget: budget.binop("*", "ab", -5), 2),
-    "a text formatted": (lambda budget: budget.binop("%", "%5d", 1), 1),
-    "replaced": (lambda budget: budget.replace("a-b-c", "-", "x" * 64), 1 + (5 + 128) // 64),
-    "joined": (lambda budget: budget.joined(["x" * 60, 1], "--"), 1 + (60 + 16 + 4) // 64),
+    "turns": (lambda budget: budget.turns([1] * 5, 3), 15),
+    "turns over a text": (lambda budget: budget.turns("abcde", 3), 15),
+    "places": (lambda budget: budget.slots(5), 6),
+    "a sum": (lambda budget: operation(budget, "+", 1, 2), 1),
+    "texts joined": (lambda budget: operation(budget, "+", "x" * 64, "y" * 64), 1 + 3),
+    "lists joined": (lambda budget: operation(budget, "+", [1] * 5, [2] * 5), 1 + 11),
+    "a text repeated": (lambda budget: operation(budget, "*", "ab", 64), 1 + 3),
+    "a list repeated": (lambda budget: operation(budget, "*", 3, [1, 2]), 1 + 7),
+    "repeated less than once": (lambda budget: operation(budget, "*", "ab", -5), 2),
+    "a text formatted": (lambda budget: percent(budget, "%100d", 1), 1 + 1 + 1 + 1 + (5 + 100 + 5) // 64),
+    "a text in another": (lambda budget: percent(budget, "%s", "x" * 128), 1 + 1 + 3 + 1 + 130 // 64),
+    "replaced": (lambda budget: replaced(budget, "a-b-c", "-", "x" * 64), 1 + 1 + (5 + 126) // 64),
+    "joined": (lambda budget: joined(budget, "--", ["x" * 60, "y"]), 3 + 1 + (61 + 2) // 64),
+    "stripped": (lambda budget: stripped(budget, "x" * 64), 2),
+    "stripped of many": (lambda budget: stripped(budget, "x" * 64, "y" * 64), 2 + 1 + 64 * 64 // 8 // 64),
+    "searched": (lambda budget: search(budget, "x" * 640, "yy"), 1 + 639 * 2 // 512 + 1 + 648 // 64),
+    "searched in a long text": (lambda budget: search(budget, "x" * 6400, "yy"), 1 + 6408 // 64),
+    "searched from the right": (
+        lambda budget: search(budget, "x" * 6400, "yy", backwards=True),
+        1 + 6399 * 2 // 512 + 1 + 6408 // 64,
+    ),
+    "in a list": (lambda budget: contains(budget, [1, 2, 3], 3), 1 + (1 + 1) * 4),
+    "in a range": (lambda budget: contains(budget, range(99), 1.5), 1 + (1 + 1) * 100),
 }
 
 
@@ -45,17 +62,18 @@ def test_work_costs_so_many_steps_and_stops_when_there_are_fewer(name: str) -> N
 
 
 TOO_LONG: dict[str, tuple[Callable[[Budget, int], Any], int]] = {
-    "a text": (lambda budget, n: budget.value("x" * n), 1000),
-    "texts joined": (lambda budget, n: budget.binop("+", "x" * 500, "y" * (n - 500)), 1000),
-    "lists joined": (lambda budget, n: budget.binop("+", [1] * 500, [2] * (n - 500)), 1000),
-    "a text repeated": (lambda budget, n: budget.binop("*", "x", n), 1000),
-    "a list repeated": (lambda budget, n: budget.binop("*", [1], n), 1000 // 64),
-    "replaced": (lambda budget, n: budget.method("-".replace, ("-", "x" * (n - 1))), 1000),
-    "joined": (lambda budget, n: budget.method("-".join, (["x" * (n - 1)],)), 1000),
-    "padded": (lambda budget, n: budget.method("x".center, (n,)), 10_000),
-    "tabs": (lambda budget, n: budget.method("x".expandtabs, (n,)), 10_000),
-    "a number's bits": (lambda budget, n: budget.binop("*", 1 << (n - 2), 1), 4096),
-    "a power": (lambda budget, n: budget.binop("**", 1, n), 4096 - 12),
+    "a text": (lambda budget, n: budget.chars(n), 1000),
+    "texts joined": (lambda budget, n: operation(budget, "+", "x" * 500, "y" * (n - 500)), 1000),
+    "lists joined": (lambda budget, n: operation(budget, "+", [1] * 100, [2] * (n - 100)), 4000 // SLOT),
+    "a text repeated": (lambda budget, n: operation(budget, "*", "x", n), 1000),
+    "a list repeated": (lambda budget, n: operation(budget, "*", [1], n), 4000 // SLOT),
+    "replaced": (lambda budget, n: replaced(budget, "-", "-", "x" * n), 1000),
+    "joined": (lambda budget, n: joined(budget, "-" * (n - 2), ["x", "y"]), 1000),
+    "padded": (lambda budget, n: padded(budget, "x", n), 1000),
+    "formatted": (lambda budget, n: percent(budget, "%480d%480d%" + str(n) + "d", (1, 2, 3)), 11),
+    "places": (lambda budget, n: budget.room(n), 4000 // SLOT),
+    "a number": (lambda budget, n: budget.number(10**n - 1), 18),
+    "a power": (lambda budget, n: operation(budget, "**", 2, n), 64),
 }
 
 
@@ -75,17 +93,25 @@ def test_output_is_counted_over_the_whole_render() -> None:
         budget.out("x")
 
 
-WIDTHS = [("%9999d", True), ("%10000d", False), ("%*d", False), ("{:{w}}", False)]
+def test_what_is_made_is_counted_over_the_whole_render() -> None:
+    budget = Budget(1_000_000, 1000)
+    for _ in range(4):
+        budget.chars(1000)
+    with pytest.raises(Exhausted, match="too much"):
+        budget.chars(1)
+
+
+WIDTHS = [("%9999d", True), ("%10000d", False), ("%*d", False), ("%.10000f", False), ("%5000d%5000d", True)]
 
 
 @pytest.mark.parametrize(("pattern", "taken"), WIDTHS)
 def test_a_width_is_a_number_of_four_digits(pattern: str, taken: bool) -> None:
-    budget = Budget(100, 100)
+    budget = Budget(1000, 20_000)
     if taken:
-        budget.width(pattern)
+        percent(budget, pattern, (1, 2))
     else:
-        with pytest.raises(Exhausted):
-            budget.width(pattern)
+        with pytest.raises(Exhausted, match="wide"):
+            percent(budget, pattern, (1, 2))
 
 
 def test_values_nest_to_a_depth() -> None:
@@ -97,9 +123,16 @@ def test_values_nest_to_a_depth() -> None:
         Budget(1_000_000, 100).value([value])
 
 
-def test_other_methods_and_those_of_others_cost_nothing() -> None:
-    budget = Budget(0, 0)
-    budget.method("x".upper, ())
-    budget.method([1].index, (1,))
-    budget.method("-".replace, ("-",))
-    assert budget.steps == 0
+@pytest.mark.parametrize(
+    "value", ["é'\"\n", ["é'\"\n\0", 1.5e300, -(10**17)], {"a": (None, True)}, {"a": 1}.items(), 10**400, range(9)]
+)
+def test_a_value_is_written_in_no_more_characters_than_are_paid(value: Any) -> None:
+    assert len(str(value)) <= Budget(1000, 1000).written(value)
+
+
+def test_keys_are_texts_and_usual_numbers() -> None:
+    budget = Budget(10, 10)
+    budget.keys(["a", 1, 1.5, True, None, 10**18 - 1])
+    for key in ((1, 2), 10**18, -(10**18)):
+        with pytest.raises(Exhausted, match="key"):
+            budget.keys([key])

@@ -10,14 +10,18 @@ from typing import Any
 from antiphon.conversation import TextPart, ToolSpec
 from antiphon.errors import TemplateError
 
+from .budget import Budget, Exhausted
 from .capabilities import TemplateCapabilities
 from .chat import ChatCall, ChatMessage
+from .methods import Function
 
+_LONGEST_PATTERN = 256
+_LONGEST_DATE = 16_384
 SOME_DAY = date(2000, 1, 1)
 """The date of conversations that a template is tried with."""
 
 
-def strftime_for(today: date | None) -> Callable[[str], str]:
+def strftime_for(today: date | None) -> Function:
     """The date is handed in with the conversation's settings; a template that needs one without fails."""
 
     def strftime_now(pattern: str) -> str:
@@ -25,7 +29,14 @@ def strftime_for(today: date | None) -> Callable[[str], str]:
             raise TemplateError("the chat template asks for the date, and the settings have none", code="no_date")
         return today.strftime(pattern)
 
-    return strftime_now
+    return Function(strftime_now, _dated)
+
+
+def _dated(budget: Budget, pattern: str) -> None:
+    """C's function tries buffers that are ever longer, up to 256 times the pattern."""
+    budget.chars(_LONGEST_DATE)
+    if len(pattern) > _LONGEST_PATTERN:
+        raise Exhausted(f"the chat template writes a date by more than {_LONGEST_PATTERN} characters")
 
 
 def tool_value(tool: ToolSpec) -> dict[str, Any]:

@@ -1,51 +1,64 @@
 """Runs a model's Jinja template with bounded work: what bounds it is a budget of steps, not a clock.
 
-A thread cannot be killed and a clock makes results depend on the machine. So every loop turn, call, filter and value
-that a template makes is charged to the render's budget before or as it is made, and a render that overdraws it stops.
+A thread cannot be killed and a clock makes results depend on the machine. So all that a template can name stands in a
+table with a price: methods, filters, tests, operators, functions. It is paid before it is done, from all its arguments,
+and a render that overdraws its budget stops. What has no price is refused by its name.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from types import CodeType
+from collections.abc import Mapping, Sequence
+from types import BuiltinMethodType, CodeType, MethodType
 from typing import Any
 
 import jinja2
-from jinja2 import pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.meta import find_undeclared_variables
-from jinja2.runtime import Context, Undefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.runtime import Context, LoopContext, Macro, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment, safe_range
+from jinja2.utils import Cycler, Joiner, Namespace
+from markupsafe import Markup
 
 from antiphon.errors import Position, TemplateError
 
 from .budget import CHARS_A_STEP, Budget, Exhausted, Limits
-from .rewriting import Charged, Generation
+from .filters import filters_of, tests_of
+from .methods import ATTRIBUTES, CHANGES, METHODS, Function, allowed, dictionary, kept, whole, written
+from .operators import PricedFormatter, contains, operation
+from .rewriting import CHARGES, CONCAT, IN, MADE, OUT, SEARCHED, SEEN, SPREAD, TURNS, WORK, Charged, Generation
 
 _CALL_STEPS = 5
-_CHANGES: dict[type, tuple[str, ...]] = {
-    list: ("append", "clear", "extend", "insert", "pop", "remove", "reverse"),
-    dict: ("clear", "pop", "setdefault", "update"),
-}
-"""Methods that a template may call on a list or a dictionary of its own."""
 _SCOPES = ("_loop_vars", "_block_vars")
 """What Jinja itself adds to the arguments of a call."""
 REFUSED = "This is a rule of the model's own chat template: change the messages, or configure another chat_template."
-_FILTERS = (
-    *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "format", "groupby"),
-    *("indent", "int", "items", "join", "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr"),
-    *("replace", "reverse", "round", "safe", "select", "selectattr", "sort", "string", "sum", "title", "trim"),
-    *("truncate", "unique", "upper", "wordcount"),
+_FORMATS = ("format", "format_map")
+_ESCAPING = (*_FORMATS, "center", "join", "ljust", "replace", "rjust")
+"""Methods of an escaped text that escape their arguments too: they have another price, and nobody uses them."""
+_TAKES = ("get", "pop", "setdefault", "next", "cycle")
+"""Methods that give what is there already."""
+_METHODS = "Templates may call " + "; ".join(
+    f"of a {kind.__name__} {', '.join(methods)}"
+    for kind, methods in METHODS.items()
+    if kind in (str, list, tuple, dict)
 )
+_LONGEST_MESSAGE = 1_000
+_OF_DICTIONARIES = frozenset(dir(dict))
+_ALLOWED = {kind: frozenset(allowed(kind)) for kind in (*METHODS, *ATTRIBUTES)}
+
+
+class Room(Namespace):
+    """A namespace that is written without what is in it: that may hold the namespace itself."""
+
+    def __repr__(self) -> str:
+        return "<namespace>"
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
     """Jinja as Hugging Face sets it up for chat templates, immutable, sandboxed and charged."""
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
+    intercepted_unops = frozenset(ImmutableSandboxedEnvironment.default_unop_table)
 
     def __init__(self) -> None:
         super().__init__(
@@ -56,47 +69,132 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             extensions=["jinja2.ext.loopcontrols", Generation],
         )
         self.budget = Budget(0, 0)
-        charged = {name: _charged(name, self.filters[name]) for name in _FILTERS}
-        self.filters.clear()
-        self.filters.update(charged)
-        self.filters.update(_each=_each, _concat=_concat, _out=_out, _made=_made, _seen=_seen, tojson=_tojson)
-        self.globals.pop("lipsum", None)
-        self.globals["raise_exception"] = _raise_exception
+        self.heaviest = 1, 0
+        self.filters = filters_of(_budget)
+        self.filters.update(dict.fromkeys(CHARGES, _unbound))
+        self.tests = tests_of(_budget)
+        self.globals = {
+            "range": Function(safe_range, kept),
+            "dict": Function(dict, dictionary),
+            "namespace": Function(Room, dictionary),
+            "cycler": Function(Cycler, kept),
+            "joiner": Function(Joiner, kept),
+            "raise_exception": Function(_raise_exception, written),
+        }
+
+    def paid(self, budget: Budget) -> TemplateEnvironment:
+        """The environment of one render, whose work the budget pays."""
+        own = self.overlay()
+        own.budget = budget
+        own.filters = {
+            **self.filters,
+            OUT: budget.out,
+            MADE: budget.made,
+            SEEN: budget.seen,
+            SEARCHED: budget.searched,
+            TURNS: budget.turns,
+            CONCAT: budget.concat,
+            IN: lambda value, container: contains(budget, container, value),
+            SPREAD: budget.spread,
+            WORK: budget.work,
+        }
+        return own
+
+    def call_filter(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """A filter that another one names."""
+        if name in CHARGES:
+            raise jinja2.TemplateRuntimeError(f"No filter named {name!r}.")
+        return super().call_filter(name, *args, **kwargs)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        budget = __self.budget
-        budget.charge(_CALL_STEPS + sum(len(arg) // CHARS_A_STEP for arg in args if isinstance(arg, str)))
-        budget.charge(sum(len(arg) for arg in args if isinstance(arg, (list, tuple, range, dict))))
-        budget.method(__obj, args)
-        __self._check_change(__obj, (*args, *(kwargs[name] for name in kwargs if name not in _SCOPES)))
-        made = super().call(__context, __obj, *args, **kwargs)
-        if isinstance(made, (str, list, tuple, dict)):
-            budget.value(made)
-        return made
+        budget, kind = __self.budget, type(__obj)
+        for name in _SCOPES:
+            kwargs.pop(name, None)
+        budget.charge(_CALL_STEPS + len(args) + len(kwargs))
+        if kind is Macro:
+            text = __context.call(__obj, *args, **kwargs)
+            budget.chars(len(text))
+            return text
+        if kind in (BuiltinMethodType, MethodType):
+            return __self._method(__obj, [whole(budget, arg) for arg in args], kwargs)
+        if kind is Function:
+            given = [whole(budget, arg) for arg in args]
+            __obj.price(budget, *given, **kwargs)
+            made = __obj.call(*given, **kwargs)
+            return budget.grown(made) if isinstance(made, dict) else made
+        if kind is LoopContext:
+            return __obj(*(budget.turns(arg, *__self.heaviest) for arg in args), **kwargs)
+        if kind is Joiner or issubclass(kind, Undefined):
+            return __obj(*args, **kwargs)
+        raise SecurityError(f"a call of a {kind.__name__} is unsafe and not possible in a chat template")
 
-    def _check_change(self, function: object, args: Sequence[object]) -> None:
+    def _method(self, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        budget, value, name = self.budget, method.__self__, method.__name__
+        price = METHODS.get(str if isinstance(value, str) else type(value), {}).get(name)
+        if price is None or (isinstance(value, Markup) and name in _ESCAPING):
+            raise SecurityError(f"{name!r} of a {type(value).__name__} is unsafe and not possible in a chat template")
+        if name in CHANGES.get(type(value), ()):
+            self._check_change(value, name, (*args, *kwargs.values()))
+        price(budget, value, *args, **kwargs)
+        if isinstance(value, str) and name in _FORMATS:
+            mapped = name == "format_map"
+            formatter = PricedFormatter(self, budget)
+            return formatter.vformat(value, () if mapped else args, args[0] if mapped else kwargs)
+        made = method(*args, **kwargs)
+        return budget.grown(made) if isinstance(made, (list, tuple, dict)) and name not in _TAKES else made
+
+    def _check_change(self, value: Any, name: str, args: Sequence[object]) -> None:
         """A method that changes a value is called only on the template's own, and pays for what it adds."""
-        value = getattr(function, "__self__", None)
-        name = getattr(function, "__name__", "")
-        if not isinstance(value, (list, dict)) or name not in _CHANGES[type(value)]:
-            return
         for arg in args:
             self.budget.value(arg, depth=1)
-            self.budget.charge(len(arg) if isinstance(arg, Sized) else 0)
         if not self.budget.owns(value):
             raise SecurityError(f"{name} of a {type(value).__name__} that is not the template's own is unsafe")
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Methods that change a list or a dictionary are there for those that the template itself made."""
-        changes = attr in _CHANGES.get(type(obj), ()) and self.budget.owns(obj)
-        return changes or super().is_safe_attribute(obj, attr, value)
+        kind = type(obj)
+        if kind is Room:
+            return not attr.startswith("_")
+        if attr in CHANGES.get(kind, ()):
+            return self.budget.owns(obj)
+        known = str if isinstance(obj, str) else tuple if isinstance(obj, tuple) else kind
+        return attr in _ALLOWED.get(known, ()) or attr in getattr(kind, "_fields", ())
+
+    def wrap_str_format(self, value: Any) -> None:
+        """Nothing: `call` writes a format's fields itself."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        if type(obj) is not dict or attribute in _OF_DICTIONARIES:
+            return super().getattr(obj, attribute)
+        try:
+            return obj[attribute]
+        except KeyError:
+            return self.undefined(obj=obj, name=attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        if type(argument) is str:  # it may be compared with a key of the same length
+            if len(argument) > CHARS_A_STEP:
+                self.budget.read(len(argument))
+        elif type(argument) is not int:
+            self.budget.value(argument)
+        return super().getitem(obj, argument)
+
+    def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
+        message = f"{attribute!r} of a {type(obj).__name__} is unsafe and not possible in a chat template"
+        return self.undefined(message, obj=obj, name=attribute, exc=SecurityError)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        self.budget.binop(operator, left, right)
-        made = super().call_binop(context, operator, left, right)
-        if isinstance(made, (list, tuple)):
-            self.budget.made(made)
-        return made
+        budget = self.budget
+        if operator == "+" and type(left) is str and type(right) is str:  # as nearly all are
+            budget.chars(len(left) + len(right))
+            return left + right
+        operation(budget, operator, left, right)
+        made = self.binop_table[operator](left, right)
+        return budget.made(made) if isinstance(made, (list, tuple)) else budget.number(made)
+
+    def call_unop(self, context: Context, operator: str, arg: Any) -> Any:
+        self.budget.charge()
+        return self.unop_table[operator](arg)
 
 
 def _budget(context: Context) -> Budget:
@@ -105,113 +203,8 @@ def _budget(context: Context) -> Budget:
     return environment.budget
 
 
-@pass_context
-def _each(context: Context, values: Any, weight: int) -> Any:
-    """What a loop runs over. Undefined stays, so that its own error is raised; sized things keep their length.
-
-    A list that may grow meanwhile is gone through as it was: each turn is charged beforehand.
-    """
-    budget = _budget(context)
-    if isinstance(values, (Undefined, str)):
-        return values if isinstance(values, Undefined) else list(budget.each(values, weight))
-    if isinstance(values, Sized) and not isinstance(values, Mapping):
-        budget.charge(len(values) * weight)
-        return list(values) if isinstance(values, list) and budget.owns(values) else values
-    return budget.each(values, weight)
-
-
-@pass_context
-def _concat(context: Context, values: list[Any]) -> str:
-    texts = [str(value) for value in values]
-    _budget(context).chars(sum(map(len, texts)))
-    return "".join(texts)
-
-
-@pass_context
-def _out(context: Context, value: Any) -> str:
-    text = value if isinstance(value, str) else str(value)
-    _budget(context).out(text)
-    return text
-
-
-@pass_context
-def _made(context: Context, value: Any) -> Any:
-    """A value that the template wrote: a literal or a part of a sequence."""
-    _budget(context).made(value)
-    return value
-
-
-@pass_context
-def _seen(context: Context, value: Any) -> Any:
-    _budget(context).value(value)
-    return value
-
-
-@pass_context
-def _tojson(
-    context: Context,
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """As Hugging Face has it: plain JSON, no HTML escapes. Private-use marks stay as they are in any case."""
-    budget = _budget(context)
-    budget.value(value)
-    if isinstance(indent, int) and indent > 64:
-        raise Exhausted("the chat template indents too far")
-    text = json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=_plain
-    )
-    budget.chars(len(text))
-    return re.sub(r"\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", _private_use, text) if ensure_ascii else text
-
-
-def _private_use(escape: re.Match[str]) -> str:
-    return chr(int(escape.group(1), 16))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (str, Undefined)):
-        raise TypeError(f"{type(value).__name__} is no JSON value")
-    return list(value)
-
-
-def _charged(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
-    """A built-in filter that is charged for what it gets and what it makes."""
-    wants = str(getattr(getattr(filter, "jinja_pass_arg", None), "name", ""))
-
-    @pass_context
-    def charged(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
-        budget = _budget(context)
-        _before(budget, name, value, args)
-        if name == "join" and not isinstance(value, (str, list, tuple, Undefined)):
-            value = list(budget.each(value))
-            budget.joined(value, str(args[0]) if args else "")
-        first = {"context": (context,), "eval_context": (context.eval_ctx,), "environment": (context.environment,)}
-        made = filter(*first.get(wants, ()), value, *args, **kwargs)
-        if isinstance(made, (str, list, tuple, dict)):
-            budget.value(made)
-        elif isinstance(made, Iterator):
-            return budget.each(made)
-        return made
-
-    return charged
-
-
-def _before(budget: Budget, name: str, value: Any, args: Sequence[Any]) -> None:
-    budget.charge()
-    if isinstance(value, str):
-        budget.chars(len(value))
-    if name == "replace" and isinstance(value, str) and len(args) > 1:
-        budget.replace(value, args[0], args[1])
-    elif name == "join":
-        budget.joined(value, str(args[0]) if args else "")
-    elif name == "format":
-        budget.width(str(value))
-    elif name == "indent" and args and (not isinstance(args[0], int) or args[0] > 64):
-        raise Exhausted("the chat template indents too far")
+def _unbound(*args: object) -> object:
+    raise jinja2.TemplateRuntimeError("a template is rendered with a budget")
 
 
 def _raise_exception(message: object = "") -> str:
@@ -219,7 +212,10 @@ def _raise_exception(message: object = "") -> str:
 
 
 class CompiledTemplate:
-    """A template that is ready to be rendered. Safe to share: each render has an environment and budget of its own."""
+    """A template that is ready to be rendered. Each render has an environment and budget of its own.
+
+    Safe to share, unless its limits have a total: then it belongs to one request.
+    """
 
     def __init__(self, source: str, limits: Limits | None = None) -> None:
         """Raises `TemplateError` with the line where the source is no template, or too long."""
@@ -230,9 +226,12 @@ class CompiledTemplate:
                 f"the chat template has {len(source)} characters; at most {self.limits.source} are possible",
                 code="template_too_large",
             )
+        self._left = self.limits.total
         self._environment = TemplateEnvironment()
         try:
-            parsed = Charged().visit(self._environment.parse(source))
+            charged = Charged()
+            parsed = charged.visit(self._environment.parse(source))
+            self._environment.heaviest = charged.heaviest
             self._code: CodeType = self._environment.compile(parsed)
             self.variables = frozenset(find_undeclared_variables(parsed))  # last: it folds constants in the tree
         except jinja2.TemplateSyntaxError as error:
@@ -240,9 +239,23 @@ class CompiledTemplate:
                 f"the chat template is malformed: {error.message}",
                 code="bad_template",
                 position=Position(line=error.lineno),
+                hint=self._known(error),
             ) from error
+        except Exhausted as error:
+            raise TemplateError(str(error), code="template_too_large") from error
         except (RecursionError, MemoryError, ValueError, OverflowError, SyntaxError) as error:
             raise TemplateError("the chat template cannot be compiled", code="bad_template") from error
+
+    def _known(self, error: jinja2.TemplateSyntaxError) -> str | None:
+        """What there is, where the template names a filter or test that is not."""
+        if not isinstance(error, jinja2.TemplateAssertionError):
+            return None
+        names = {
+            "filters": sorted(set(self._environment.filters) - set(CHARGES)),
+            "tests": sorted(name for name in self._environment.tests if name.isidentifier()),
+        }
+        kind = "tests" if "test" in str(error.message).split(" ")[:2] else "filters"
+        return f"These {kind} are there: {', '.join(names[kind])}."
 
     def render(self, variables: Mapping[str, Any], *, size: int = 0, steps: int | None = None) -> str:
         """The text. ``size``: how many characters are in the variables, for which more work is allowed.
@@ -251,15 +264,22 @@ class CompiledTemplate:
         code ``template_limit`` for too much work, ``template_refused`` when the template itself raised,
         ``template_failed`` otherwise.
         """
-        environment = self._environment.overlay()
-        environment.budget = Budget(
-            (self.limits.steps if steps is None else steps) + size, self.limits.output + 4 * size
-        )
+        budget = self.budget(size, steps)
+        environment, allowed = self._environment.paid(budget), budget.steps
         template = environment.template_class.from_code(environment, self._code, dict(environment.globals))
         try:
             return "".join(template.root_render_func(template.new_context(dict(variables))))
         except Exception as error:
             raise _stopped(error, _line(template, error)) from error
+        finally:
+            if self._left is not None:
+                self._left -= max(allowed - budget.steps - size, 0)
+
+    def budget(self, size: int = 0, steps: int | None = None) -> Budget:
+        """What one render may do, by the parameters of `render`, and by what the renders before it have left."""
+        allowed = self.limits.steps if steps is None else steps
+        left = allowed if self._left is None else min(allowed, max(self._left, 0))
+        return Budget(left + size, self.limits.output + 4 * size)
 
 
 def _line(template: jinja2.Template, error: BaseException) -> int | None:
@@ -273,12 +293,20 @@ def _stopped(error: Exception, line: int | None) -> TemplateError:
     """What the caller is told: the template's own words, and where in it they stand."""
     if isinstance(error, TemplateError):
         return error
+    code, message, hint = _words(error)
+    message = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …"
     position = Position(line=line) if line is not None else None
-    if isinstance(error, (Exhausted, OverflowError, MemoryError, RecursionError)):
-        reason = str(error) if isinstance(error, Exhausted) else "the chat template asks for too much"
-        return TemplateError(reason, code="template_limit", position=position)
+    return TemplateError(message, code=code, position=position, hint=hint)
+
+
+def _words(error: Exception) -> tuple[str, str, str | None]:
+    """Code, message and hint."""
+    if isinstance(error, Exhausted):
+        return "template_limit", str(error), None
+    if isinstance(error, (OverflowError, MemoryError, RecursionError)):
+        return "template_limit", "the chat template asks for too much", None
     if type(error) is jinja2.TemplateError:
-        message = f"the chat template refuses this: {error.message}"
-        return TemplateError(message, code="template_refused", position=position, hint=REFUSED)
+        return "template_refused", f"the chat template refuses this: {error.message}", REFUSED
     named = str(error) if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: {error}"
-    return TemplateError(f"the chat template failed: {named}", code="template_failed", position=position)
+    hint = _METHODS if isinstance(error, SecurityError) else None
+    return "template_failed", f"the chat template failed: {named}", hint
