@@ -164,7 +164,10 @@ ROOMS = (
             "http/sse.py": "api/test_stream.py api/test_rates.py api/test_slow_clients.py api/test_chat.py "
             "api/test_hanging_up.py",
             "formats/template/budget.py": "formats/template/test_budget.py formats/template/test_jinja.py",
-            "formats/template/sandbox.py": "formats/template/test_jinja.py",
+            "formats/template/operators.py": "formats/template/test_budget.py formats/template/test_prices.py",
+            "formats/template/methods.py": "formats/template/test_budget.py formats/template/test_prices.py",
+            "formats/template/filters.py": "formats/template/test_prices.py formats/template/test_jinja.py",
+            "formats/template/sandbox.py": "formats/template/test_jinja.py formats/template/test_prices.py",
         },
     ),
     Room(

@@ -192,7 +192,7 @@ CONVERSATIONS = {
     "transcript": error(400, "A transcript of `antiphon` does not have the fields of one.", ParseError),
     "template_error": error(400, "A chat template is unknown, malformed, or raised an error.", TemplateError),
     "template_not_found": error(400, "There is no chat template of this name.", TemplateError),
-    "template_too_large": error(400, "The chat template has too many characters.", TemplateError),
+    "template_too_large": error(400, "The chat template has too many characters or expressions.", TemplateError),
     "bad_template": error(400, "The chat template is malformed.", TemplateError),
     "bad_response_template": error(
         400, "A response template is none of version 1, or says what no description of replies can say.", TemplateError

@@ -8,7 +8,8 @@ import tracemalloc
 from random import Random
 from typing import Any
 
-import jinja2
+import jinja2.filters
+import jinja2.tests
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,7 +37,7 @@ VARIABLES = {"messages": [{"role": "user", "content": "x"}], "strftime_now": str
 class Watched(CompiledTemplate):
     """A template whose last render can be asked for what it paid."""
 
-    def budget(self, size: int, steps: int | None) -> Budget:
+    def budget(self, size: int = 0, steps: int | None = None) -> Budget:
         self.paid = super().budget(size, steps)
         self.given = self.paid.steps, self.paid.characters
         return self.paid
@@ -119,7 +120,7 @@ def test_a_method_that_has_no_price_is_refused_by_its_name(kind: type, name: str
 
 @pytest.mark.parametrize("kind", ["filter", "test"])
 def test_what_has_no_price_is_refused_when_the_template_is_compiled(kind: str) -> None:
-    known: dict[str, Any] = dict(jinja2.defaults.DEFAULT_FILTERS if kind == "filter" else jinja2.defaults.DEFAULT_TESTS)
+    known: dict[str, Any] = dict(jinja2.filters.FILTERS if kind == "filter" else jinja2.tests.TESTS)
     priced = (
         tables.filters_of(lambda context: Budget(0, 0))
         if kind == "filter"
@@ -173,6 +174,15 @@ def test_a_template_has_so_many_nodes_and_no_more() -> None:
     with pytest.raises(TemplateError, match="10000 expressions") as raised:
         CompiledTemplate("{{ a }}" * 10_000)
     assert raised.value.code == "template_too_large"
+
+
+def test_all_renders_of_a_request_do_so_much_work_together() -> None:
+    template = CompiledTemplate("{% for i in range(n) %}{% endfor %}{{ n }}", Limits(steps=1000, total=2000))
+    for _ in range(2):
+        assert template.render({"n": 900}) == "900"
+    with pytest.raises(TemplateError, match="too much work"):
+        template.render({"n": 900})
+    assert template.render({"n": 900}, size=1000) == "900"
 
 
 def test_an_error_is_as_long_as_one_reads() -> None:

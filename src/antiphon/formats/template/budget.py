@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Collection, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -16,7 +16,11 @@ LARGEST = 10**18
 """Integers that a template computes are smaller. So their hashes differ too."""
 _MADE = 4
 _MAX_DEPTH = 200
-VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type[Collection[Any]], ...] = (type({}.keys()), type({}.values()), type({}.items()))
+GATHERED: tuple[type[Collection[Any]], ...] = (list, tuple, *_VIEWS)
+"""Values that hold others, in an order; dictionaries hold pairs of them."""
+MEASURED: tuple[type[Collection[Any]], ...] = (*GATHERED, dict, range)
+"""Values that hold others and have a length, but for texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,13 @@ class Limits:
     """``source`` and ``output`` in characters; ``steps`` of work, each some microseconds at most.
 
     ``output`` is also the length of the longest text, and a render makes four times as many characters in all.
+    ``total``: steps of all renders together, of a template that one request brings; None for one that a model has.
     """
 
     source: int = 256_000
     output: int = 4_000_000
     steps: int = 1_000_000
+    total: int | None = None
 
 
 class Exhausted(Exception):
@@ -114,7 +120,7 @@ class Budget:
             self.charge(steps + len(value))
             inner = sum(self.value(each, depth + 1) for each in chain.from_iterable(value.items()))
             steps += len(value) + inner
-        elif isinstance(value, (list, tuple, *VIEWS)):
+        elif isinstance(value, GATHERED):
             self.charge(steps + len(value))
             steps += len(value) + sum(self.value(each, depth + 1) for each in value)
         else:
@@ -150,25 +156,32 @@ class Budget:
         """Whether the template made this list or dictionary itself and has put it into no other value."""
         return self._own.get(id(value)) is value
 
-    def each(self, values: Iterable[Any], weight: int = 1) -> Iterator[Any]:
+    def each(self, values: Iterable[Any], weight: int = 1, text: int = 0) -> Iterator[Any]:
         for value in values:
-            self.charge(weight)
+            self.work(weight, text)
             yield value
 
-    def turns(self, values: Any, weight: int) -> Any:
-        """What a loop runs over, each turn of this weight. Undefined stays, so that its own error is raised.
+    def work(self, steps: int, text: int) -> None:
+        """Pay for a body that is run once, with so much text of its own."""
+        self.charge(steps)
+        self.take(text)
 
-        Sized values keep their length. A list that may grow meanwhile is gone through as it was.
+    def turns(self, values: Any, weight: int, text: int = 0) -> Any:
+        """What a loop runs over, each turn of this weight and with so much text of the template's own.
+
+        Undefined stays, so that its own error is raised. Sized values keep their length. A list that may grow meanwhile
+        is gone through as it was.
         """
         if isinstance(values, Undefined):
             return values
         if isinstance(values, str):
             self.room(len(values))
-            return list(self.each(values, weight))
+            values = list(values)
         if isinstance(values, (list, tuple, range)):
             self.charge(len(values) * weight)
+            self.take(len(values) * text)
             return list(values) if self.owns(values) else values
-        return self.each(values, weight)
+        return self.each(values, weight, text)
 
     def spread(self, values: Any) -> Any:
         """Arguments that are given by `*` or `**`."""
@@ -216,7 +229,7 @@ class Budget:
             return max(value.bit_length() // 3 + 2, 5)
         if isinstance(value, (float, type(None), Undefined, range)):
             return max(len(repr(value)), 9)
-        if isinstance(value, (dict, list, tuple, *VIEWS)):
+        if isinstance(value, MEASURED):
             if depth > _MAX_DEPTH:
                 raise Exhausted("the chat template nests values too deeply")
             inner = chain.from_iterable(value.items()) if isinstance(value, dict) else value

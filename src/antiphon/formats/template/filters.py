@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jinja2 import filters, pass_context, tests
 from jinja2.runtime import Context, Undefined
 
-from .budget import VIEWS, Budget, Exhausted, sized
+from .budget import Budget, Exhausted, sized
 from .methods import Price, in_case, replaced, stripped, whole
 from .operators import contains, ordered, percent
+from .tojson import FARTHEST, to_json
 
 _MOST_DIGITS = 256
 _MOST_PARTS = 8
-_FARTHEST = 64
 _PRECISE = 15
 _ESCAPED = "&<>'\""
 _LAZY = frozenset(("list", "map", "select", "reject", "selectattr", "rejectattr", "first", "default", "d", "items"))
@@ -48,6 +46,7 @@ def _words(budget: Budget, s: Any) -> None:
     text = _written(budget, s)
     in_case(budget, text)
     budget.room(len(text) // 2)
+    budget.charge(len(text) // 8)
 
 
 def _trimmed(budget: Budget, value: Any, chars: str | None = None) -> None:
@@ -56,7 +55,7 @@ def _trimmed(budget: Budget, value: Any, chars: str | None = None) -> None:
 
 def _indented(budget: Budget, s: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> None:
     far = width if isinstance(width, int) else len(width)
-    if far > _FARTHEST:
+    if far > FARTHEST:
         raise Exhausted("the chat template indents too far")
     text = _written(budget, s)
     lines = text.count("\n") + 2
@@ -318,7 +317,7 @@ def filters_of(budget_of: Callable[[Context], Budget]) -> dict[str, Any]:
 
     @pass_context
     def tojson(context: Context, value: Any, *args: Any, **kwargs: Any) -> str:
-        return _tojson(budget_of(context), value, *args, **kwargs)
+        return to_json(budget_of(context), value, *args, **kwargs)
 
     own = {name: priced(name, filters.FILTERS[name], price, budget_of) for name, price in FILTERS.items()}
     return own | {"join": join, "tojson": tojson}
@@ -346,56 +345,3 @@ def _joined(budget: Budget, values: Iterable[Any], between: str) -> str:
         texts.append(str(budget.text(value)))
     budget.chars(sum(map(len, texts)) + len(between) * max(len(texts) - 1, 0))
     return between.join(texts)
-
-
-def _tojson(
-    budget: Budget,
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | str | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """As Hugging Face has it: plain JSON, no HTML escapes. Private-use marks stay as they are in any case."""
-    value = budget.listed(value) if isinstance(value, Iterator) else value
-    far = 0 if indent is None else len(indent) if isinstance(indent, str) else indent
-    between, behind = separators or (", ", ": ")
-    if max(far, len(between), len(behind)) > _FARTHEST:
-        raise Exhausted("the chat template indents too far")
-    if sort_keys:
-        ordered(budget, value)
-    budget.chars(_json_length(budget, value, len(between) + len(behind) + 1, max(far, 0), 6 if ensure_ascii else 1))
-    text = json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=_plain
-    )
-    return re.sub(r"\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", _private_use, text) if ensure_ascii else text
-
-
-def _json_length(budget: Budget, value: Any, apart: int, far: int, wide: int, depth: int = 0) -> int:
-    """Characters of a value's JSON at most: ``apart`` and ``far`` for each place, a character as wide as its escape."""
-    if isinstance(value, str):
-        budget.read(len(value))
-        plain = wide == 1 or value.isascii()
-        return 2 + (len(json.dumps(value, ensure_ascii=False)) if plain else 2 * wide * len(value))
-    if not isinstance(value, (dict, list, tuple, range, *VIEWS)):
-        return budget.written(value)
-    budget.slots(len(value))
-    keys = (
-        sum(_json_length(budget, key, apart, far, wide, depth + 1) for key in value) if isinstance(value, dict) else 0
-    )
-    inner = value.values() if isinstance(value, dict) else value
-    each = apart + far * (depth + 1) + 1
-    length = 4 + far * depth + keys + each * len(value)
-    if length > budget.output or depth > 200:
-        raise Exhausted("the chat template makes too long a text")
-    return length + sum(_json_length(budget, item, apart, far, wide, depth + 1) for item in inner)
-
-
-def _private_use(escape: re.Match[str]) -> str:
-    return chr(int(escape.group(1), 16))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, (range, *VIEWS)):
-        return list(value)
-    raise TypeError(f"a {type(value).__name__} is no JSON value")

@@ -12,7 +12,7 @@ from jinja2.environment import Environment
 from jinja2.runtime import Undefined
 from jinja2.sandbox import SandboxedFormatter
 
-from .budget import CHARS_A_STEP, VIEWS, Budget, Exhausted
+from .budget import CHARS_A_STEP, MEASURED, Budget, Exhausted, sized
 
 _COMPARED = 8 * CHARS_A_STEP
 """Characters that a naive search compares in a step."""
@@ -73,10 +73,10 @@ def contains(budget: Budget, container: Any, value: Any) -> bool:
         search(budget, container, value)
     elif isinstance(container, Iterator):
         container = budget.each(container, 1 + budget.value(value))
-    elif isinstance(container, (list, tuple, range, *VIEWS)):
-        budget.charge((1 + budget.value(value)) * (1 + len(container)))
     elif isinstance(container, dict):
         budget.value(value)
+    elif isinstance(container, MEASURED):
+        budget.charge((1 + budget.value(value)) * (1 + len(container)))
     elif not isinstance(container, (str, Undefined)):
         raise TypeError(f"nothing is in a {type(container).__name__}")
     return value in container
@@ -102,6 +102,7 @@ def percent(budget: Budget, pattern: str, values: Any) -> None:
     given = iter(values if isinstance(values, tuple) else (values,))
     length = len(pattern)
     for directive in _DIRECTIVE.finditer(pattern):
+        budget.charge()
         key, width, precision, kind = (group or "" for group in directive.groups())
         if kind == "%":
             continue
@@ -127,9 +128,11 @@ class PricedFormatter(SandboxedFormatter):
         self._budget = budget
 
     def vformat(self, format_string: str, args: Any, kwargs: Any) -> str:
-        self._budget.read(len(format_string))
-        if any("{" in (spec or "") for _, _, spec, _ in Formatter.parse(self, format_string)):
-            raise Exhausted("the chat template formats too wide a text")
+        self._budget.chars(len(format_string))
+        for _, _, spec, _ in Formatter.parse(self, format_string):
+            self._budget.charge()
+            if spec and "{" in spec:
+                raise Exhausted("the chat template formats too wide a text")
         return super().vformat(format_string, args, kwargs)
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
@@ -147,7 +150,7 @@ class PricedFormatter(SandboxedFormatter):
 
 def ordered(budget: Budget, values: Any) -> None:
     """Pay for sorting: each value is compared some log2(n) times, and a key is made of it."""
-    count = len(values) if isinstance(values, (list, tuple, dict, str, range, *VIEWS)) else 0
+    count = sized(values)
     budget.slots(2 * count)
     steps = budget.value(values) if not isinstance(values, (str, range)) else count
     budget.take(steps * CHARS_A_STEP)

@@ -64,8 +64,8 @@ class Charged(NodeTransformer):
     Raises `TemplateSyntaxError` for what no template may be made of, `Exhausted` for too many nodes.
     """
 
-    heaviest = 1
-    """Steps of a turn of the loop whose turns cost most."""
+    heaviest = 1, 0
+    """Steps and characters of a turn at most, of whichever loops."""
     _nodes = 0
 
     def visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Any:
@@ -82,10 +82,10 @@ class Charged(NodeTransformer):
         return node
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
-        weight = _weight(node)
-        self.heaviest = max(self.heaviest, weight)
+        steps, text = _weight(node)
+        self.heaviest = max(self.heaviest[0], steps), max(self.heaviest[1], text)
         self.generic_visit(node)
-        node.iter = _filtered(node.iter, TURNS, nodes.Const(weight))
+        node.iter = _filtered(node.iter, TURNS, nodes.Const(steps), nodes.Const(text))
         return node
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
@@ -96,10 +96,10 @@ class Charged(NodeTransformer):
 
     def _paid(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
         """A body that is run by a call begins with what it costs."""
-        weight = _weight(node)
+        steps, text = _weight(node)
         self.generic_visit(node)
-        if weight > 1:
-            paid = _filtered(nodes.Const(weight, lineno=node.lineno), WORK)
+        if steps > 1:
+            paid = _filtered(nodes.Const(steps, lineno=node.lineno), WORK, nodes.Const(text))
             node.body.insert(0, nodes.ExprStmt(paid, lineno=node.lineno))
         return node
 
@@ -170,8 +170,8 @@ class Charged(NodeTransformer):
         return node
 
 
-def _weight(node: nodes.Node) -> int:
-    """Steps of a body that is run once: its text and its nodes, but for bodies that pay for themselves."""
+def _weight(node: nodes.Node) -> tuple[int, int]:
+    """Steps and characters of a body that is run once: its text and nodes, but for bodies that pay for themselves."""
     text = count = 0
     waiting = list(node.iter_child_nodes())
     while waiting:
@@ -180,7 +180,7 @@ def _weight(node: nodes.Node) -> int:
         text += len(each.data) if isinstance(each, nodes.TemplateData) else 0
         if not isinstance(each, (nodes.For, nodes.Macro)):
             waiting.extend(each.iter_child_nodes())
-    return 1 + text // CHARS_A_STEP + count // NODES_A_STEP
+    return 1 + text // CHARS_A_STEP + count // NODES_A_STEP, text
 
 
 def _filtered(node: nodes.Node, name: str, *args: nodes.Expr) -> nodes.Filter:

@@ -22,7 +22,7 @@ from markupsafe import Markup
 
 from antiphon.errors import Position, TemplateError
 
-from .budget import Budget, Exhausted, Limits
+from .budget import CHARS_A_STEP, Budget, Exhausted, Limits
 from .filters import filters_of, tests_of
 from .methods import ATTRIBUTES, CHANGES, METHODS, Function, allowed, dictionary, kept, whole, written
 from .operators import PricedFormatter, contains, operation
@@ -69,7 +69,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             extensions=["jinja2.ext.loopcontrols", Generation],
         )
         self.budget = Budget(0, 0)
-        self.heaviest = 1
+        self.heaviest = 1, 0
         self.filters = filters_of(_budget)
         self.filters.update(dict.fromkeys(CHARGES, _unbound))
         self.tests = tests_of(_budget)
@@ -96,7 +96,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             CONCAT: budget.concat,
             IN: lambda value, container: contains(budget, container, value),
             SPREAD: budget.spread,
-            WORK: budget.charge,
+            WORK: budget.work,
         }
         return own
 
@@ -123,7 +123,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             made = __obj.call(*given, **kwargs)
             return budget.grown(made) if isinstance(made, dict) else made
         if kind is LoopContext:
-            return __obj(*(budget.turns(arg, __self.heaviest) for arg in args), **kwargs)
+            return __obj(*(budget.turns(arg, *__self.heaviest) for arg in args), **kwargs)
         if kind is Joiner or issubclass(kind, Undefined):
             return __obj(*args, **kwargs)
         raise SecurityError(f"a call of a {kind.__name__} is unsafe and not possible in a chat template")
@@ -172,7 +172,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             return self.undefined(obj=obj, name=attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        if not isinstance(argument, (str, int)):
+        if type(argument) is str:  # it may be compared with a key of the same length
+            if len(argument) > CHARS_A_STEP:
+                self.budget.read(len(argument))
+        elif type(argument) is not int:
             self.budget.value(argument)
         return super().getitem(obj, argument)
 
@@ -209,7 +212,10 @@ def _raise_exception(message: object = "") -> str:
 
 
 class CompiledTemplate:
-    """A template that is ready to be rendered. Safe to share: each render has an environment and budget of its own."""
+    """A template that is ready to be rendered. Each render has an environment and budget of its own.
+
+    Safe to share, unless its limits have a total: then it belongs to one request.
+    """
 
     def __init__(self, source: str, limits: Limits | None = None) -> None:
         """Raises `TemplateError` with the line where the source is no template, or too long."""
@@ -220,6 +226,7 @@ class CompiledTemplate:
                 f"the chat template has {len(source)} characters; at most {self.limits.source} are possible",
                 code="template_too_large",
             )
+        self._left = self.limits.total
         self._environment = TemplateEnvironment()
         try:
             charged = Charged()
@@ -257,16 +264,22 @@ class CompiledTemplate:
         code ``template_limit`` for too much work, ``template_refused`` when the template itself raised,
         ``template_failed`` otherwise.
         """
-        environment = self._environment.paid(self.budget(size, steps))
+        budget = self.budget(size, steps)
+        environment, allowed = self._environment.paid(budget), budget.steps
         template = environment.template_class.from_code(environment, self._code, dict(environment.globals))
         try:
             return "".join(template.root_render_func(template.new_context(dict(variables))))
         except Exception as error:
             raise _stopped(error, _line(template, error)) from error
+        finally:
+            if self._left is not None:
+                self._left -= max(allowed - budget.steps - size, 0)
 
     def budget(self, size: int = 0, steps: int | None = None) -> Budget:
-        """What one render may do, by the parameters of `render`."""
-        return Budget((self.limits.steps if steps is None else steps) + size, self.limits.output + 4 * size)
+        """What one render may do, by the parameters of `render`, and by what the renders before it have left."""
+        allowed = self.limits.steps if steps is None else steps
+        left = allowed if self._left is None else min(allowed, max(self._left, 0))
+        return Budget(left + size, self.limits.output + 4 * size)
 
 
 def _line(template: jinja2.Template, error: BaseException) -> int | None:

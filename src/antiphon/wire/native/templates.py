@@ -42,7 +42,8 @@ from .template_schema import (
 MAX_TEMPLATE = 65_536
 """Characters of a template that a request may have checked."""
 MAX_CONTROLS = 4096
-_LIMITS = Limits(source=MAX_TEMPLATE, output=400_000, steps=100_000)
+_LIMITS = Limits(source=MAX_TEMPLATE, output=400_000, steps=100_000, total=500_000)
+"""A check renders a template some 150 times, in fewer than 100,000 steps altogether for the largest that are known."""
 
 
 def check_parts(wire: TemplateCheckRequest) -> None:
