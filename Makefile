@@ -19,7 +19,7 @@ PEERS := .peers/smg/.ready .peers/litellm/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -201,6 +201,9 @@ playground-vendor: ## the playground's libraries by js/playground/package-lock.j
 
 fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothing undocumented
 	$(BIN)/python tests/clients/fuzz_api.py
+
+hostile: setup   ## a thousand templates, schemas, patterns, grammars and texts that nobody means well, and /health meanwhile
+	$(BIN)/python tests/clients/hostile.py $(HOSTILE)
 
 bad-requests: model ## 931 requests that no server may take, against the default model
 	$(BIN)/python tests/clients/bad_requests.py

@@ -16,7 +16,7 @@ from antiphon.http.exchange import FAULTS
 def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.ensure_future(_sweep(context))]
+        tasks = [asyncio.ensure_future(_sweep(context)), asyncio.ensure_future(_drain(context))]
         if preload:
             context.lifecycle.begin_loading()
             tasks.append(asyncio.ensure_future(_preload(context)))
@@ -68,6 +68,12 @@ def load_error(error: Exception) -> AntiphonError:
         return ModelError(f"the model's files cannot be read: {error}", hint="Look at their owner and their mode.")
     FAULTS.error("the default model cannot be loaded", exc_info=error)
     return ModelError(f"the default model cannot be loaded: {type(error).__name__}", hint="The log has the cause.")
+
+
+async def _drain(context: Context) -> None:
+    """Programs of clients are not waited for as long as answers are."""
+    await context.lifecycle.drained.wait()
+    context.isolation.drain()
 
 
 async def _sweep(context: Context) -> None:

@@ -114,6 +114,10 @@ async def describe(
     """
     entry, catalogue = await asyncio.to_thread(recognized, name, given, path)
     source = await read_source(entry, path)
+    if source.text.template or entry.chat_template:
+        from .template_trial import try_template  # many models have no template of their own
+
+        await try_template(name, entry, source.text)
     format = await asyncio.to_thread(format_of, name, entry, source.text, formats, fallback=config.fallback_format)
     log_replies(name, format)
     warn_of_engine(name, entry, config)

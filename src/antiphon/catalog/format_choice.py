@@ -25,6 +25,7 @@ from antiphon.formats.template import (
     template_format,
     writes_harmony,
 )
+from antiphon.formats.template.parts import TemplateParts
 from antiphon.formats.template.reply import PLAIN, ReplyDescription
 from antiphon.formats.template.reply_format import ReplyFormat
 from antiphon.models.text import ModelText
@@ -109,6 +110,32 @@ def _format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatReg
         raise ModelError(f"the model {name!r} has no chat template", code="no_chat_template", hint=hint)
     log.warning("%s has no chat template; its prompts are in %s", name, fallback)
     return described(formats.get(fallback, controls), replies, controls)
+
+
+def template_parts(name: str, entry: ModelEntry, text: ModelText) -> TemplateParts | None:
+    """The Jinja template that the model's prompts are written with; None where they are written otherwise.
+
+    A file that cannot be read is None too: who makes the format says so.
+    """
+    controls = tuple(control.spelling for control in text.tokenizer.controls)
+    if entry.chat_template:
+        path = Path(entry.chat_template).expanduser()
+        source = _jinja(path)
+        parts = None if source is None else TemplateParts(source=source, name=path.stem)
+    elif entry.format or set(HARMONY_CONTROLS) <= set(text.tokenizer.controls) or not text.template:
+        parts = None
+    else:
+        parts = TemplateParts(source=text.template, name=f"{name}/chat_template")
+    if parts is None:
+        return None
+    return msgspec.structs.replace(parts, controls=controls, special_tokens=text.special, teaches=entry.teach_tools)
+
+
+def _jinja(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8") if path.suffix in (".jinja", ".jinja2") else None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def template_file(

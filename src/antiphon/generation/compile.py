@@ -26,6 +26,8 @@ log = logging.getLogger("antiphon.generation")
 
 MOST_LOGGED = 500
 """Characters of what the engine's compiler says of a schema that go into a line of the log."""
+MOST_TEXT = 512 * 2**10
+"""Characters of all grammars that are remembered together: compiled, one takes some two hundred times its text."""
 USES = 256
 """Replies that are followed by one grammar before it is compiled anew: what they have come to takes room."""
 TAIL = 256
@@ -112,7 +114,7 @@ class ReplyCompiler:
             known = _Known(await self._compile(format, shape, prompt, domain), shape.call_ids)
         known.uses += 1
         self._known[key] = known
-        while len(self._known) > self._capacity:
+        while len(self._known) > self._capacity or self._text() > MOST_TEXT:
             self._known.pop(next(iter(self._known)))
         others = {old: new for old, new in zip(known.ids, shape.call_ids, strict=True) if old != new}
         if not any(id in known.grammar.lark for id in others):
@@ -120,6 +122,9 @@ class ReplyCompiler:
         if any(id.encode() in key[2] for id in others):
             return await self._compile(format, shape, prompt, domain)  # A schema or a tool spells one of them.
         return await self._in_time(lambda: known.grammar.renamed(others))
+
+    def _text(self) -> int:
+        return sum(len(known.grammar.lark) for known in self._known.values())
 
     async def _compile(
         self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], domain: str

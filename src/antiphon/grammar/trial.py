@@ -26,8 +26,8 @@ Program = Json | Regex | NamedRules
 
 
 def dear(programs: Sequence[Program]) -> list[Json | Regex]:
-    """The schemas and patterns of which it is not known beforehand that they take a moment."""
-    return [one for one in programs if not isinstance(one, NamedRules) and not _is_plain(one)]
+    """The schemas and patterns of clients, which have a path, of which it is not known that they take a moment."""
+    return [one for one in programs if not isinstance(one, NamedRules) and one.path and not _is_plain(one)]
 
 
 def _is_plain(program: Json | Regex) -> bool:

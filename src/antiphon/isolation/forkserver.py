@@ -155,7 +155,7 @@ def limit(processor: float, memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
-    os.nice(5)  # The server's own answers come first.
+    os.nice(2)  # The server's own answers come first.
     if sys.platform == "linux":
         with open("/proc/self/statm", "rb") as file:
             here = int(file.read().split()[0]) * resource.getpagesize()

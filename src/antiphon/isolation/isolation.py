@@ -30,6 +30,8 @@ log = logging.getLogger("antiphon.isolation")
 _PROGRAM = Path(__file__).with_name("forkserver.py")
 _NEEDED = re.compile("PATH|HOME|LANG|LC_[A-Z]+|PYTHON(HOME|PATH|USERBASE|NOUSERSITE)|(DY)?LD_LIBRARY_PATH")
 """Variables of the environment that find the interpreter and its packages. No key or other secret goes along."""
+DRAIN = 1.0
+"""Seconds that pieces of work get when the server stops."""
 _REMEMBERED = 256
 _REMEMBERED_SIZE = 32 * 2**10
 """Answers that are remembered, and bytes that each of them has at most."""
@@ -65,6 +67,7 @@ class Isolation:
         self._idle = idle
         self._server: _Forkserver | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._draining = False
         self._known: OrderedDict[bytes, bytes] = OrderedDict()
         """Answers by their piece and its owner: nobody learns from the time what others sent."""
 
@@ -72,7 +75,7 @@ class Isolation:
         """What the task's function makes of ``piece``, for a request of ``owner``; some answers are remembered.
 
         Raises what the function raises; `RequestError` (``work_limit``) where its process came to a limit or died;
-        `OverloadedError` (``queue_full``, ``queue_timeout``) where there is no turn for it.
+        `OverloadedError` where there is no turn for it (``queue_full``, ``queue_timeout``), or the server stops.
         """
         if sys.platform == "win32":
             raise UnsupportedError(f"{task.what} needs a process of its own, which is not possible on this system")
@@ -90,13 +93,24 @@ class Isolation:
     async def _worked(self, task: Task, piece: bytes, owner: str) -> bytes:
         async with self._turn(owner):
             for _ in range(2):
+                self._check()
                 server = self._started()
                 try:
                     return await self._answered(server, task, piece)
                 except _Died:
+                    self._check()
                     if server.alive:
                         raise task.too_much() from None
             raise task.too_much()
+
+    def _check(self) -> None:
+        if self._draining:
+            raise OverloadedError("The server is stopping.", code="draining", retry_after=5.0)
+
+    def drain(self) -> None:
+        """The server is stopping: what waits is refused, and what runs has `DRAIN` seconds."""
+        self._draining = True
+        asyncio.get_running_loop().call_later(DRAIN, self.close)
 
     def close(self) -> None:
         """Ends all pieces, and the process that forks."""

@@ -17,8 +17,9 @@ True
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 MOST = 250_000
 """Looks at a part of a schema that one value may cost: a tenth of a second."""
@@ -30,11 +31,12 @@ _HERE_NAMED = frozenset(("dependentSchemas", "dependencies"))
 _ANY = frozenset(
     "items additionalItems additionalProperties contains propertyNames unevaluatedItems unevaluatedProperties".split()
 )
+_ADDRESSES = frozenset(("$id", "id", "$anchor", "$dynamicAnchor"))
 _REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 
 
 def work_of(schema: Any, value: Any) -> int:
-    """How often a part of ``schema`` is looked at to judge ``value``, at most; more than `MOST` where that is not known."""
+    """How often a part of ``schema`` is looked at to judge ``value``, at most; beyond `MOST` the count ends."""
     total, parts = 0, _Parts(schema)
     most = Counter({parts.note(schema): 1})
     for count, names in _levels(value):
@@ -63,7 +65,8 @@ class _Parts:
     def __init__(self, top: Any) -> None:
         self._top = top
         self._known: dict[int, Any] = {id(top): top}
-        """By identity; a part that is made on the way is none."""
+        """By identity."""
+        self._named = _names(top)
 
     def here(self, looked: Counter[int]) -> Counter[int]:
         """How often each part is looked at in one place, where some are as often as ``looked`` says."""
@@ -134,20 +137,49 @@ class _Parts:
                 yield None, value
 
     def _targets(self, reference: Any) -> Iterator[Any]:
-        """What a reference leads to; all that it could where it is no pointer."""
-        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-            target = self._top
-            for step in reference.removeprefix("#").split("/")[1:]:
-                name = step.replace("~1", "/").replace("~0", "~")
-                target = _step(target, name)
-            if target is not None:
-                yield target
-                return
-        yield self._top
-        definitions = self._top if isinstance(self._top, dict) else {}
-        for key in ("$defs", "definitions"):
-            if isinstance(definitions.get(key), dict):
-                yield from definitions[key].values()
+        """What a reference may lead to. What is not here is a draft of JSON Schema, or was refused."""
+        if not isinstance(reference, str):
+            return
+        base, _, fragment = unquote(reference).partition("#")
+        for document in self._documents(base):
+            if fragment.startswith("/"):
+                yield from _pointed(document, fragment)
+            elif not fragment:
+                yield document
+        if fragment and not fragment.startswith("/"):
+            yield from self._named.get(f"#{fragment}", ())
+
+    def _documents(self, base: str) -> Sequence[Any]:
+        return self._named.get(_last(base), ()) if base else (self._top,)
+
+
+def _names(schema: Any) -> dict[str, list[Any]]:
+    """The parts that have an address or an anchor: by the last step of the one, and by ``#`` with the other."""
+    found: dict[str, list[Any]] = {}
+    todo = [schema]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            for key in _ADDRESSES & node.keys():
+                if isinstance(node[key], str):
+                    name = _last(node[key]) if key in ("$id", "id") else f"#{node[key]}"
+                    found.setdefault(name, []).append(node)
+            todo += node.values()
+        elif isinstance(node, list):
+            todo += node
+    return found
+
+
+def _last(address: str) -> str:
+    return address.rstrip("/#").rpartition("/")[2] if not address.startswith("#") else address
+
+
+def _pointed(document: Any, pointer: str) -> Iterator[Any]:
+    target = document
+    for step in pointer.split("/")[1:]:
+        target = _step(target, step.replace("~1", "/").replace("~0", "~"))
+    if target is not None:
+        yield target
 
 
 def _step(node: Any, name: str) -> Any:

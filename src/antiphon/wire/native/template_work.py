@@ -11,6 +11,7 @@ import msgspec
 from antiphon.config import Limits
 from antiphon.formats.template import JinjaFormat, PromptChange, check_template
 from antiphon.formats.template.parts import TemplateParts
+from antiphon.formats.template.remaking import made_of
 from antiphon.formats.template.stability import common_tokens
 from antiphon.generation import Model
 from antiphon.isolation import Isolation, Task
@@ -23,7 +24,7 @@ from antiphon.wire.json import encode
 from .schema import RenderedPiece
 from .template_schema import CheckedTemplate, TemplateCheckRequest
 from .template_try_schema import TemplateTryRequest, TriedTemplate
-from .templates import check_parts, checked, given_template, made_of, parts_of, template_of
+from .templates import check_parts, checked, given_template, parts_of, template_of
 from .templates_tried import chat_of, check_sizes, reply_pieces, tried, with_tokens
 from .write import piece_with_tokens
 

@@ -21,6 +21,7 @@ from antiphon.formats.template import (
     origin_words,
 )
 from antiphon.formats.template.parts import TemplateParts
+from antiphon.formats.template.remaking import made_of
 from antiphon.formats.template.reply.describe import Found
 from antiphon.formats.template.reply.proof import Failure, Part
 from antiphon.formats.template.reply.response_template import from_response_template
@@ -66,20 +67,6 @@ def given_template(parts: TemplateParts, response_template: object = None) -> Ji
         if error.position is not None and error.position.line is not None:
             error.message += f" (line {error.position.line} of the template)"
         raise
-
-
-def made_of(parts: TemplateParts, cache: JinjaCache | None = None) -> JinjaFormat:
-    """The format of these parts. Raises `TemplateError`."""
-    return jinja_format(
-        parts.source,
-        list(map(Control, parts.controls)),
-        parts.special_tokens,
-        name=parts.name,
-        replies=parts.replies,
-        response_template=parts.response_template,
-        cache=cache,
-        teaches=parts.teaches,
-    )
 
 
 def checked(check: TemplateCheck) -> CheckedTemplate:
