@@ -42,13 +42,14 @@ FUNCTIONS = [{"type": "function", "function": _function(tool)} for tool in TOOLS
 
 
 async def chat(says: Says, *, stream: bool) -> Read:
-    got = await post_in_process(
-        says.app, "/v1/chat/completions", messages=QUESTION, tools=FUNCTIONS, stream=stream
-    )
+    got = await post_in_process(says.app, "/v1/chat/completions", messages=QUESTION, tools=FUNCTIONS, stream=stream)
     assert got.status == 200, got.body
     if not stream:
         message = got.json["choices"][0]["message"]
-        calls = [(one["function"]["name"], json.loads(one["function"]["arguments"])) for one in message.get("tool_calls") or ()]
+        calls = [
+            (one["function"]["name"], json.loads(one["function"]["arguments"]))
+            for one in message.get("tool_calls") or ()
+        ]
         return message.get("content") or "", calls
     text, parts = "", list[list[str]]()
     for event in got.events[:-1]:

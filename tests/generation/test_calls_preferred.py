@@ -34,7 +34,9 @@ class Doubtful(ScriptedEngine):
                 known = self._probabilities[at : at + len(step.ids)]
                 at += len(step.ids)
                 if sampling.confidence:
-                    logprobs = [TokenLogprob(id, token_bytes(id), math.log(p)) for id, p in zip(step.ids, known, strict=True)]
+                    logprobs = [
+                        TokenLogprob(id, token_bytes(id), math.log(p)) for id, p in zip(step.ids, known, strict=True)
+                    ]
                     step = msgspec.structs.replace(step, logprobs=tuple(logprobs))
                 yield step
 
@@ -78,11 +80,9 @@ async def test_a_model_that_may_call_makes_the_calls_that_it_makes() -> None:
     assert len(reply.messages) == 2
 
 
-async def test_what_is_remembered_of_a_reply_ends_with_its_last_call() -> None:
+async def test_what_was_sampled_behind_the_last_call_is_in_no_later_prompt() -> None:
     answering = model(Doubtful(said((*PARIS, 0.9), (*INVENTED, 0.2))))
-    request = TurnRequest(
-        conversation=HI, tool_choice=ToolChoice("required"), best_effort=True, return_token_ids=True
-    )
+    request = TurnRequest(conversation=HI, tool_choice=ToolChoice("required"), best_effort=True, return_token_ids=True)
     (reply,) = await collect(run_turn(await prepare_turn(answering, request)))
     result = Message(role=Role.TOOL, name="functions.get_weather", text="sunny", call_id=reply.messages[0].call_id)
     goes_on = HI.add(*reply.messages).add(result)

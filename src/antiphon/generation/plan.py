@@ -12,8 +12,8 @@ from antiphon.conversation import Role
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
-from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.formats.other_calls.offered import Offered
+from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
 from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_fit
 
