@@ -151,7 +151,7 @@ def test_the_library_reads_them_too(stream: bool) -> None:
         for text, calls in [*SPELLINGS[::23], *((text, "[]") for text in LOOK_ALIKES[::23])]:
             says.told(text)
             reply = small.chat("Hi", tools=TOOLS) if not stream else _streamed(small, text)
-            found = [[one.recipient.rpartition(".")[2], json.loads(one.text)] for one in reply.calls]
+            found = [[one.recipient.rpartition(".")[2], json.loads(one.body)] for one in reply.calls]
             assert found == json.loads(calls), text
 
 
@@ -171,7 +171,8 @@ async def test_a_call_in_another_form_is_written_in_the_trained_one_in_the_next_
     says.told("It is sunny.")
     await post_in_process(says.app, "/v1/chat/completions", messages=[*QUESTION, message, result], tools=FUNCTIONS)
     prompt = list(says.engine.requests[-1][0])
-    assert contains(prompt, ids(CALL)) and contains(prompt, ids('"name": "get_weather"'))
+    assert contains(prompt, ids(CALL))
+    assert contains(prompt, ids('"name": "get_weather"'))
     assert not contains(prompt, ids("```json"))
 
 

@@ -57,7 +57,9 @@ def test_a_begun_call_gets_arguments_that_fit_and_is_closed(begun: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"name": "Ada", "arguments": 7}', '{"name": "get_weathers", "arguments": 7}', '"name": "get_weather"', '"', '"n', "",
+        '{"name": "Ada", "arguments": 7}', '{"name": "get_weathers", "arguments": 7}', '"name": "get_weather"', '"',
+        '"n',
+        "",
         '{"name": "get_weather", "description": "x", "parameters": []}', '{"name"', 'say "name", "get_weather", "args"',
         '{"arguments": 7, "name": "get_weather"}', "it's \"quoted\" and \"name\": odd", '"""', '"name": "name": "x"',
     ],
@@ -113,7 +115,8 @@ async def test_the_engine_gets_the_grammar_and_a_reply_that_leaves_it_is_still_a
         (reply,) = await collect(run_turn(plan))
         engine = plan.model.engine
         assert isinstance(engine, ScriptedEngine)
-        assert plan.held is not None and engine.requests[-1][2] == plan.held.lark
+        assert plan.held is not None
+        assert engine.requests[-1][2] == plan.held.lark
         assert "".join(message.text for message in reply.messages).strip() == text.strip()
 
 
