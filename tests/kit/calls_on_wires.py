@@ -120,6 +120,7 @@ async def library(says: Says, *, stream: bool) -> Read:
     async with antiphon.open_model(model(says.engine)) as small:
         if stream:
             *deltas, last = [delta async for delta in small.stream("Hi", tools=TOOLS)]
+            assert last.reply is not None
             reply = last.reply
             assert "".join(delta.text for delta in deltas) == reply.text
         else:
