@@ -34,7 +34,9 @@ class Doubtful(ScriptedEngine):
                 known = self._probabilities[at : at + len(step.ids)]
                 at += len(step.ids)
                 if sampling.confidence:
-                    logprobs = [TokenLogprob(id, token_bytes(id), math.log(p)) for id, p in zip(step.ids, known, strict=True)]
+                    logprobs = [
+                        TokenLogprob(id, token_bytes(id), math.log(p)) for id, p in zip(step.ids, known, strict=True)
+                    ]
                     step = msgspec.structs.replace(step, logprobs=tuple(logprobs))
                 yield step
 
@@ -78,11 +80,9 @@ async def test_a_model_that_may_call_makes_the_calls_that_it_makes() -> None:
     assert len(reply.messages) == 2
 
 
-async def test_what_is_remembered_of_a_reply_ends_with_its_last_call() -> None:
+async def test_what_was_sampled_behind_the_last_call_is_in_no_later_prompt() -> None:
     answering = model(Doubtful(said((*PARIS, 0.9), (*INVENTED, 0.2))))
-    request = TurnRequest(
-        conversation=HI, tool_choice=ToolChoice("required"), best_effort=True, return_token_ids=True
-    )
+    request = TurnRequest(conversation=HI, tool_choice=ToolChoice("required"), best_effort=True, return_token_ids=True)
     (reply,) = await collect(run_turn(await prepare_turn(answering, request)))
     result = Message(role=Role.TOOL, name="functions.get_weather", text="sunny", call_id=reply.messages[0].call_id)
     goes_on = HI.add(*reply.messages).add(result)
@@ -92,3 +92,42 @@ async def test_what_is_remembered_of_a_reply_ends_with_its_last_call() -> None:
     ]
     with_ids, without = (b"".join(map(token_bytes, prompt)) for prompt in prompts)
     assert with_ids.count(b"get_time") == without.count(b"get_time")
+
+
+def fenced(name: float, argument: float) -> list[tuple[Sequence[int], float]]:
+    return [
+        (ids('```json\n{"name": "'), 1.0),
+        (ids("get_weather"), name),
+        (ids('", "arguments": {"city": "'), 1.0),
+        (ids("P"), argument),
+        (ids('aris"}}\n```'), 0.5),
+        (ids(END), 1.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "calls"), [(1.0, 0.6, True), (0.8, 0.9, True), (0.7, 0.9, False), (1.0, 0.4, False)]
+)
+async def test_a_call_in_another_form_of_which_the_model_was_not_sure_is_text(
+    name: float, argument: float, calls: bool
+) -> None:
+    plan = await prepare_turn(model(Doubtful(fenced(name, argument))), TurnRequest(conversation=HI))
+    (reply,) = await collect(run_turn(plan))
+    assert [message.is_call for message in reply.messages] == [calls]
+
+
+@pytest.mark.parametrize(
+    ("question", "calls"),
+    [
+        ("Show me an example of a tool call", False),
+        ("What does a function call look like?", False),
+        ("Give me a sample function call for Paris.", False),
+        ("What does the weather look like in Paris?", True),
+        ("Show me what is in example.txt, then call it a day", True),
+    ],
+)
+async def test_who_asks_for_an_example_of_a_call_gets_one_to_read(question: str, calls: bool) -> None:
+    asked = replace(HI, messages=(Message(role=Role.USER, text=question),))
+    plan = await prepare_turn(model(Doubtful(fenced(1.0, 1.0))), TurnRequest(conversation=asked))
+    (reply,) = await collect(run_turn(plan))
+    assert [message.is_call for message in reply.messages] == [calls]

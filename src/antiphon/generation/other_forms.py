@@ -10,7 +10,8 @@ from .model import Model
 from .request import TurnRequest
 
 _ASKS_FOR_AN_EXAMPLE = re.compile(
-    r"\b(examples?|samples?|syntax|format|illustration|demonstration)\b\W+(\w+\W+){0,4}(tool|function|json)?\W*calls?\b"
+    r"\b(examples?|samples?|syntax|format|illustration|demonstration)\s+"
+    r"((of|for|a|an|the|such|how|to|you|i|would|could|one|this|that|valid|tool|function|api|json)\s+){0,6}calls?\b"
     r"|\b(tool|function)\W+calls?\b\W+(\w+\W+){0,4}looks?\b"
     r"|\blooks?\b\W+(\w+\W+){0,3}\blike\b.{0,80}\bcalls?\b"
     r"|\bhow\b\W+(\w+\W+){0,6}calls?\b\W+(\w+\W+){0,4}(is|are|be|would)?\W*(written|formatted|spelled|look)",

@@ -69,8 +69,6 @@ class ChoiceReader:
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
         self._called = self._called_enough = False
-        self._last_call_ended = 0
-        """The ids up to the end of the last call."""
         self._answered = AnsweredCalls(plan.request.conversation.messages)
         self.over = False
 
@@ -88,8 +86,6 @@ class ChoiceReader:
         events, ended = self._read(step)
         if self._collects_ids:
             self.sampled += _ids_of(step)[: self.counts.completion - before]
-            if self._called_enough:
-                del self.sampled[self._last_call_ended :]
         if ended or step.end is not None:
             events += self._finish(step.end)
         return events if len(step.ids) < 2 else _merged(events)
@@ -213,7 +209,7 @@ class ChoiceReader:
             if isinstance(event, MessageEnded):
                 self.messages.append(event.message)
                 if event.message.is_call and event.message.end is not End.NONE:
-                    self._called, self._last_call_ended = True, self.counts.completion
+                    self._called = True
                     if self._answered.has(event.message):
                         repeated.append(Incident(REPEATED, self.counts.completion, event.message.text))
         return [*events, *repeated] if repeated else events
