@@ -101,7 +101,7 @@ def _status(path: Path) -> os.stat_result | None:
 def _check_replaceable(path: Path, replace: bool) -> None:
     if not replace:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    if not os.access(path, os.W_OK):  # a rename would not ask
+    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):  # a rename would not ask
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 

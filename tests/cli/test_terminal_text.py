@@ -12,7 +12,7 @@ import pytest
 from antiphon import cli
 from antiphon.cli.options import as_json
 from antiphon.cli.terminal import safe
-from kit.program import PROGRAM, environment, in_process
+from kit.program import PROGRAM, environment, in_process, on_screen
 from kit.terminal import typed
 
 HARM = "\x1b]0;PWN\x07\x1b[31mred\x9b2J\x08\x0d\x7f\u202egnp\u2066x\x85"
@@ -34,7 +34,7 @@ HARM = {HARM!r}
 for line in sys.stdin:
     request = json.loads(line)
     if "id" not in request: continue
-    result = {{}}
+    result = None
     if request["method"] == "initialize":
         result = {{"protocolVersion": request["params"]["protocolVersion"], "capabilities": {{"tools": {{}}}},
                   "serverInfo": {{"name": HARM, "version": HARM}}, "instructions": HARM}}
@@ -44,7 +44,8 @@ for line in sys.stdin:
     elif request["method"] == "tools/call":
         fails = request["params"].get("arguments") != {{}}
         result = {{"content": [{{"type": "text", "text": HARM}}], "isError": fails}}
-    print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], "result": result}}), flush=True)
+    answer = {{"result": result}} if result else {{"error": {{"code": -32601, "message": HARM}}}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": request["id"]}} | answer), flush=True)
 """
 CONFIG = f"""
 model = "evil"
@@ -64,13 +65,10 @@ COMMANDS = {
     "tools show": ("tools", "show", "evil", *OWN),
     "tools call": ("tools", "call", "evil", "{}", *OWN),
     "a call that fails": ("tools", "call", "breaks", "{}", *OWN),
-    "a call with a bad body": ("tools", "call", "evil", HARM, *OWN),
     "tools list as JSON": ("tools", "list", *OWN, "--json"),
     "tools call as JSON": ("tools", "call", "evil", "{}", *OWN, "--json"),
     "an MCP server's list": ("tools", "list", *SERVER),
-    "an MCP server's tool": ("tools", "show", "evil.evil", *SERVER),
-    "an MCP server's answer": ("tools", "call", "evil.evil", "{}", *SERVER),
-    "an MCP server's error": ("tools", "call", "evil.evil", '{"text": "x"}', *SERVER),
+    "an MCP server's answer": ("tools", "call", "evil__evil", "{}", *SERVER),
     "a tool that is not there": ("tools", "show", HARM, *OWN),
     "a file that is not there": ("parse", f"/tmp/{HARM}", "--from", "harmony"),
     "one question": ("chat", "Hi"),
@@ -84,10 +82,7 @@ COMMANDS = {
     "convert a faulty one leniently": ("convert", "faulty.ocm", "--to", "chat", "--lenient", "--report"),
     "validate": ("validate", "faulty.ocm"),
     "lint": ("lint", "faulty.ocm", "chat.ocm"),
-    "fmt": ("fmt", "chat.ocm", "--diff"),
-    "config": ("config",),
-    "models": ("models", "list"),
-    "keys": ("keys", "show", HARM),
+    "an option": ("parse", "reply.harmony", "--from", HARM),
 }  # fmt: skip
 
 
@@ -110,9 +105,14 @@ def in_home(home: Path, arguments: tuple[str, ...]) -> list[str]:
 
 @pytest.mark.parametrize("what", COMMANDS, ids=lambda name: name.replace(" ", "-"))
 def test_no_command_shows_a_terminal_what_moves_its_cursor(home: Path, what: str) -> None:
-    done = in_process(*in_home(home, COMMANDS[what]), home=home, terminal=True, NO_COLOR="1", TERM="dumb")
-    shown = (done.stdout + done.stderr).replace("\r\x1b[K", "")  # our own line of what is waited for
-    assert shown.strip(), "it says something"
+    arguments = in_home(home, COMMANDS[what])
+    if "--mcp" in arguments:  # whose process gets our own standard error, which must then be a file
+        shown = typed([*PROGRAM, *arguments], environment(home, NO_COLOR="1", TERM="dumb")).screen
+    else:
+        done = on_screen(*arguments, home=home, NO_COLOR="1", TERM="dumb")
+        shown = done.stdout + done.stderr
+    shown = shown.replace("\r\x1b[K", "")  # our own line of what is waited for
+    assert "PWN" in shown, "else there is nothing to see"
     assert [character for character in shown if safe(character) != character] == []
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import ssl
 from collections.abc import Iterator
-from http.client import HTTPResponse, IncompleteRead
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -295,6 +296,25 @@ def test_it_serves_https_and_ollama_s_clients_without(tmp_path: Path) -> None:
             assert json.load(answer)["data"][0]["id"] == "demo"
         with urlopen(f"{server.announced['ollama']}/api/tags", timeout=PATIENCE) as answer:
             assert json.load(answer)["models"][0]["name"] == "demo"
+
+
+def test_while_all_workers_die_young_clients_are_told_so_and_then_all_is_as_it_was(server: Workers) -> None:
+    def refused() -> bool:
+        for worker in server.workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                worker.kill()
+        with contextlib.suppress(OSError, HTTPException):  # of a worker that was killed at this very request
+            answer = server.connect().request("GET", "/health")
+            found.append((answer.status, answer.headers["retry-after"], json.loads(answer.read())))
+        return bool(found) and found[-1][0] == 503 and "ended as they began" in str(found[-1][2])
+
+    found: list[tuple[int, str | None, Any]] = []
+    wait_until(refused, why=lambda: server.log)
+    _, seconds, answer = found[-1]
+    assert int(seconds or 0) >= 1
+    assert answer["error"]["code"] == "overloaded"
+    server.wait_for_workers(without=0)
+    assert server.connect().ask() == SAID
 
 
 def test_nothing_is_left_of_a_server_that_is_killed(server: Workers) -> None:

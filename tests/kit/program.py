@@ -48,14 +48,19 @@ class Screen(TextIOWrapper):
         return True
 
 
-def in_process(
-    *arguments: str, home: Path, stdin: str = "", terminal: bool = False, **environ: str
-) -> subprocess.CompletedProcess[str]:
-    """The same run within this process: for what is read and printed, where a second of starting anew tests nothing.
+def in_process(*arguments: str, home: Path, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    """The same run within this process: for what is read and printed, where a second of starting anew tests nothing."""
+    return _run(TextIOWrapper, arguments, home, stdin, environ)
 
-    ``terminal``: the program prints as it does for people.
-    """
-    kind = Screen if terminal else TextIOWrapper
+
+def on_screen(*arguments: str, home: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The same, which prints as it does for people."""
+    return _run(Screen, arguments, home, "", environ)
+
+
+def _run(
+    kind: type[TextIOWrapper], arguments: tuple[str, ...], home: Path, stdin: str, environ: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     streams = {name: kind(BytesIO(), "utf-8", newline="") for name in ("stdout", "stderr")}
     with log_of_its_own(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin.encode()), "utf-8"))

@@ -10,15 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from antiphon.http.server.handed import SECURE
 from antiphon.http.server.server import bound_unsent
+
+from .refusing import Refused, refusal
 
 LOG = logging.getLogger("antiphon.workers")
 _AT_ONCE = 64
+_MOST_REFUSED = 256
+"""Connections that are being refused at once; others wait in the listener's queue."""
 _WAIT, _REST = 0.02, 1.0
 """Seconds until it looks again for a worker with room, and for a file descriptor."""
 
@@ -30,7 +37,7 @@ class Takes(Protocol):
     def load(self) -> tuple[int, int]: ...
 
     def hand(self, connection: socket.socket, kind: bytes) -> bool:
-        """Whether the worker could be handed the connection."""
+        """Whether the worker could be handed the connection, which is then its to close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +49,17 @@ class Listener:
 
 
 class Acceptor:
-    """Accepts for the workers that are ``open``, from `begin` to `end`."""
+    """Accepts for the workers that are ``open``, from `begin` to `end`.
 
-    def __init__(self, listeners: Sequence[Listener]) -> None:
+    ``retry_after`` gives None, or for how many seconds at least there will be no worker: while it does and none is
+    open, requests are refused, and ``tls`` is for them. Else they wait.
+    """
+
+    def __init__(self, listeners: Sequence[Listener], tls: ssl.SSLContext | None = None) -> None:
         self._listeners = listeners
+        self._tls = tls
+        self._refused: set[asyncio.Task[None]] = set()
+        self.retry_after: Callable[[], float | None] = lambda: None
         self._waiting: deque[tuple[socket.socket, bytes]] = deque()
         self._again: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -67,6 +81,19 @@ class Acceptor:
             listener.socket.close()
         for connection, _ in self._waiting:
             connection.close()
+        for task in self._refused:
+            task.cancel()
+        self._loop = None
+
+    def take_back(self, connections: Iterable[tuple[socket.socket, bytes]]) -> None:
+        """Those that were handed to a worker that is gone, and that it had not taken: they are another's."""
+        if self._loop is None:  # it has ended
+            for connection, _ in connections:
+                connection.close()
+            return
+        self._waiting.extend(connections)
+        if not self._hand_on():
+            self._rest(_WAIT)
 
     def _resume(self) -> None:
         assert self._loop is not None
@@ -107,7 +134,26 @@ class Acceptor:
         while self._waiting:
             connection, kind = self._waiting[0]
             if not any(worker.hand(connection, kind) for worker in sorted(self.open, key=lambda worker: worker.load)):
-                return False
+                if not self._refuses():
+                    return False
+                self._refuse(connection, kind)
             self._waiting.popleft()
-            connection.close()  # The worker has its own.
-        return bool(self.open)
+        return bool(self.open) or self._refuses()
+
+    def _refuses(self) -> bool:
+        return not self.open and len(self._refused) < _MOST_REFUSED and self.retry_after() is not None
+
+    def _refuse(self, connection: socket.socket, kind: bytes) -> None:
+        assert self._loop is not None
+        tls = self._tls if kind == SECURE else None
+        task = self._loop.create_task(self._refusing(connection, refusal(self.retry_after() or 0.0), tls))
+        self._refused.add(task)
+        task.add_done_callback(self._refused.discard)
+
+    async def _refusing(self, connection: socket.socket, answer: bytes, tls: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        connection.setblocking(False)
+        with suppress(OSError):  # It is gone already, or its TLS fails.
+            await loop.connect_accepted_socket(lambda: Refused(answer, over), connection, ssl=tls)
+            await over

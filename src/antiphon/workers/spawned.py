@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
@@ -70,6 +71,7 @@ class WorkerProcess:
         self._on_listening = on_listening
         self._peer: Peer
         self._sent = self._came = self._open = 0
+        self._handed: deque[tuple[socket.socket, bytes]] = deque()
         self._last: list[Family] = []
         self._reason = ""
         self.ready: asyncio.Future[ModelSummary] = asyncio.get_running_loop().create_future()
@@ -113,7 +115,20 @@ class WorkerProcess:
         except OSError:  # It takes nothing now, or never again.
             return False
         self._sent += 1
+        self._handed.append((connection, kind))
         return True
+
+    def _taken(self) -> None:
+        """Closes our ends of the connections that it has taken: until then they would be lost with it."""
+        while len(self._handed) > self._sent - self._came:
+            connection, _ = self._handed.popleft()
+            connection.close()
+
+    def handed_back(self) -> list[tuple[socket.socket, bytes]]:
+        """The connections that it was handed and did not take; for when it is gone."""
+        left = list(self._handed)
+        self._handed.clear()
+        return left
 
     async def families(self) -> list[Family]:
         """What it counts; what it reported last where it does not answer."""
@@ -163,6 +178,7 @@ class WorkerProcess:
 
     def _counted(self, came: int, open: int) -> None:
         self._came, self._open = came, open
+        self._taken()
         self._on_listening(self)
 
     def _is_ready(self, summary: object) -> None:

@@ -6,10 +6,12 @@ import asyncio
 import logging
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 
@@ -17,7 +19,7 @@ from antiphon.config import Config, LoadedConfig
 from antiphon.errors import AntiphonError, ConfigError, EngineError
 from antiphon.http.server.handed import PLAIN, SECURE
 from antiphon.http.server.server import GRACE, bound, check_open, listening
-from antiphon.http.tls import certificate
+from antiphon.http.tls import Certificate, certificate
 from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded, keys_of, set_up, terminal_is_gone
 from antiphon.observe.sums import Family, families_of, summed, text_of
@@ -48,11 +50,11 @@ async def supervise(loaded: LoadedConfig, read: Callable[[], LoadedConfig], anno
     if sys.platform == "win32":
         raise ConfigError("several workers need Unix sockets", hint="Serve with one: server.workers = 1.")
     server = loaded.config.server
-    certificate(server.tls_cert, server.tls_key)
+    tls = certificate(server.tls_cert, server.tls_key)
     keys = keys_of(loaded.config, required=False)
     check_open(server.host, open=keys is None and not server.without_keys)
     with Memory(server.workers) as memory, _listeners(loaded.config) as listeners:
-        supervisor = Supervisor(loaded, read, memory, keys is not None, Acceptor(listeners))
+        supervisor = Supervisor(loaded, read, memory, keys is not None, Acceptor(listeners, _context(tls)))
         await supervisor.run(lambda lines: announce(*_urls(listeners, loaded.config), lines))
 
 
@@ -69,6 +71,15 @@ def _listeners(config: Config) -> Iterator[list[Listener]]:
     finally:
         for one in sockets:
             one.close()
+
+
+def _context(tls: Certificate | None) -> ssl.SSLContext | None:
+    """For requests that no worker is there to take."""
+    if tls is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load(context)
+    return context
 
 
 def _urls(listeners: Sequence[Listener], config: Config) -> tuple[str, str | None]:
@@ -102,6 +113,8 @@ class Supervisor:
         self._shared = Shared(config.limits, config.engine)
         self._closed = closed
         self._acceptor = acceptor
+        self._acceptor.retry_after = self._retry_after
+        self._failing: dict[int, float] = {}
         self._workers: set[WorkerProcess] = set()
         self._first: list[asyncio.Future[ModelSummary]] = []
         self._stopping = asyncio.Event()
@@ -162,20 +175,28 @@ class Supervisor:
         pause, first = _FIRST_PAUSE, self._first[place]
         while not self._stopping.is_set():
             born = time.monotonic()
-            end = await self._life(first)
+            end = await self._life(place, first)
             if self._stopping.is_set() or first.exception() is not None:
                 return
             pause = _FIRST_PAUSE if time.monotonic() - born > _STEADY_SECONDS else pause
             LOG.warning("%s; another takes its place in %g s", end, pause)
             self._counts.restarts.inc()
+            if pause:
+                self._failing[place] = time.monotonic() + pause
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
             pause = min(max(2 * pause, _SECOND_PAUSE), _LONGEST_PAUSE)
 
-    async def _life(self, first: asyncio.Future[ModelSummary]) -> str:
+    def _retry_after(self) -> float | None:
+        """Seconds until one of the workers begins, of which all ended young; None while one of them may come now."""
+        if len(self._failing) < self._count:
+            return None
+        return max(min(self._failing.values()) - time.monotonic(), 0.0)
+
+    async def _life(self, place: int, first: asyncio.Future[ModelSummary]) -> str:
         """One worker; how it ended, or why it could not begin. ``first`` gets what the first of its place reports."""
         try:
-            worker = await WorkerProcess.start(self._offers, self._ears, self._acceptor.open.add)
+            worker = await WorkerProcess.start(self._offers, self._ears, partial(self._listens, place))
         except OSError as error:  # Such as no memory, or no file descriptor.
             if not first.done():
                 first.set_exception(EngineError(f"no worker can be started: {error.strerror}"))
@@ -189,8 +210,13 @@ class Supervisor:
         finally:
             _pass_on(worker.ready, first)
             self._acceptor.open.discard(worker)
+            self._acceptor.take_back(worker.handed_back())
             self._workers.discard(worker)
             self._counts.left = summed([self._counts.left, worker.left])
+
+    def _listens(self, place: int, worker: WorkerProcess) -> None:
+        self._failing.pop(place, None)
+        self._acceptor.open.add(worker)
 
     def _refresh(self, name: str) -> None:
         """A worker fetched or deleted a model. It hears of it too, which changes nothing."""
