@@ -112,6 +112,13 @@ TOOLS = [
 ]
 
 
+SCHEMAS: Mapping[object, str] = {
+    str: '{"type": "string"}',
+    int: '{"type": "integer"}',
+    list[str]: '{"type": "array", "items": {"type": "string"}}',
+}
+
+
 @dataclass(frozen=True)
 class Task:
     """A question, how it is put, and whether its reply is right. ``options`` are fields of a chat completions request,
@@ -122,9 +129,13 @@ class Task:
     right: Callable[[Any], bool]
     response: type | None = None
 
-    def body(self, seed: int) -> dict[str, Any]:
-        """The request."""
-        return {"messages": [{"role": "user", "content": self.question}], "seed": seed, **self.options}
+    def body(self, seed: int, *, told: bool) -> dict[str, Any]:
+        """The request; ``told``: it says in words that a typed answer is JSON, and of which schema."""
+        question = {"role": "user", "content": self.question}
+        form = SCHEMAS.get(self.response) if told and self.response is not None else None
+        words = f"Answer with a JSON value alone, of this schema: {form}"
+        messages = [{"role": "system", "content": words}, question] if form else [question]
+        return {"messages": messages, "seed": seed, **self.options}
 
 
 def named(answer: str, words: tuple[str, ...]) -> bool:
@@ -193,7 +204,9 @@ WAYS: Mapping[str, Callable[[], Iterator[Task]]] = {
 }
 
 
-def measure(path: str, setting: str, ways: list[str], seeds: int, *, threads: int, wrong: bool) -> Iterator[str]:
+def measure(
+    path: str, setting: str, ways: list[str], seeds: int, *, threads: int, told: bool, wrong: bool
+) -> Iterator[str]:
     """A row for each way: right answers of each seed, and the seconds that all took."""
     sampling = dict(SETTINGS[setting])
     given: dict[str, Any] = {"sampling": sampling} if sampling else {}
@@ -204,7 +217,7 @@ def measure(path: str, setting: str, ways: list[str], seeds: int, *, threads: in
                 count = 0
                 for task in tasks:
                     try:
-                        reply: Any = model.chat(task.body(seed + 1), response=task.response)
+                        reply: Any = model.chat(task.body(seed + 1, told=told), response=task.response)
                         fine = task.right(reply)
                     except (antiphon.AntiphonError, ValueError) as error:
                         reply, fine = error, False
@@ -225,9 +238,10 @@ def main() -> None:
     parser.add_argument("--ways", default="text,typed,lists,calls")
     parser.add_argument("--settings", default="raw,truncated,greedy")
     parser.add_argument("--threads", type=int, default=0, help="0: chosen automatically")
+    parser.add_argument("--told", action="store_true", help="requests say in words that typed answers are JSON")
     parser.add_argument("--wrong", action="store_true", help="print each wrong answer")
     given = parser.parse_args()
-    more: dict[str, Any] = {"threads": given.threads, "wrong": given.wrong}
+    more: dict[str, Any] = {"threads": given.threads, "told": given.told, "wrong": given.wrong}
     for setting in given.settings.split(","):
         for row in measure(given.model, setting, given.ways.split(","), given.seeds, **more):
             print(row, flush=True)

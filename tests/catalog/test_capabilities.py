@@ -93,7 +93,7 @@ async def test_a_model_of_which_all_is_known_has_a_line_a_subject_and_no_warning
     assert fields["template"].startswith("tiny/chat_template (model: the chat template of its files); ")
     assert fields["tools"] == "calls in its template's form, proven"
     assert fields["thinking"] == "told from the answer"
-    assert fields["context"] == "512 tokens"
+    assert fields["context"] == "512 tokens of 512 that it was trained on"
     assert fields["licence"] == "other (qwen-research)"
     assert "MiB needed" in fields["memory"]
     lines = list(capability_lines(facts.capabilities))
@@ -129,9 +129,9 @@ async def test_a_model_without_a_template_is_told_what_it_is_spoken_to_in_and_wh
 @pytest.mark.parametrize(
     ("configured", "says", "lacking"),
     [
-        (None, "512 tokens", False),
+        (None, "512 tokens of 512 that it was trained on", False),
         (100, "100 tokens of 512 that it was trained on", False),
-        (512, "512 tokens", False),
+        (512, "512 tokens of 512 that it was trained on", False),
         (2000, "512 tokens: it was trained on no more, and 2,000 are configured", True),
     ],
 )
@@ -204,7 +204,7 @@ def test_pull_says_what_the_file_can_do_and_what_it_cannot(tmp_path: Path) -> No
     assert "\n  licence: not said in its file\n" in told
     fields = json.loads(in_process("pull", str(path), "--json", home=home).stdout)
     assert (fields["name"], fields["warnings"]) == ("tiny", ["template"])
-    assert fields["context"] == "512 tokens"
+    assert fields["context"] == "512 tokens of 512 that it was trained on"
 
 
 def test_a_file_that_cannot_be_used_is_pulled_with_a_warning_and_fails_the_doctor(tmp_path: Path) -> None:

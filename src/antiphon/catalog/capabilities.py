@@ -142,7 +142,7 @@ def _context(facts: ModelFacts) -> Capability:
     if trained is not None and configured > trained:
         says = f"{trained:,} tokens: it was trained on no more, and {configured:,} are configured"
         return Capability(says, lacking=True)
-    most = "" if trained is None or trained == facts.context else f" of {trained:,} that it was trained on"
+    most = "" if trained is None else f" of {trained:,} that it was trained on"
     return Capability(f"{facts.context:,} tokens{most}")
 
 
