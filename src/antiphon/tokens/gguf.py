@@ -129,14 +129,26 @@ def read_parts(metadata: Metadata) -> Parts:
     types = _types(metadata, len(tokens))
     roles = ("bos", "eos", "eot", "eom", *FIM_ROLES)
     ends = {metadata.get(f"tokenizer.ggml.{role}_token_id") for role in roles}
+    unknown = _unknown(metadata, types)
     controls: dict[Control, int] = {}
     texts: dict[str, int] = {}
     for id, type in enumerate(types):
+        if id == unknown:
+            continue  # What the vocabulary cannot spell is text all the same.
         if id in ends or type in _ALWAYS_CONTROL or (type == TokenType.USER_DEFINED and is_structure(tokens[id])):
             controls.setdefault(Control(tokens[id]), id)
         elif type == TokenType.USER_DEFINED:
             texts[tokens[id]] = id
     return Parts(tokens, types, controls, texts)
+
+
+def _unknown(metadata: Metadata, types: Sequence[int]) -> int | None:
+    """The id of all that cannot be spelled, in a vocabulary that cannot spell all bytes."""
+    model = metadata.get("tokenizer.ggml.model")
+    if model == "gpt2" or types.count(TokenType.BYTE) == 256:
+        return None
+    id = metadata.get("tokenizer.ggml.unknown_token_id", 2 if model == "t5" else None)
+    return id if isinstance(id, int) else None
 
 
 def _table(
@@ -154,8 +166,8 @@ def _table(
     token; None: it is not known which are.
     """
     if added and parts.texts:
-        following = following and _with_added(encode, parts.texts, leading=following)
-        encode = _with_added(encode, parts.texts)
+        following = following and with_added(encode, parts.texts, leading=following)
+        encode = with_added(encode, parts.texts)
     tokens, types = parts.tokens, parts.types
     text_of = _spelling(metadata)
 
@@ -269,7 +281,7 @@ def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) ->
     return encode
 
 
-def _with_added(encode: EncodeUpTo, added: Mapping[str, int], *, leading: EncodeUpTo | None = None) -> EncodeUpTo:
+def with_added(encode: EncodeUpTo, added: Mapping[str, int], *, leading: EncodeUpTo | None = None) -> EncodeUpTo:
     """llama.cpp takes user-defined tokens out of a text before all else, the longest first.
 
     ``leading`` encodes what is before the first of them, ``encode`` what is between and behind.
