@@ -20,7 +20,7 @@ from antiphon.tokens import TableTokenizer, gguf_tokenizer
 from antiphon.tokens.pretokenizers import PRE_TOKENIZERS
 from kit.strings import varied_strings
 from kit.token_engine import EngineTokenizer, engine_tokenizer_of
-from kit.vocabularies import EDGES, byte_level, sentencepiece
+from kit.vocabularies import EDGES, byte_level, character_pairs, sentencepiece
 from vocabularies.fetching import FOLDER, file_of
 from vocabularies.sources import SOURCES
 
@@ -49,6 +49,7 @@ def kinds() -> Iterator[tuple[str, Mapping[str, object]]]:
     )
     yield "SentencePiece, blanks inside pieces", sentencepiece(pieces=["a▁", "a▁b", ">▁", "a▁▁b", "1▁=", "▁▁a▁"])
     yield "SentencePiece, controls within reach", sentencepiece(pieces=["<s", "</", "</s", "x</s>"])
+    yield "pairs of characters", character_pairs()
     for source in SOURCES:
         if source.name in ("llama-spm (llama.cpp)", "baichuan (llama.cpp)", "phi-3 (llama.cpp)"):
             path = FOLDER / "vocabulary.gguf"

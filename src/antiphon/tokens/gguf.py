@@ -1,8 +1,8 @@
 """The vocabulary that a GGUF file describes, with the ids that llama.cpp gives.
 
 Covered exactly: byte-level BPE (`tokenizer.ggml.model` ``gpt2``) with the pre-tokenizers of `PRE_TOKENIZERS`,
-SentencePiece (``llama``) and WordPiece (``bert``). Any other kind raises `TokenError` ``vocabulary_not_covered``; the
-engine's own tokenizer serves then (`engine_tokenizer`).
+SentencePiece (``llama``), pairs of characters (``gemma4``) and WordPiece (``bert``). Any other kind raises `TokenError`
+``vocabulary_not_covered``; the engine's own tokenizer serves then (`engine_tokenizer`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from antiphon.errors.extras import extra
 from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, escaped_bytes, sentencepiece_bytes
 from .hf_ids import library_ids
 from .pieces import Control, Strip
-from .pretokenizers import PRE_TOKENIZERS, WHOLE_LINES, PreTokenizer
+from .pretokenizers import LINES_ALONE, PRE_TOKENIZERS, WHOLE_LINES, PreTokenizer
 from .sentencepiece import BLANK, PieceMerges, without_controls
-from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, in_slices, nowhere
+from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, cut_at, in_slices, nowhere
 from .table import TableTokenizer, is_structure, text_only
 from .wordpiece import wordpiece_tokenizer
 
@@ -48,7 +48,10 @@ _ALWAYS_CONTROL = frozenset((TokenType.CONTROL, TokenType.UNKNOWN))
 
 def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
     """The tokenizer of a file with this metadata. Errors: `TokenError`, when it is not covered or not well formed."""
-    match metadata.get("tokenizer.ggml.model"):
+    model, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
+    if model == "gemma4" or (model == "gpt2" and pre in LINES_ALONE):
+        return _pairs_of_characters(metadata)
+    match model:
         case "gpt2":
             return _byte_level(metadata)
         case "llama":
@@ -57,7 +60,7 @@ def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
             parts = read_parts(metadata)
             controls = {Control(parts.tokens[id]): id for id, type in enumerate(parts.types) if type in _ALWAYS_CONTROL}
             return wordpiece_tokenizer(gguf_name(metadata), parts.tokens, controls)
-        case model:
+        case _:
             raise _not_covered(f"a {model!r} vocabulary")
 
 
@@ -74,6 +77,34 @@ def _byte_level(metadata: Metadata) -> TableTokenizer:
         _encoder(parts.tokens, merges, pre_tokenizer), between_matches if pre_tokenizer.gapless else between_words
     )
     return _table(metadata, parts, text_only(encode, parts.controls), added=True, dropped=dropped)
+
+
+def _pairs_of_characters(metadata: Metadata) -> TableTokenizer:
+    """Byte pairs of characters, line by line; a run of line breaks that is a token is not merged from its parts."""
+    parts = read_parts(metadata)
+    pieces = {piece: id for id, piece in enumerate(parts.tokens)}
+    merges = dict.fromkeys(_pair(merge) for merge in _strings(metadata, "tokenizer.ggml.merges"))
+    if parts.types.count(TokenType.BYTE) != 256:
+        raise _not_covered("a vocabulary of pairs of characters without all bytes")
+    with extra("local", "the vocabulary of a GGUF file"):
+        from tokenizers import Tokenizer, models
+    try:
+        library = Tokenizer(models.BPE(pieces, list(merges), byte_fallback=True))
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
+        raise _not_covered(f"a vocabulary whose merges do not fit its tokens ({error})") from None
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = []
+        for line in _LINES.findall(text.replace(" ", BLANK)):
+            whole = pieces.get(line) if line[0] == "\n" else None
+            ids += library_ids(library, line) if whole is None else [whole]
+        return ids
+
+    return _table(metadata, parts, text_only(in_slices(encode, cut_at(_LINE_START)), parts.controls), added=True)
+
+
+_LINES = re.compile(r"[^\n]+|\n+")
+_LINE_START = re.compile(r"(?<=\n)(?=[^\n])")
 
 
 def _sentencepiece(metadata: Metadata) -> TableTokenizer:
