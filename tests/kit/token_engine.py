@@ -19,7 +19,14 @@ class EngineTokenizer:
         self._connection = connection
 
     def tokenize(self, text: str) -> list[int]:
-        body = json.dumps({"content": well_formed(text), "add_special": False, "parse_special": False})
+        return self._tokenized(well_formed(text))
+
+    def tokenize_all(self, texts: Sequence[str]) -> list[int]:
+        """The ids of each text, one behind the other."""
+        return self._tokenized([well_formed(text) for text in texts])
+
+    def _tokenized(self, content: str | list[str]) -> list[int]:
+        body = json.dumps({"content": content, "add_special": False, "parse_special": False})
         self._connection.request("POST", "/tokenize", body, {"content-type": "application/json"})
         tokens: list[int] = json.loads(self._connection.getresponse().read())["tokens"]
         return tokens

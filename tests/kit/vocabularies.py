@@ -76,3 +76,26 @@ def with_controls(metadata: Mapping[str, object], *spellings: str) -> dict[str, 
         assert isinstance(value, list)
         longer[f"tokenizer.ggml.{key}"] = [*value, *more[key]]
     return {**metadata, **longer}
+
+
+def character_pairs(*, merges: int = 1_500, seed: int = 5) -> dict[str, object]:
+    """Gemma 4's kind: merges of characters over whole lines, with blanks spelled, and bytes for other characters."""
+    from tokenizers import Tokenizer, models, trainers
+
+    library = Tokenizer(models.BPE())
+    trainer = trainers.BpeTrainer(vocab_size=400 + merges, limit_alphabet=400, show_progress=False)
+    # llama.cpp reads the tokens of a file up to a zero.
+    lines = (well_formed(text).replace(" ", "▁").replace("\0", "") for text in varied_strings(6_000, seed=seed))
+    library.train_from_iterator(lines, trainer)
+    model = json.loads(library.to_str())["model"]
+    pieces = sorted(model["vocab"], key=model["vocab"].get)
+    tokens = [*CONTROLS, *(f"<0x{byte:02X}>" for byte in range(256)), *pieces, "\n\n\n\n"]
+    return {
+        "tokenizer.ggml.model": "gemma4",
+        "tokenizer.ggml.tokens": list(dict.fromkeys(tokens)),
+        "tokenizer.ggml.token_type": ([2, 3, 3] + [6] * 256 + [1] * len(tokens))[: len(dict.fromkeys(tokens))],
+        "tokenizer.ggml.merges": [" ".join(pair) for pair in model["merges"]],
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+    }

@@ -10,7 +10,7 @@ import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
 
 from antiphon.errors import TokenError
-from antiphon.tokens import Control, PieceDecoder, hf_tokenizer, well_formed
+from antiphon.tokens import Control, PieceDecoder, encode_pieces, hf_tokenizer, well_formed
 from kit.strings import TEXT, varied_strings
 
 SPECIAL = ("<|im_start|>", "<|im_end|>")
@@ -134,3 +134,35 @@ def test_what_is_not_a_tokenizer_is_refused(text: str) -> None:
     with pytest.raises(TokenError) as raised:
         hf_tokenizer(text)
     assert raised.value.code == "vocabulary_malformed"
+
+
+METASPACE = {"type": "Metaspace", "replacement": "▁", "split": False}
+
+
+def begun(scheme: str) -> str:
+    """A vocabulary of pieces whose texts begin with a blank: each ("always"), or the first ("first")."""
+    start = {"single_word": False, "lstrip": False, "rstrip": True, "normalized": False, "special": True}
+    document = {
+        "version": "1.0",
+        "normalizer": None,
+        "post_processor": None,
+        "model": {
+            "type": "BPE",
+            "vocab": {"<s>": 0, "▁": 1, "a": 2, "b": 3, "▁a": 4, "ab": 5},
+            "merges": [["▁", "a"], ["a", "b"]],
+        },
+        "pre_tokenizer": {**METASPACE, "prepend_scheme": scheme},
+        "decoder": {**METASPACE, "prepend_scheme": scheme},
+        "added_tokens": [{"id": 0, "content": "<s>", **start}],
+    }
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize("scheme", ["always", "first", "never"])
+@pytest.mark.parametrize("texts", [["", "a"], ["", " \n a", "b"], ["a", "a"], ["ab", "  a"]])
+def test_texts_between_controls_begin_as_the_library_has_it(scheme: str, texts: list[str]) -> None:
+    """A control takes the blanks behind it, and a text there begins with one or not."""
+    library = tokenizers.Tokenizer.from_str(begun(scheme))
+    pieces = [piece for text in texts for piece in (text, Control("<s>"))][:-1]
+    expected = library.encode("<s>".join(texts), add_special_tokens=False).ids
+    assert encode_pieces(pieces, hf_tokenizer(begun(scheme))) == expected

@@ -12,13 +12,19 @@ from antiphon.errors import TokenError
 from antiphon.tokens import Control, PieceDecoder, SampledText, SegmentMemo, encode_pieces, gguf_tokenizer
 from kit.strings import varied_strings
 from kit.token_engine import engine_tokenizer_of
-from kit.vocabularies import EDGES, sentencepiece
+from kit.vocabularies import EDGES, character_pairs, sentencepiece
 
 KINDS: dict[str, Mapping[str, object]] = {
     "a blank first": sentencepiece(),
     "as it stands": sentencepiece(add_space_prefix=False),
     "user-defined texts": sentencepiece(added={"\n\n\n": 4, "▁▁▁": 4, "<h1>": 4, "  ": 4, "  \n": 4, "def": 4}),
     "blanks inside pieces": sentencepiece(pieces=["a▁", "a▁b", ">▁", "a▁▁b", "1▁=", "▁▁a▁"]),
+    "pairs of characters": character_pairs(),
+    "pairs of characters by the pre-tokenizer": {
+        **character_pairs(merges=300),
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "granite-embed-multi-311m",
+    },
     "a control that merges make": sentencepiece(pieces=["<s", "</", "</s", "x</s>"]),
 }
 

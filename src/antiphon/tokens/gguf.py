@@ -1,8 +1,8 @@
 """The vocabulary that a GGUF file describes, with the ids that llama.cpp gives.
 
 Covered exactly: byte-level BPE (`tokenizer.ggml.model` ``gpt2``) with the pre-tokenizers of `PRE_TOKENIZERS`,
-SentencePiece (``llama``) and WordPiece (``bert``). Any other kind raises `TokenError` ``vocabulary_not_covered``; the
-engine's own tokenizer serves then (`engine_tokenizer`).
+SentencePiece (``llama``), pairs of characters (``gemma4``) and WordPiece (``bert``). Any other kind raises `TokenError`
+``vocabulary_not_covered``; the engine's own tokenizer serves then (`engine_tokenizer`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from antiphon.errors.extras import extra
 from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, escaped_bytes, sentencepiece_bytes
 from .hf_ids import library_ids
 from .pieces import Control, Strip
-from .pretokenizers import PRE_TOKENIZERS, WHOLE_LINES, PreTokenizer
+from .pretokenizers import LINES_ALONE, PRE_TOKENIZERS, WHOLE_LINES, PreTokenizer
 from .sentencepiece import BLANK, PieceMerges, without_controls
-from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, in_slices, nowhere
+from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, cut_at, in_slices, nowhere
 from .table import TableTokenizer, is_structure, text_only
 from .wordpiece import wordpiece_tokenizer
 
@@ -48,7 +48,10 @@ _ALWAYS_CONTROL = frozenset((TokenType.CONTROL, TokenType.UNKNOWN))
 
 def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
     """The tokenizer of a file with this metadata. Errors: `TokenError`, when it is not covered or not well formed."""
-    match metadata.get("tokenizer.ggml.model"):
+    model, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
+    if model == "gemma4" or (model == "gpt2" and pre in LINES_ALONE):
+        return _pairs_of_characters(metadata)
+    match model:
         case "gpt2":
             return _byte_level(metadata)
         case "llama":
@@ -57,7 +60,7 @@ def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
             parts = read_parts(metadata)
             controls = {Control(parts.tokens[id]): id for id, type in enumerate(parts.types) if type in _ALWAYS_CONTROL}
             return wordpiece_tokenizer(gguf_name(metadata), parts.tokens, controls)
-        case model:
+        case _:
             raise _not_covered(f"a {model!r} vocabulary")
 
 
@@ -74,6 +77,34 @@ def _byte_level(metadata: Metadata) -> TableTokenizer:
         _encoder(parts.tokens, merges, pre_tokenizer), between_matches if pre_tokenizer.gapless else between_words
     )
     return _table(metadata, parts, text_only(encode, parts.controls), added=True, dropped=dropped)
+
+
+def _pairs_of_characters(metadata: Metadata) -> TableTokenizer:
+    """Byte pairs of characters, line by line; a run of line breaks that is a token is not merged from its parts."""
+    parts = read_parts(metadata)
+    pieces = {piece: id for id, piece in enumerate(parts.tokens)}
+    merges = dict.fromkeys(_pair(merge) for merge in _strings(metadata, "tokenizer.ggml.merges"))
+    if parts.types.count(TokenType.BYTE) != 256:
+        raise _not_covered("a vocabulary of pairs of characters without all bytes")
+    with extra("local", "the vocabulary of a GGUF file"):
+        from tokenizers import Tokenizer, models
+    try:
+        library = Tokenizer(models.BPE(pieces, list(merges), byte_fallback=True))
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
+        raise _not_covered(f"a vocabulary whose merges do not fit its tokens ({error})") from None
+
+    def encode(text: str) -> list[int]:
+        ids: list[int] = []
+        for line in _LINES.findall(text.replace(" ", BLANK)):
+            whole = pieces.get(line) if line[0] == "\n" else None
+            ids += library_ids(library, line) if whole is None else [whole]
+        return ids
+
+    return _table(metadata, parts, text_only(in_slices(encode, cut_at(_LINE_START)), parts.controls), added=True)
+
+
+_LINES = re.compile(r"[^\n]+|\n+")
+_LINE_START = re.compile(r"(?<=\n)(?=[^\n])")
 
 
 def _sentencepiece(metadata: Metadata) -> TableTokenizer:
@@ -129,14 +160,26 @@ def read_parts(metadata: Metadata) -> Parts:
     types = _types(metadata, len(tokens))
     roles = ("bos", "eos", "eot", "eom", *FIM_ROLES)
     ends = {metadata.get(f"tokenizer.ggml.{role}_token_id") for role in roles}
+    unknown = _unknown(metadata, types)
     controls: dict[Control, int] = {}
     texts: dict[str, int] = {}
     for id, type in enumerate(types):
+        if id == unknown:
+            continue  # What the vocabulary cannot spell is text all the same.
         if id in ends or type in _ALWAYS_CONTROL or (type == TokenType.USER_DEFINED and is_structure(tokens[id])):
             controls.setdefault(Control(tokens[id]), id)
         elif type == TokenType.USER_DEFINED:
             texts[tokens[id]] = id
     return Parts(tokens, types, controls, texts)
+
+
+def _unknown(metadata: Metadata, types: Sequence[int]) -> int | None:
+    """The id of all that cannot be spelled, in a vocabulary that cannot spell all bytes."""
+    model = metadata.get("tokenizer.ggml.model")
+    if model == "gpt2" or types.count(TokenType.BYTE) == 256:
+        return None
+    id = metadata.get("tokenizer.ggml.unknown_token_id", 2 if model == "t5" else None)
+    return id if isinstance(id, int) else None
 
 
 def _table(
@@ -154,8 +197,8 @@ def _table(
     token; None: it is not known which are.
     """
     if added and parts.texts:
-        following = following and _with_added(encode, parts.texts, leading=following)
-        encode = _with_added(encode, parts.texts)
+        following = following and with_added(encode, parts.texts, leading=following)
+        encode = with_added(encode, parts.texts)
     tokens, types = parts.tokens, parts.types
     text_of = _spelling(metadata)
 
@@ -269,7 +312,7 @@ def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) ->
     return encode
 
 
-def _with_added(encode: EncodeUpTo, added: Mapping[str, int], *, leading: EncodeUpTo | None = None) -> EncodeUpTo:
+def with_added(encode: EncodeUpTo, added: Mapping[str, int], *, leading: EncodeUpTo | None = None) -> EncodeUpTo:
     """llama.cpp takes user-defined tokens out of a text before all else, the longest first.
 
     ``leading`` encodes what is before the first of them, ``encode`` what is between and behind.

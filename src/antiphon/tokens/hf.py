@@ -12,7 +12,7 @@ import msgspec
 from antiphon.errors import Position, TokenError
 from antiphon.errors.extras import extra
 
-from .bytelevel import bytes_of_letters, sentencepiece_bytes
+from .bytelevel import LETTER_OF_BYTE, bytes_of_letters, sentencepiece_bytes
 from .hf_ids import library_ids
 from .hf_steps import beginning, cut_of, shrinking
 from .pieces import Control, Strip, utf8
@@ -37,8 +37,10 @@ def hf_tokenizer(text: str) -> TableTokenizer:
     controls, texts = _added(document)
     spelling = _spelling(document)
     # The library finds added tokens in any text, but special ones only on demand: so all controls are special.
+    unknown = _unknown(document["model"])
     added = [
-        {**token, "special": Control(token["content"]) in controls} for token in document.get("added_tokens") or ()
+        {**token, "special": Control(token["content"]) in controls or token["content"] == unknown}
+        for token in document.get("added_tokens") or ()
     ]
 
     def made(parts: Mapping[str, object]) -> Tokenizer:
@@ -125,10 +127,13 @@ def _size(document: Mapping[str, Any]) -> int:
 
 def _added(document: Mapping[str, Any]) -> tuple[dict[Control, int], dict[int, str]]:
     """The added tokens that are controls, and those that are text."""
+    unknown = _unknown(document["model"])
     controls: dict[Control, int] = {}
     texts: dict[int, str] = {}
     for i, token in enumerate(document.get("added_tokens") or ()):
         match token:
+            case {"content": str(spelling)} if spelling == unknown:
+                pass  # What the vocabulary cannot spell is text all the same.
             case {"id": int(id), "content": str(spelling)} if token.get("special") or is_structure(spelling):
                 controls.setdefault(Control(spelling), id)
             case {"id": int(id), "content": str(spelling)}:
@@ -137,6 +142,18 @@ def _added(document: Mapping[str, Any]) -> tuple[dict[Control, int], dict[int, s
                 where = Position(path=f"added_tokens[{i}]")
                 raise TokenError("an added token has no id or content", code="vocabulary_malformed", position=where)
     return controls, texts
+
+
+def _unknown(model: Mapping[str, Any]) -> str | None:
+    """The token for all that cannot be spelled; None where everything can."""
+    vocabulary = model.get("vocab")
+    if model.get("byte_fallback") or (model.get("type") == "BPE" and LETTER_OF_BYTE[0] in (vocabulary or ())):
+        return None
+    id = model.get("unk_id")
+    if isinstance(id, int) and isinstance(vocabulary, list) and id < len(vocabulary):
+        return str(vocabulary[id][0])
+    token = model.get("unk_token")
+    return token if isinstance(token, str) else None
 
 
 _BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))

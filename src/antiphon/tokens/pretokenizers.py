@@ -216,5 +216,7 @@ PRE_TOKENIZERS: Mapping[str, PreTokenizer] = {
 }
 """By the value of `tokenizer.ggml.pre`. What is not here is not covered exactly."""
 
-WHOLE_LINES = frozenset(("gemma4", "granite-embed-multi-311m", "mmbert", "sarvam-moe"))
-"""Names of byte pairs that are pairs of characters, with blanks as SentencePiece spells them."""
+LINES_ALONE = frozenset(("gemma4", "granite-embed-multi-311m"))
+WHOLE_LINES = LINES_ALONE | {"mmbert", "sarvam-moe"}
+"""Names of byte pairs that are pairs of characters, with blanks as SentencePiece spells them; the first are split at
+line breaks and nowhere else, and a run of those is one token where it can be."""

@@ -10,13 +10,13 @@ import msgspec
 from antiphon.errors import Position, TokenError
 from antiphon.errors.extras import extra
 
-from .gguf import gguf_tokenizer, gguf_vocabulary
+from .gguf import gguf_tokenizer, gguf_vocabulary, with_added
 from .slices import in_slices, nowhere
 from .table import TableTokenizer, is_structure
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _BPE = 2
-_USER_DEFINED, _CONTROL = 4, 3
+_UNKNOWN, _CONTROL, _USER_DEFINED = 2, 3, 4
 
 Added = Mapping[int, tuple[str, bool]]
 """Tokens that a folder adds, by their ids: what they spell, and whether they are flagged as special."""
@@ -37,19 +37,23 @@ class SentencePieceModel(msgspec.Struct, frozen=True):
 def sentencepiece_tokenizer(data: bytes, added: Added | None = None) -> TableTokenizer:
     """The tokenizer of a `tokenizer.model`, with the tokens that a folder adds behind its own.
 
-    Merges are made by our own tables; models of other kinds, and those that normalise texts, need the library
-    `sentencepiece`. Errors: `TokenError` (``vocabulary_malformed``), `ConfigError` where the library is not installed.
+    Merges are made by our own tables; models of other kinds, those that normalise texts and those with user-defined
+    pieces need the library `sentencepiece`. Errors: `TokenError` (``vocabulary_malformed``), `ConfigError` where the
+    library is not installed.
     """
     model = read_sentencepiece(data)
     metadata = _metadata(model, added or {})
-    if model.merges and model.plain:
+    if model.merges and model.plain and _USER_DEFINED not in model.types:
         return gguf_tokenizer(metadata)
     with extra("hf", "this tokenizer.model"):
         from sentencepiece import SentencePieceProcessor
 
     # What builds structure is a control here, and the library finds in texts what is user-defined.
     library = SentencePieceProcessor(model_proto=_with_controls(data))
-    return gguf_vocabulary(metadata, in_slices(lambda text: list(library.encode(text)), nowhere))
+    encode = in_slices(lambda text: list(library.encode(text)), nowhere)
+    own = len(model.pieces)
+    texts = {spelling: id for id, (spelling, special) in (added or {}).items() if id >= own and not special}
+    return gguf_vocabulary(metadata, with_added(encode, texts) if texts else encode)
 
 
 def read_sentencepiece(data: bytes) -> SentencePieceModel:
@@ -99,6 +103,7 @@ def _metadata(model: SentencePieceModel, added: Added) -> dict[str, object]:
         "tokenizer.ggml.scores": [*model.scores, *(0.0 for _ in gap)],
         "tokenizer.ggml.token_type": types,
         "tokenizer.ggml.add_space_prefix": model.begins,
+        "tokenizer.ggml.unknown_token_id": model.types.index(_UNKNOWN) if _UNKNOWN in model.types else 0,
     }
 
 

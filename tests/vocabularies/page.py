@@ -1,0 +1,63 @@
+"""Prints what was measured as `docs/vocabularies.md`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "vocabularies.md"
+RESULTS, FUZZ = HERE / "results.json", HERE / "fuzz.json"
+_HEAD = """\
+# Vocabularies that were tried
+
+Real vocabularies, taken out of packages that ship them, each beside its reference: how many texts of every script,
+random characters, blanks at edges and controls spelled out got other ids than there. `make vocabularies` makes the list
+anew. [Tokens](tokens.md) says how each kind is encoded.
+
+*Controls* counts texts of which the reference makes a control, as the engine does of text that spells `<think>`: here
+they stay text, so those texts are not compared.
+"""
+_KOREAN = """\
+WordPiece of lower case (bert-bge) is that of `transformers`: llama.cpp leaves of a Korean syllable its first letter
+only, where the models were trained on all of them.
+"""
+_FUZZ = """\
+## A million texts
+
+Each kind of vocabulary that our own tables cover, beside the engine's own tokenizer (`make fuzz-vocabularies`). The
+byte-level rows have merges learnt without a look at words, so that every place where a text is split shows in the ids.
+"""
+
+
+def page() -> str:
+    rows, fuzzed = json.loads(RESULTS.read_text("utf-8")), json.loads(FUZZ.read_text("utf-8"))
+    return "\n".join((_HEAD, *_listed(rows), "", _KOREAN, _FUZZ, *_fuzzed(fuzzed), ""))
+
+
+def _listed(rows: list[dict[str, Any]]) -> Iterator[str]:
+    names = {row["name"] for row in rows}
+    compared = sum(row["texts"] for row in rows)
+    yield f"{len(names)} vocabularies, {len(rows)} comparisons, {compared:,} texts.\n"
+    yield "| vocabulary | tokens | reference | here by | texts | other ids | controls |"
+    yield "|---|--:|---|---|--:|--:|--:|"
+    for row in rows:
+        yield (
+            f"| {row['name']} | {row['tokens']:,} | {row['reference']} | {row['road']} | {row['texts']:,} "
+            f"| {row['different']} | {row['controls made by the reference']} |"
+        )
+
+
+def _fuzzed(rows: list[dict[str, Any]]) -> Iterator[str]:
+    texts, size, other = (sum(row[key] for row in rows) for key in ("texts", "bytes", "different"))
+    yield f"{texts:,} texts, {size / 1e6:.1f} MB, {other} with other ids.\n"
+    yield "| kind | texts | bytes | other ids | controls |"
+    yield "|---|--:|--:|--:|--:|"
+    for row in rows:
+        yield f"| {row['kind']} | {row['texts']:,} | {row['bytes']:,} | {row['different']} | {row['controls']} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
