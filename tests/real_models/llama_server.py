@@ -2,12 +2,13 @@
 
 Run as a file; it imports nothing of Antiphon. The first line says what to load; each later one is the name of a call of
 `xllamacpp.Server` (``chat_completions``, ``completions``, ``embeddings``) and its body. The answer is the list of what
-the call gave: one object, or the chunks of a stream.
+the call gave, one object or the chunks of a stream, each with the seconds after which it was there.
 """
 
 import json
 import os
 import sys
+import time
 
 
 def main() -> None:
@@ -35,16 +36,21 @@ def load(settings: dict) -> object:  # type: ignore[type-arg]  # JSON
     return xllamacpp.Server(params)
 
 
-def asked(server: object, method: str, body: object) -> list:  # type: ignore[type-arg]  # JSON
-    found: list = []  # type: ignore[type-arg]
+def asked(server: object, method: str, body: dict) -> list:  # type: ignore[type-arg]  # JSON
+    began, found = time.perf_counter(), []
+
+    def hear(chunk: object) -> None:
+        found.append((time.perf_counter() - began, chunk))
+
     call = getattr(server, f"handle_{method}")
     try:
-        given = call(body, found.append) if isinstance(body, dict) and body.get("stream") else call(body)
+        given = call(body, hear) if body.get("stream") else call(body)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
         return [{"error": {"message": f"{type(error).__name__}: {error}"}}]
-    if given is not None and not found:
-        found = [given]
-    return [json.loads(one) if isinstance(one, str | bytes) else one for one in found]
+    if not body.get("stream"):
+        hear(given)
+    chunks = [(seconds, json.loads(one) if isinstance(one, str | bytes) else one) for seconds, one in found]
+    return [{**chunk, "seconds": seconds} for seconds, chunk in chunks if isinstance(chunk, dict)]
 
 
 if __name__ == "__main__":

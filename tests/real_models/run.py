@@ -107,10 +107,17 @@ class Table:
         self._rows, self._machine, self._every, self._file = rows, machine, every, file
         self.results: dict[tuple[str, str], Result] = {}
 
+    def take(self, file: Path) -> None:
+        """What llama.cpp answered in an earlier run of the same cases: it is not asked again."""
+        for found in json.loads(file.read_text("utf-8")):
+            if found["theirs"]:
+                one = Result(found["model"], found["row"], found["what"], theirs=Outcome(**found["theirs"]))
+                self.results[one.model, one.row] = one
+
     def run(self, weights: Weights) -> None:
         path, embeds = model_file(weights), weights.runs == "embed"
         rows = [row for row in self._rows if (row.runs == "embed") == embeds]
-        if beside := [row for row in rows if not row.alone]:
+        if beside := [row for row in rows if not row.alone and (weights.name, row.name) not in self.results]:
             with peer(path, self._machine, embeds=embeds) as side:
                 self._ask(weights, beside, side)
         for opened, some in self._sides(path, rows, embeds=embeds):
@@ -190,13 +197,18 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="of the cases of a row, each so many'th")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--json", type=Path, help="where all answers are written")
+    parser.add_argument("--theirs", type=Path, help="the answers of an earlier run, of which llama.cpp's are taken")
     given = parser.parse_args()
     models = chosen(given.models, MODELS)
     table = Table(chosen(given.rows, ROWS), Machine(given.threads or computing_threads()), given.every, given.json)
+    if given.theirs is not None:
+        table.take(given.theirs)
     for weights in models:
         print(f"{weights.name}: {weights.title}", flush=True)
         table.run(weights)
     print("\n".join(["", *markdown(models, table.results)]))
+    for weights in models:
+        print(f"{weights.name}: {weights.title}")
     faults = [result for result in table.results.values() if result.fault]
     for result in faults:
         print(f"{result.model}, {result.row}: {result.fault}")

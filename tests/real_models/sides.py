@@ -52,6 +52,12 @@ class Answer:
         return self.text, self.calls, self.finish, self.error
 
 
+def piece_of(chunk: Json) -> Iterator[str]:
+    """The text that a chunk of a stream adds."""
+    for choice in chunk.get("choices") or ():
+        yield (choice.get("delta") or {}).get("content") or ""
+
+
 class Side(Protocol):
     """One of the two. ``peer`` is llama.cpp by itself."""
 
@@ -167,8 +173,8 @@ class Ours:
 
     peer = False
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, pid: int) -> None:
+        self.url, self.pid = url, pid
 
     def chat(self, body: Json, *, streamed: bool = False) -> Answer:
         if not streamed:
@@ -214,7 +220,7 @@ class Peer:
     peer = True
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+        self._process, self.pid = process, process.pid
 
     def chat(self, body: Json, *, streamed: bool = False) -> Answer:
         more = {"stream": True, "stream_options": {"include_usage": True}} if streamed else {}
@@ -244,6 +250,12 @@ class Peer:
         """One call of `xllamacpp.Server`: what it gave."""
         found: list[Json] = json.loads(self._say([method, body]))
         return found
+
+    def timed(self, body: Json) -> tuple[int, list[float]]:
+        """The tokens of a streamed chat completion, and the seconds after which each piece of its text was there."""
+        found = self.ask("chat_completions", body)
+        (tokens,) = [chunk["usage"]["completion_tokens"] for chunk in found if chunk.get("usage")]
+        return tokens, [chunk["seconds"] for chunk in found if any(piece_of(chunk))]
 
     def _say(self, what: object) -> str:
         assert self._process.stdin is not None
@@ -284,7 +296,7 @@ def ours(model: Path, machine: Machine, *, options: Sequence[str] = (), embeds: 
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env={**machine.environ, "ANTIPHON_HOME": home}
             )
             try:
-                yield Ours(address(server, Path(home) / "log"))
+                yield Ours(address(server, Path(home) / "log"), server.pid)
             finally:
                 server.terminate()
                 server.wait(60)
