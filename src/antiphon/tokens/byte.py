@@ -34,6 +34,9 @@ class ByteTokenizer:
     def encode_up_to(self, text: str, limit: int) -> list[int]:
         return self.encode(text[: limit + 1])[: limit + 1]  # a character is at least a byte
 
+    def encode_following(self, text: str) -> None:
+        return None
+
     def fewest(self, text: str) -> int:
         return len(text)
 

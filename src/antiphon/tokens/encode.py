@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import inf
 from threading import Lock
@@ -113,6 +113,7 @@ def encode_pieces(
     name = tokenizer.name
     most = inf if limit is None else limit
     known: dict[str, int] = {}  # a spelling's hash is cached by Python, a control's is worked out each time
+    follows = False  # Sampled text is not joined to the text behind it.
     for piece in pieces:
         if len(ids) > most:
             break
@@ -121,24 +122,31 @@ def encode_pieces(
             if id is None:
                 id = known[piece.spelling] = _control_id(piece, tokenizer)
             ids.append(id)
-        elif isinstance(piece, SampledText) and piece.vocabulary == name:
+            follows = False
+            continue
+        if isinstance(piece, SampledText) and piece.vocabulary == name:
             ids.extend(piece.ids)
-        elif memo is None:
-            ids.extend(_encoded(piece, tokenizer, limit, len(ids)))
         else:
-            found = memo.get(piece)
-            if found is None:
-                found = tuple(_encoded(piece, tokenizer, limit, len(ids)))
-                if len(ids) + len(found) <= most:  # else it may be the beginning only
-                    memo.put(piece, found)
-            ids.extend(found)
+            ids.extend(_encoded(piece, tokenizer, memo, None if limit is None else limit - len(ids), follows=follows))
+        follows = follows or bool(piece)
     if limit is not None:
         del ids[limit + 1 :]
     return ids
 
 
-def _encoded(text: str, tokenizer: Tokenizer, limit: int | None, before: int) -> list[int]:
-    return tokenizer.encode(text) if limit is None else tokenizer.encode_up_to(text, limit - before)
+def _encoded(
+    text: str, tokenizer: Tokenizer, memo: Memo | None, limit: int | None, *, follows: bool
+) -> Iterable[int]:  # fmt: skip
+    """The ids of a text, of which more than ``limit`` may be the beginning only; ``follows``: it goes on after text."""
+    found: Sequence[int] | None = tokenizer.encode_following(text) if follows else None
+    if found is None and memo is not None:
+        found = memo.get(text)
+    if found is not None:
+        return found
+    ids = tokenizer.encode(text) if limit is None else tokenizer.encode_up_to(text, limit)
+    if memo is not None and (limit is None or len(ids) <= limit):
+        memo.put(text, tuple(ids))
+    return ids
 
 
 def _control_id(control: Control, tokenizer: Tokenizer) -> int:

@@ -1,8 +1,8 @@
 """The vocabulary that a GGUF file describes, with the ids that llama.cpp gives.
 
-Covered exactly: byte-level BPE (`tokenizer.ggml.model` ``gpt2``) with the pre-tokenizers of `PRE_TOKENIZERS`, and
-WordPiece (``bert``). Any other kind raises `TokenError` ``vocabulary_not_covered``; the engine's own tokenizer serves
-then (`engine_tokenizer`).
+Covered exactly: byte-level BPE (`tokenizer.ggml.model` ``gpt2``) with the pre-tokenizers of `PRE_TOKENIZERS`,
+SentencePiece (``llama``) and WordPiece (``bert``). Any other kind raises `TokenError` ``vocabulary_not_covered``; the
+engine's own tokenizer serves then (`engine_tokenizer`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
+import msgspec
+
 from antiphon.errors import TokenError
 from antiphon.errors.extras import extra
 
@@ -19,6 +21,7 @@ from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, sentencepie
 from .hf_ids import library_ids
 from .pieces import Control
 from .pretokenizers import PRE_TOKENIZERS, PreTokenizer
+from .sentencepiece import BLANK, PieceMerges, without_controls
 from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, in_slices, nowhere
 from .table import TableTokenizer, is_structure, text_only
 from .wordpiece import wordpiece_tokenizer
@@ -45,23 +48,55 @@ _ALWAYS_CONTROL = frozenset((TokenType.CONTROL, TokenType.UNKNOWN))
 
 def gguf_tokenizer(metadata: Metadata) -> TableTokenizer:
     """The tokenizer of a file with this metadata. Errors: `TokenError`, when it is not covered or not well formed."""
-    model, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre", "default")
-    if model == "bert":
-        tokens = _strings(metadata, "tokenizer.ggml.tokens")
-        types = _types(metadata, len(tokens))
-        controls = {Control(tokens[id]): id for id, type in enumerate(types) if type in _ALWAYS_CONTROL}
-        return wordpiece_tokenizer(gguf_name(metadata), tokens, controls)
+    match metadata.get("tokenizer.ggml.model"):
+        case "gpt2":
+            return _byte_level(metadata)
+        case "llama":
+            return _sentencepiece(metadata)
+        case "bert":
+            parts = read_parts(metadata)
+            controls = {Control(parts.tokens[id]): id for id, type in enumerate(parts.types) if type in _ALWAYS_CONTROL}
+            return wordpiece_tokenizer(gguf_name(metadata), parts.tokens, controls)
+        case model:
+            raise _not_covered(f"a {model!r} vocabulary")
+
+
+def _byte_level(metadata: Metadata) -> TableTokenizer:
+    pre = metadata.get("tokenizer.ggml.pre", "default")
     pre_tokenizer = PRE_TOKENIZERS.get(str(pre))
-    if model != "gpt2" or pre_tokenizer is None:
-        raise _not_covered(f"a {model!r} vocabulary with the pre-tokenizer {pre!r}")
-    tokens = _strings(metadata, "tokenizer.ggml.tokens")
+    if pre_tokenizer is None:
+        raise _not_covered(f"a 'gpt2' vocabulary with the pre-tokenizer {pre!r}")
+    parts = read_parts(metadata)
     merges = _strings(metadata, "tokenizer.ggml.merges")
-    known = frozenset(tokens)
+    known = frozenset(parts.tokens)
     dropped = bytes(byte for byte, letter in LETTER_OF_BYTE.items() if letter not in known)
     encode = in_slices(
-        _encoder(tokens, merges, pre_tokenizer), between_matches if pre_tokenizer.gapless else between_words
+        _encoder(parts.tokens, merges, pre_tokenizer), between_matches if pre_tokenizer.gapless else between_words
     )
-    return gguf_vocabulary(metadata, encode, added=True, dropped=dropped)
+    return _table(metadata, parts, text_only(encode, parts.controls), added=True, dropped=dropped)
+
+
+def _sentencepiece(metadata: Metadata) -> TableTokenizer:
+    """Merges by scores. Where the file does not say otherwise, each text begins with a blank."""
+    parts = read_parts(metadata)
+    pieces = {piece: id for id, piece in enumerate(parts.tokens)}
+    scores = _numbers(metadata, "tokenizer.ggml.scores", len(pieces))
+    byte_ids = {byte[0]: id for piece, id in pieces.items() if (byte := byte_token(piece))}
+    controls = frozenset(parts.controls.values())
+
+    def make(strict: bool) -> EncodeUpTo:
+        found = {piece: id for piece, id in pieces.items() if id not in controls} if strict else pieces
+        return PieceMerges(found, scores, byte_ids).encoder()
+
+    encode = without_controls(make, controls)
+
+    def begun_with(blank: str) -> EncodeUpTo:
+        return lambda text, limit=None: encode(blank + text.replace(" ", BLANK), limit)
+
+    prefixed = bool(metadata.get("tokenizer.ggml.add_space_prefix", True))
+    if not prefixed:
+        return _table(metadata, parts, begun_with(""), added=True)
+    return _table(metadata, parts, begun_with(BLANK), following=begun_with(""), added=True)
 
 
 def engine_tokenizer(metadata: Metadata, tokenize: EncodeText) -> TableTokenizer:
@@ -73,14 +108,23 @@ def engine_tokenizer(metadata: Metadata, tokenize: EncodeText) -> TableTokenizer
     return gguf_vocabulary(metadata, in_slices(tokenize, nowhere))
 
 
-def gguf_vocabulary(
-    metadata: Metadata, encode: EncodeUpTo, *, added: bool = False, dropped: bytes | None = None
-) -> TableTokenizer:
-    """The table of a file around ``encode``, which finds user-defined tokens itself unless they are ``added`` here.
+def gguf_vocabulary(metadata: Metadata, encode: EncodeUpTo) -> TableTokenizer:
+    """The table of a file around ``encode``, which finds user-defined tokens itself."""
+    parts = read_parts(metadata)
+    return _table(metadata, parts, text_only(encode, parts.controls))
 
-    ``dropped`` are the bytes that are in no token; None: it is not known which are.
-    """
-    text_of = _spelling(metadata.get("tokenizer.ggml.model"))
+
+class Parts(msgspec.Struct, frozen=True):
+    """The tokens of a file by their ids, with their types; those that are controls, and the user-defined texts."""
+
+    tokens: list[str]
+    types: list[int]
+    controls: Mapping[Control, int]
+    texts: Mapping[str, int]
+
+
+def read_parts(metadata: Metadata) -> Parts:
+    """Sorts out the tokens of a file. Raises `TokenError`, when they are not well formed."""
     tokens = _strings(metadata, "tokenizer.ggml.tokens")
     types = _types(metadata, len(tokens))
     roles = ("bos", "eos", "eot", "eom", *FIM_ROLES)
@@ -92,6 +136,28 @@ def gguf_vocabulary(
             controls.setdefault(Control(tokens[id]), id)
         elif type == TokenType.USER_DEFINED:
             texts[tokens[id]] = id
+    return Parts(tokens, types, controls, texts)
+
+
+def _table(
+    metadata: Metadata,
+    parts: Parts,
+    encode: EncodeUpTo,
+    *,
+    following: EncodeUpTo | None = None,
+    added: bool = False,
+    dropped: bytes | None = None,
+) -> TableTokenizer:
+    """The table of a file around ``encode``, which finds user-defined tokens itself unless they are ``added`` here.
+
+    ``following`` encodes text that goes on after text; None: as all text. ``dropped`` are the bytes that are in no
+    token; None: it is not known which are.
+    """
+    if added and parts.texts:
+        following = following and _with_added(encode, parts.texts, leading=following)
+        encode = _with_added(encode, parts.texts)
+    tokens, types = parts.tokens, parts.types
+    text_of = _spelling(metadata.get("tokenizer.ggml.model"))
 
     def bytes_of(id: int) -> bytes:
         match types[id]:
@@ -104,15 +170,13 @@ def gguf_vocabulary(
             case _:
                 return text_of(tokens[id])
 
-    encode = text_only(encode, controls)
-    if added and texts:
-        encode = _with_added(encode, texts)
     return TableTokenizer(
         gguf_name(metadata),
         len(tokens),
-        controls=controls,
+        controls=parts.controls,
         bytes_of=bytes_of,
         encode=encode,
+        following=following,
         fewest=_fewest(metadata.get("tokenizer.ggml.model"), types, bytes_of, dropped),
     )
 
@@ -144,6 +208,9 @@ def gguf_name(metadata: Metadata) -> str:
     digest = hashlib.sha256()
     for key in ("tokens", "token_type", "merges", "scores", "bos_token_id", "eos_token_id", "eot_token_id"):
         digest.update(repr(metadata.get(f"tokenizer.ggml.{key}")).encode("utf-8", "backslashreplace"))
+    for key in ("add_space_prefix", "remove_extra_whitespaces", "precompiled_charsmap"):
+        if (value := metadata.get(f"tokenizer.ggml.{key}")) is not None:
+            digest.update(repr((key, value)).encode())
     kind = metadata.get("tokenizer.ggml.pre") or metadata.get("tokenizer.ggml.model")
     return f"gguf/{kind}/{digest.hexdigest()[:16]}"
 
@@ -165,7 +232,7 @@ def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) ->
     except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
         raise _not_covered(f"a vocabulary whose merges do not fit its tokens ({error})") from None
     library = Tokenizer(model)
-    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in pre.splits]
+    splits = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in pre.expressions]
     spelled = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     library.pre_tokenizer = pre_tokenizers.Sequence([*splits, spelled])
 
@@ -176,24 +243,27 @@ def _encoder(tokens: Sequence[str], merges: Sequence[str], pre: PreTokenizer) ->
     return encode
 
 
-def _with_added(encode: EncodeUpTo, added: Mapping[str, int]) -> EncodeUpTo:
-    """llama.cpp takes user-defined tokens out of a text before all else, the longest first."""
+def _with_added(encode: EncodeUpTo, added: Mapping[str, int], *, leading: EncodeUpTo | None = None) -> EncodeUpTo:
+    """llama.cpp takes user-defined tokens out of a text before all else, the longest first.
+
+    ``leading`` encodes what is before the first of them, ``encode`` what is between and behind.
+    """
     spellings = sorted(added, key=lambda spelling: len(spelling.encode()), reverse=True)
 
-    def encode_parts(text: str, limit: int | None, first: int = 0) -> list[int]:
+    def encode_parts(text: str, limit: int | None, first: int, encode_first: EncodeUpTo) -> list[int]:
         for i in range(first, len(spellings)):
             if spellings[i] not in text:
                 continue
             before, *after = text.split(spellings[i])
-            ids = encode_parts(before, limit, i + 1)
+            ids = encode_parts(before, limit, i + 1, encode_first)
             for part in after:
                 if limit is not None and len(ids) > limit:
                     break
-                ids += [added[spellings[i]], *encode_parts(part, limit, i + 1)]
+                ids += [added[spellings[i]], *encode_parts(part, limit, i + 1, encode)]
             return ids
-        return encode(text, limit) if text else []
+        return encode_first(text, limit) if text else []
 
-    return lambda text, limit=None: encode_parts(text, limit)
+    return lambda text, limit=None: encode_parts(text, limit, 0, leading or encode)
 
 
 _MERGE = re.compile(r"(.[^ ]*) (.*)", re.DOTALL)
@@ -218,6 +288,13 @@ def _types(metadata: Metadata, count: int) -> list[int]:
     if not isinstance(value, Sequence) or not all(isinstance(item, int) for item in value) or len(value) < count:
         raise TokenError(f"tokenizer.ggml.token_type is not a list of {count} numbers", code="vocabulary_malformed")
     return list(value[:count])
+
+
+def _numbers(metadata: Metadata, key: str, count: int) -> list[float]:
+    value = metadata.get(key, [0.0] * count)
+    if not isinstance(value, Sequence) or not all(isinstance(one, int | float) for one in value) or len(value) < count:
+        raise TokenError(f"{key} is not a list of {count} numbers", code="vocabulary_malformed")
+    return [float(number) for number in value[:count]]
 
 
 def _not_covered(what: str) -> TokenError:

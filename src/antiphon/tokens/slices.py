@@ -54,6 +54,11 @@ def nowhere(text: str) -> Iterator[str]:
     return (text[start : start + UNCUT] for start in range(0, len(text), UNCUT))
 
 
+def cut_at(place: re.Pattern[str]) -> Cut:
+    """Cut before a match of ``place``."""
+    return lambda text: _cut(text, place, SLICE)
+
+
 def _cut(text: str, place: re.Pattern[str], least: int) -> Iterator[str]:
     start = 0
     while start < len(text):

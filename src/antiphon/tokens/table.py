@@ -29,7 +29,8 @@ class TableTokenizer:
     """A `Tokenizer` from its parts. Every vocabulary that is not a test's is one of these.
 
     ``bytes_of`` gives the bytes of any id below ``size`` that is not a control; ``encode`` the ids of a text.
-    ``fewest`` tells how many a text has at least; None: its length tells nothing.
+    ``following`` encodes text that goes on after text; None: as all text. ``fewest`` tells how many a text has at
+    least; None: its length tells nothing.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class TableTokenizer:
         controls: Mapping[Control, int],
         bytes_of: Callable[[int], bytes],
         encode: EncodeUpTo,
+        following: EncodeUpTo | None = None,
         fewest: Callable[[str], int] | None = None,
     ) -> None:
         self.name = name
@@ -48,18 +50,22 @@ class TableTokenizer:
         # The dictionary's own method: what streams calls it for every id, and it costs a fifth of a method in Python.
         self.piece: Callable[[int], bytes | Control] = _Pieces(size, controls, bytes_of).__getitem__
         self._encode = encode
+        self._following = following
         self._fewest = fewest
 
     def __repr__(self) -> str:
         return f"<TableTokenizer {self.name}: {self.size} ids, {len(self.controls)} controls>"
 
     def encode(self, text: str) -> list[int]:
-        return self._encode(well_formed(text))
+        return self._encode(well_formed(text)) if text else []
 
     def encode_up_to(self, text: str, limit: int) -> list[int]:
-        ids = self._encode(well_formed(text), limit)
+        ids = self._encode(well_formed(text), limit) if text else []
         del ids[limit + 1 :]
         return ids
+
+    def encode_following(self, text: str) -> list[int] | None:
+        return None if self._following is None or not text else self._following(well_formed(text))
 
     def fewest(self, text: str) -> int:
         return 0 if self._fewest is None else self._fewest(text)

@@ -32,6 +32,12 @@ class Tokenizer(Protocol):
         Between the parts of a long text other threads can run.
         """
 
+    def encode_following(self, text: str) -> list[int] | None:
+        """Ids of text that goes on after other text; None: they are those of `encode`, as in most vocabularies.
+
+        Others begin each text with a blank, and this one without.
+        """
+
     def fewest(self, text: str) -> int:
         """How many ids a text has at least, told without encoding it; 0 where nothing can be told."""
 

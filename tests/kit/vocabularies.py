@@ -1,0 +1,65 @@
+"""Small vocabularies of the kinds that GGUF files have, with what differs between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from antiphon.tokens import well_formed
+from antiphon.tokens.bytelevel import LETTER_OF_BYTE
+from kit.strings import BLANKS, TEXT, varied_strings
+
+CONTROLS = ("<unk>", "<s>", "</s>")
+
+
+def sentencepiece(
+    *, pieces: Sequence[str] = (), added: Mapping[str, int] | None = None, **settings: object
+) -> dict[str, object]:
+    """Three controls, the bytes, the characters and some beginnings of words of `TEXT`, and ``added`` with their types.
+
+    Many scores are equal, and longer pieces are better or worse than their parts.
+    """
+    words = sorted({f"▁{word}"[:length] for word in TEXT.split() for length in range(1, len(word) + 2)})
+    runs = ["▁" * count for count in (2, 4, 8)] + ["aa", "aaa", "aaaa", "==", "===", "11", "12", "ab", "ba", "\n\n"]
+    characters = sorted({char for char in TEXT + "ab" if not char.isspace()} - {"ß", "你", "é"})
+    ordinary = list(dict.fromkeys(("▁", "\n", *characters, *words, *runs, *pieces)))
+    added = added or {}
+    scores = [-float((len(piece) * 7919 + i * 31) % 97) for i, piece in enumerate(ordinary)]
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.pre": "default",
+        "tokenizer.ggml.tokens": [*CONTROLS, *(f"<0x{byte:02X}>" for byte in range(256)), *ordinary, *added],
+        "tokenizer.ggml.scores": [0.0] * 259 + scores + [-1000.0] * len(added),
+        "tokenizer.ggml.token_type": [2, 3, 3] + [6] * 256 + [1] * len(ordinary) + list(added.values()),
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+        **{f"tokenizer.ggml.{key}": value for key, value in settings.items()},
+    }
+
+
+EDGES = tuple(f"{before}{text}{after}" for text in ("a", "▁", "") for before in BLANKS for after in BLANKS)
+"""Texts with blanks of every kind around them."""
+
+
+def byte_level(pre: str, *, merges: int = 3_000, seed: int = 5) -> dict[str, object]:
+    """All bytes, and merges learnt from varied strings without a look at words, so that every split shows in the ids."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=256 + merges, initial_alphabet=list(LETTER_OF_BYTE.values()), show_progress=False
+    )
+    library.train_from_iterator((well_formed(text) for text in varied_strings(6_000, seed=seed)), trainer)
+    model = json.loads(library.to_str())["model"]
+    tokens = sorted(model["vocab"], key=model["vocab"].get)
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": pre,
+        "tokenizer.ggml.tokens": [*tokens, *CONTROLS],
+        "tokenizer.ggml.token_type": [1] * len(tokens) + [3] * 3,
+        "tokenizer.ggml.merges": [" ".join(pair) for pair in model["merges"]],
+        "tokenizer.ggml.bos_token_id": len(tokens) + 1,
+        "tokenizer.ggml.eos_token_id": len(tokens) + 2,
+    }
