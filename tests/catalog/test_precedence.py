@@ -14,12 +14,17 @@ from antiphon.catalog.describe import described_lines
 from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.layers import layers_of
 from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, SamplingEntry, load_config
-from antiphon.engines import Scripted
+from antiphon.engines import EngineSettings, Scripted
 from antiphon.engines.gguf_file import GgufValue
+from antiphon.engines.grpc.kind import Grpc
+from antiphon.engines.llama_cpp.kind import LlamaCpp
+from antiphon.engines.llama_server import LlamaServer
+from antiphon.engines.sglang import Sglang
 from antiphon.engines.vllm import Vllm
 from antiphon.errors import ConfigError
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import Model, ModelFacts, Source, settings
+from antiphon.generation.precedence import with_defaults
 from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import ByteTokenizer
 
@@ -167,6 +172,10 @@ def test_what_no_model_could_speak_is_found_before_any_is_loaded(tmp_path: Path,
     assert caught.value.position is not None
 
 
+class Mine(EngineSettings, frozen=True, kw_only=True, tag="mine"):
+    """An engine of a package that says nothing of it: it need not know min_p."""
+
+
 def opinions(entry: ModelEntry, text: ModelText) -> dict[str, tuple[float, Source]]:
     format = known_formats().get("qwen-7b", ())
     layers = layers_of("m", entry, EngineConfig(), text, format, catalogue="m")
@@ -193,6 +202,28 @@ def test_a_gguf_file_s_recommendations_are_its_model_s() -> None:
         "general.sampling.top_p": "no number", "general.sampling.penalty_repeat": True,
     }  # fmt: skip
     assert gguf_text(metadata).sampling == SamplingDefaults(temperature=0.5, top_k=20)
+
+
+@pytest.mark.parametrize("engine", [LlamaCpp(), LlamaServer(url="http://h"), Scripted()])
+def test_a_model_that_nobody_recommends_settings_for_is_truncated_where_llama_cpp_runs_it(
+    engine: EngineSettings,
+) -> None:
+    """Resolution X-54."""
+    found = shape_of(engine)
+    assert found == {"temperature": 0.8, "top_p": 0.95, "top_k": 40, "min_p": 0.05}
+
+
+@pytest.mark.parametrize("engine", [Vllm(url="http://h"), Sglang(url="http://h"), Grpc(url="grpc://h"), Mine()])
+def test_elsewhere_nothing_is_cut_off_as_these_servers_do_and_some_refuse_min_p(engine: EngineSettings) -> None:
+    assert shape_of(engine) == {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+
+
+def shape_of(engine: EngineSettings) -> dict[str, float]:
+    format = known_formats().get("openchatml", ())
+    text = ModelText(tokenizer=ByteTokenizer())
+    layers = layers_of("m", ModelEntry(engine=engine), EngineConfig(), text, format, catalogue="m")
+    found = {one.name: one.value for one in settings(with_defaults(layers))}
+    return {name: found[name] for name in ("temperature", "top_p", "top_k", "min_p")}
 
 
 def test_a_number_that_no_request_could_have_is_refused_of_users_and_left_out_of_files(

@@ -22,6 +22,7 @@ from antiphon.engines.llama_cpp import LlamaCpp, LlamaServer
 from antiphon.engines.sglang import Sglang as SglangSettings
 from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.errors import AntiphonError, ConfigError, EngineError, EngineLostError, ModelError, OverloadedError
+from antiphon.formats import SamplingDefaults
 from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
 from antiphon.models.text import read_model_text
 from antiphon.tokens import Control
@@ -277,6 +278,24 @@ def test_a_hugging_face_folder_tells_its_template_and_its_ends(folder: Path, con
     assert (text.template, text.special) == ("{{ bos_token }}", {"bos_token": "<s>", "eos_token": "<end>"})
     assert text.end_ids == {257, 258}
     assert text.tokenizer.control_id(Control("<end>")) == 257
+
+
+@pytest.mark.parametrize(
+    ("generation", "recommended"),
+    [
+        ({"temperature": 0.6, "top_p": 0.9, "do_sample": True}, SamplingDefaults(temperature=0.6, top_p=0.9)),
+        ({"do_sample": False, "temperature": 0.6}, SamplingDefaults(temperature=0.0)),
+        ({"top_k": 20, "temperature": None, "repetition_penalty": 1.05},
+         SamplingDefaults(top_k=20, repetition_penalty=1.05)),
+        ({"do_sample": True, "eos_token_id": 1}, SamplingDefaults()),
+        ({"top_k": True, "top_p": "0.9", "min_p": [0.1]}, SamplingDefaults()),
+    ],
+)  # fmt: skip
+def test_a_folder_s_generation_config_is_its_model_s_recommendation(
+    generation: dict[str, object], recommended: SamplingDefaults, folder: Path
+) -> None:
+    (folder / "generation_config.json").write_text(json.dumps(generation))
+    assert read_model_text(str(folder)).sampling == recommended
 
 
 def test_a_template_in_a_file_of_its_own_counts_first(folder: Path) -> None:

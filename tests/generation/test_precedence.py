@@ -74,13 +74,61 @@ def test_of_one_source_the_first_layer_counts() -> None:
     assert (found.value, found.place, [one.value for one in found.overrode]) == (3, "3", [4])
 
 
-def test_nobody_s_opinion_is_the_default_of_all() -> None:
-    _, sampling = planned({})
-    values = {one.name: one.value for one in settings([DEFAULTS])}
-    assert values == {
-        "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "max_tokens": 16384
+LIKELY = {"temperature": 0.8, "top_p": 0.95, "top_k": 40, "min_p": 0.05}
+ALL = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+
+
+def shape(sampling: Sampling) -> dict[str, float]:
+    return {name: getattr(sampling, name) for name in LIKELY}
+
+
+def test_where_nobody_says_anything_the_likely_tokens_are_sampled() -> None:
+    """Resolution X-54."""
+    model, sampling = planned({})
+    assert shape(sampling) == LIKELY
+    assert {one.name: one.value for one in settings([DEFAULTS])} == {
+        **LIKELY, "repetition_penalty": 1.0, "max_tokens": 16384
     }  # fmt: skip
-    assert (sampling.temperature, sampling.top_p, sampling.top_k) == (1.0, 1.0, 0)
+    assert {one.source for one in model.facts.settings} == {Source.DEFAULT}
+
+
+@pytest.mark.parametrize("name", LIKELY)
+@pytest.mark.parametrize("source", [Source.DIALECT, Source.CATALOGUE, Source.MODEL], ids=lambda one: one.name.lower())
+def test_a_recommendation_is_whole_and_what_it_leaves_out_is_not_cut_off(source: Source, name: str) -> None:
+    best, _ = NUMBERS[name]
+    model, sampling = planned({source: said(name, best)})
+    assert shape(sampling) == {**ALL, name: best}
+    if source is not Source.DIALECT:
+        assert {one.name: one.value for one in model.facts.settings if one.name in ALL} == {**ALL, name: best}
+
+
+@pytest.mark.parametrize("name", LIKELY)
+@pytest.mark.parametrize("source", [Source.REQUEST, Source.TEMPLATE, Source.CONFIGURATION])
+def test_a_user_changes_the_defaults_of_a_model_one_at_a_time(source: Source, name: str) -> None:
+    best, _ = NUMBERS[name]
+    assert shape(planned({source: said(name, best)})[1]) == {**LIKELY, name: best}
+
+
+@pytest.mark.parametrize("name", ["repetition_penalty", "max_tokens"])
+def test_a_penalty_and_a_length_recommend_nothing_of_what_is_cut_off(name: str) -> None:
+    assert shape(planned({Source.MODEL: said(name, NUMBERS[name][0])})[1]) == LIKELY
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "counts"),
+    [
+        ("temperature", 1.0, 1.0), ("temperature", 0.0, 0.0), ("top_p", 1.0, 1.0), ("top_k", 0, 0), ("top_k", -1, 0),
+        ("min_p", 0.0, 0.0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("below", [None, Source.MODEL, Source.CATALOGUE, Source.DIALECT])
+def test_a_request_that_turns_something_off_has_its_way(
+    name: str, given: float, counts: float, below: Source | None
+) -> None:
+    """Nought and one are values as others are, also over a recommendation."""
+    values = {Source.REQUEST: said(name, given)}
+    _, sampling = planned(values if below is None else {**values, below: said(name, NUMBERS[name][0])})
+    assert getattr(sampling, name) == counts
 
 
 CONTEXTS = [Source.CONFIGURATION, Source.CATALOGUE, Source.MODEL]

@@ -1,4 +1,4 @@
-"""Who has an opinion about the settings of a model: its user, its catalogue entry, its files."""
+"""Who has an opinion about the settings of a model: its user, its catalogue entry, its files, its engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from antiphon.config import EngineConfig, ModelEntry
 from antiphon.errors import ConfigError, Position
 from antiphon.formats import NO_OPINION, Format, SamplingDefaults
 from antiphon.formats.template import TemplateFormat
-from antiphon.generation import RANGES, Layer, Source
+from antiphon.generation import NOTHING_CUT, RANGES, Layer, Source
 from antiphon.models.text import ModelText
 
 log = logging.getLogger("antiphon.catalog")
@@ -43,6 +43,8 @@ def _opinions(
     yield Layer(Source.CATALOGUE, entry.defaults_of(catalogue=True), catalogue)
     yield Layer(Source.MODEL, text.sampling, "its files")
     yield Layer(Source.MODEL, format.defaults, f"format {format.name}")
+    if not entry.engine.truncates:
+        yield Layer(Source.DEFAULT, NOTHING_CUT, f"of a model on {entry.engine.kind}")
 
 
 def _in_range(name: str, layer: Layer) -> Layer:

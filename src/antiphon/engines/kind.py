@@ -56,13 +56,16 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ``needs_file``: it runs a model file of this machine, and is unloaded when its memory is needed. ``remote``: it
     is a server that runs already; it is reconnected after a loss, and ``streams`` replies are requested of it at once
     where the model's ``slots`` say no other number. ``needs_tokenizer``: the model's table must name its
-    vocabulary; otherwise that of the file, or single bytes, will do. ``tasks`` are what it can be configured for, and
-    ``paths`` the settings that are paths, which a configuration file means relative to itself.
+    vocabulary; otherwise that of the file, or single bytes, will do. ``truncates``: a model of which nobody recommends
+    how it is sampled is sampled from its likely tokens (resolution X-54); otherwise nothing is cut off. ``tasks`` are
+    what it can be configured for, and ``paths`` the settings that are paths, which a configuration file means relative
+    to itself.
     """
 
     needs_file: ClassVar[bool] = False
     needs_tokenizer: ClassVar[bool] = False
     remote: ClassVar[bool] = False
+    truncates: ClassVar[bool] = False
     streams: ClassVar[int] = 0
     tasks: ClassVar[frozenset[Task]] = CHAT
     paths: ClassVar[frozenset[str]] = frozenset()

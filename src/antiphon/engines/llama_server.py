@@ -148,6 +148,7 @@ class LlamaServer(ServerSettings, frozen=True, kw_only=True, tag="llama_server")
     """A llama.cpp server that runs already; it has one model."""
 
     tasks: ClassVar[frozenset[Task]] = ANY_TASK
+    truncates: ClassVar[bool] = True
     streams: ClassVar[int] = STREAMS
 
     async def open(self, model: ModelSpec) -> LlamaServerEngine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
+from typing import ClassVar
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import ContextError, UnsupportedError
@@ -170,6 +171,8 @@ class Scripted(EngineSettings, frozen=True, kw_only=True, tag="scripted"):
 
     reply: str = ""
     delay: float = 0.0
+
+    truncates: ClassVar[bool] = True
 
     async def open(self, model: ModelSpec) -> ScriptedEngine:
         scanner = ControlScanner(model.controls)

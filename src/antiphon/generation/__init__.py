@@ -8,7 +8,7 @@ from .facts import FileFacts, ModelFacts
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
 from .model import EmbeddingSpec, Model, RankingSpec
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
-from .precedence import DEFAULTS, Layer, Setting, Source, context_of, settings
+from .precedence import DEFAULTS, NOTHING_CUT, Layer, Setting, Source, context_of, settings
 from .prefix import PrefixLoss, PrefixReport
 from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .ranking import Comparison, Placed, RankingPlan, plan_ranking, rank
@@ -24,6 +24,7 @@ __all__ = [
     "DEFAULTS",
     "MAX_LOGPROBS",
     "MAX_STOP_LENGTH",
+    "NOTHING_CUT",
     "RANGES",
     "Range",
     "ChoiceEvent",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from .precedence import DEFAULTS, Layer, Setting, settings
+from .precedence import Layer, Setting, settings, with_defaults
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def settings(self) -> tuple[Setting, ...]:
         """What counts for a request that says nothing, and who says so."""
-        return settings((*self.layers, DEFAULTS))
+        return settings(with_defaults(self.layers))
 
     @property
     def default_output_tokens(self) -> int | None:

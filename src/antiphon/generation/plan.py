@@ -20,7 +20,7 @@ from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_
 from .model import Model
 from .other_forms import called_in_any_form
 from .overflow import longest
-from .precedence import DEFAULTS, Layer, Source, settled
+from .precedence import Layer, Source, settled, with_defaults
 from .prefix import PrefixReport, prefix_report
 from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
 from .request import Overflow, TurnRequest
@@ -254,9 +254,8 @@ def _check_heads(request: TurnRequest) -> None:
 def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
     """The settings that count, each in its range (resolutions X-03, X-10 … X-13, X-19, X-53)."""
     check_request(model, request)
-    chosen = settled(
-        (Layer(Source.REQUEST, request.stated), *model.layers, Layer(Source.DIALECT, request.documented), DEFAULTS)
-    )
+    stated, documented = Layer(Source.REQUEST, request.stated), Layer(Source.DIALECT, request.documented)
+    chosen = settled(with_defaults((stated, *model.layers, documented, Layer(Source.DEFAULT, request.fallback))))
     length = chosen.max_tokens or None if request.max_tokens is None else request.max_tokens
     limits = [room, length, request.most_tokens, model.max_output_tokens]
     return Sampling(

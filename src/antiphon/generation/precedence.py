@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import IntEnum
 from typing import TypeVar
 
@@ -55,9 +55,18 @@ DEFAULT_OUTPUT = 16384
 
 DEFAULTS = Layer(
     Source.DEFAULT,
-    SamplingDefaults(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0, max_tokens=DEFAULT_OUTPUT),
+    SamplingDefaults(
+        temperature=0.8, top_p=0.95, top_k=40, min_p=0.05, repetition_penalty=1.0, max_tokens=DEFAULT_OUTPUT
+    ),
 )
-"""The last layer: what counts where nobody says anything."""
+"""The last layer where nobody recommends how the model is sampled: from its likely tokens alone, as llama.cpp does."""
+
+NOTHING_CUT = SamplingDefaults(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0)
+"""The distribution of the model itself."""
+
+_LEFT_OUT = Layer(Source.DEFAULT, replace(DEFAULTS.values, temperature=1.0, top_p=1.0, top_k=0, min_p=0.0))
+"""The last layer where somebody does: what a recommendation leaves out is not cut off."""
+_RECOMMENDING = (Source.DIALECT, Source.CATALOGUE, Source.MODEL, Source.DEFAULT)
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -84,6 +93,22 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     min_p: float
     repetition_penalty: float
     max_tokens: int
+
+
+def with_defaults(layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    """The layers and the last one, so that somebody has an opinion about everything.
+
+    A recommendation of the model's authors, or a strict dialect's document, is whole: what it leaves out is not cut
+    off (resolution X-54). `DEFAULTS` are for models of which nobody recommends anything.
+    """
+    given = tuple(layers)
+    recommended = any(layer.source in _RECOMMENDING and _shapes(layer.values) for layer in given)
+    return (*given, _LEFT_OUT if recommended else DEFAULTS)
+
+
+def _shapes(values: SamplingDefaults) -> bool:
+    """Whether they say anything of which tokens are sampled."""
+    return any(one is not None for one in (values.temperature, values.top_p, values.top_k, values.min_p))
 
 
 def settled(layers: Iterable[Layer]) -> Settled:

@@ -37,7 +37,8 @@ class TurnRequest:
 
     ``stop`` ends the answer where one of the strings occurs in its decoded text, the string itself left out.
     No answer has more than ``most_tokens``, whatever else allows more; ``documented`` are the defaults of a strict
-    dialect's document. ``logprobs`` is the number of alternatives requested beside each token's own (0 … 20).
+    dialect's document, ``fallback`` those of another's, for a model of which nobody recommends any. ``logprobs`` is the
+    number of alternatives requested beside each token's own (0 … 20).
     """
 
     conversation: Conversation
@@ -45,6 +46,7 @@ class TurnRequest:
     max_tokens: int | None = None
     most_tokens: int | None = None
     documented: SamplingDefaults = NO_OPINION
+    fallback: SamplingDefaults = NO_OPINION
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None

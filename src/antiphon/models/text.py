@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def folder_text(folder: Path) -> ModelText:
         template=_template(folder, settings.get("chat_template")),
         responses=_responses(folder, settings),
         special=special,
-        sampling=_sampling(generation, GENERATION),
+        sampling=_generation(generation),
         end_ids=frozenset(ends if named is None else ends | {named}),
     )
 
@@ -214,6 +215,12 @@ GGUF_SAMPLING = {
 }
 GENERATION = {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
 """Where a GGUF file, and a folder's `generation_config.json`, have the settings that the model's authors recommend."""
+
+
+def _generation(values: Mapping[str, Any]) -> SamplingDefaults:
+    """What a `generation_config.json` recommends; one that says not to sample means the likeliest token."""
+    recommended = _sampling(values, GENERATION)
+    return replace(recommended, temperature=0.0) if values.get("do_sample") is False else recommended
 
 
 def _sampling(values: Mapping[str, Any], keys: Mapping[str, str]) -> SamplingDefaults:

@@ -53,6 +53,7 @@ class RayFile(Ray, frozen=True, kw_only=True, tag="ray-file"):
     """The same for a model whose vocabulary and format are in its file, which must be here as well as there."""
 
     needs_file: ClassVar[bool] = True
+    truncates: ClassVar[bool] = True
     remote: ClassVar[bool] = False
 
 

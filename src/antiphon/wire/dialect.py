@@ -102,6 +102,8 @@ class Dialect:
     """Tokens of an answer at most, and where the request does not say (MindIE's ``maxIterTimes``)."""
     defaults: SamplingDefaults = NO_OPINION
     """What the document of a strict dialect says of requests that say nothing (resolution X-53)."""
+    fallback: SamplingDefaults = NO_OPINION
+    """What the document of one that is not strict says of them, for models of which nobody recommends anything."""
     max_sequence: int | None = None
     """Tokens of prompt and answer together; with it, a prompt must leave room for ``max_output``."""
     tools_answer_in_order: bool = False
@@ -137,7 +139,7 @@ class Dialect:
 
 
 DOCUMENTED = SamplingDefaults(temperature=1.0, top_p=1.0)
-"""What OpenAI, Databricks and MindIE all document."""
+"""The defaults that OpenAI, Databricks and MindIE all document."""
 
 OPENAI = Dialect(name="openai", max_stops=4, max_tools=128)
 """Resolution D-05: four stop strings at most."""

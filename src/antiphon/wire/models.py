@@ -110,7 +110,8 @@ def facts_under(facts: ModelFacts, dialect: Dialect) -> ModelFacts:
     """A model's facts with what the dialect has to say: its document's defaults, and its longest answer."""
     limits = [limit for limit in (facts.max_output_tokens, dialect.max_output) if limit is not None]
     documented = Layer(Source.DIALECT, dialect.defaults, dialect.name)
-    return replace(facts, layers=(*facts.layers, documented), max_output_tokens=min(limits, default=None))
+    fallback = Layer(Source.DEFAULT, dialect.fallback, f"dialect {dialect.name}")
+    return replace(facts, layers=(*facts.layers, documented, fallback), max_output_tokens=min(limits, default=None))
 
 
 def _details(facts: ModelFacts, aliases: tuple[str, ...]) -> ModelDetails:

@@ -24,6 +24,7 @@ class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
     share_cache: bool | None = None
 
     needs_file: ClassVar[bool] = True
+    truncates: ClassVar[bool] = True
     tasks: ClassVar[frozenset[Task]] = ANY_TASK
 
     def memory(self, model: ModelSpec) -> int:

@@ -97,6 +97,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         max_tokens=_most_tokens(wire),
         most_tokens=dialect.max_output,
         documented=dialect.defaults,
+        fallback=dialect.fallback,
         overflow=overflow(wire.error_behavior),
         logit_bias=logit_bias(wire.logit_bias, limits),
         logprobs=_logprobs(wire),

@@ -187,6 +187,7 @@ def _turn(wire: CompletionRequest, reading: Reading, raw: RawFormat | None, *, m
         max_tokens=wire.max_tokens,
         most_tokens=reading.dialect.max_output,
         documented=reading.dialect.defaults,
+        fallback=reading.dialect.fallback,
         logit_bias=logit_bias(wire.logit_bias, reading.limits),
         logprobs=ranked if wire.logprobs is None else wire.logprobs,
         prompt_logprobs=_of_prompt(wire),

@@ -83,6 +83,7 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: boo
         max_tools=32,
         completions=CompletionRules(raw=False, appends_suffix=True, index_of_prompt=True),
         defaults=replace(DOCUMENTED, max_tokens=0) if strict else NO_OPINION,
+        fallback=NO_OPINION if strict else DOCUMENTED,
         stream_default=strict if streams is None else streams,
         whole="chat.completions" if strict else "chat.completion",
         usage="last",

@@ -68,6 +68,7 @@ def mindie(
         checks=(total_content(max_content), contents(strict=strict), *letter),
         max_output=max_iter_times,
         defaults=replace(DOCUMENTED, max_tokens=max_iter_times) if strict else NO_OPINION,
+        fallback=NO_OPINION if strict else DOCUMENTED,
         max_sequence=max_seq_len,
         tools_answer_in_order=True,
         finish=FINISH,
