@@ -76,11 +76,23 @@ OBJECTS: dict[str, Callable[[Call], str]] = {
     ),
     "qualified": lambda call: json.dumps({"name": f"functions.{call[0].name}", "arguments": call[1]}),
     "python literal": lambda call: repr({"name": call[0].name, "arguments": call[1]}),
+    "function of an object": lambda call: json.dumps({"function": {"name": call[0].name, "arguments": call[1]}}),
+    "typed": lambda call: json.dumps({"type": "function", "name": call[0].name, "parameters": call[1]}),
+    "api": lambda call: json.dumps({"name": f"default_api.{call[0].name}", "args": call[1]}),
+    "recipient": lambda call: json.dumps({"recipient_name": f"functions.{call[0].name}", "parameters": call[1]}),
+    "with a thought": lambda call: json.dumps(
+        {"thought": "I need it.", "action": call[0].name, "action_input": call[1]}
+    ),
+    "comma at the end": lambda call: _indented(call)[:-2] + ",\n}",
+    "bracket left out": lambda call: json.dumps({"name": call[0].name, "arguments": call[1]})[:-1],
 }
+ALONE = ("bracket left out",)
+"""Of which only one is a reply."""
 MARKED: dict[str, Callable[[Call], str]] = {
     "python call": _python,
     "call of an object": lambda call: f"{call[0].name}({json.dumps(call[1])})",
     "name and object": lambda call: f"{call[0].name}\n{json.dumps(call[1])}",
+    "printed": lambda call: f"print({_python(call)})",
     "parameters as tags": lambda call: "<function={}>\n{}</function>".format(
         call[0].name,
         "".join(f"<parameter={key}>\n{_bare(value)}\n</parameter>\n" for key, value in call[1].items()),
@@ -100,7 +112,9 @@ MARKS = (
 def spellings() -> Iterator[tuple[str, tuple[Call, ...]]]:
     """A reply, and the calls that it makes."""
     for calls, lead in product(CALLS, LEADS):
-        for write in OBJECTS.values():
+        for name, write in OBJECTS.items():
+            if name in ALONE and len(calls) > 1:
+                continue
             one = "\n".join(map(write, calls))
             yield lead + f"```json\n{one}\n```", calls
             yield lead + one, calls
@@ -109,6 +123,9 @@ def spellings() -> Iterator[tuple[str, tuple[Call, ...]]]:
             yield lead + listed, calls
             yield lead + f"```\n{listed}\n```", calls
             yield lead + f'{{"tool_calls": {listed}}}', calls
+            yield lead + f'{{"role": "assistant", "content": null, "tool_calls": {listed}}}', calls
+            yield lead + f'{{"tool_uses": {listed}}}', calls
+            yield lead + listed[:-1], calls
         yield lead + "[" + ", ".join(map(_python, calls)) + "]", calls
     for calls, (open, close) in product(CALLS, MARKS):
         fence = open.startswith("```")
@@ -116,6 +133,34 @@ def spellings() -> Iterator[tuple[str, tuple[Call, ...]]]:
             written = [f"{open}{write(call)}{close}" for call in calls]
             if not (fence and "```" in written[0][3:-4]):
                 yield "\n".join(written), calls
+    yield from single()
+
+
+def single() -> Iterator[tuple[str, tuple[Call, ...]]]:
+    """Spellings of one call that are replies of their own."""
+    for (call,), lead in product((calls for calls in CALLS if len(calls) == 1), LEADS):
+        tool, arguments = call
+        written = json.dumps(arguments)
+        tags = "".join(f'<parameter name="{key}">{_bare(value)}</parameter>\n' for key, value in arguments.items())
+        pairs = "".join(
+            f"<arg_key>{key}</arg_key>\n<arg_value>{_bare(value)}</arg_value>\n" for key, value in arguments.items()
+        )
+        for text in (
+            f'<invoke name="{tool.name}">\n{tags}</invoke>',
+            f'<function_calls>\n<invoke name="{tool.name}">\n{tags}</invoke>\n</function_calls>',
+            f'<function name="{tool.name}">{tags}</function>',
+            f"<function={tool.name}>{written}</function>",
+            f"<function={tool.name}>{written}",
+            f'<tool_call name="{tool.name}">{written}</tool_call>',
+            f"<tool_call>{tool.name}\n{pairs}</tool_call>",
+            f'<tool_call>\n{{"name": "{tool.name}", "arguments": {written}}}',
+            f"[TOOL_CALLS]{tool.name}[ARGS]{written}",
+            f"Action: {tool.name}\nAction Input: {written}",
+            f"```tool_code\nprint(default_api.{_python(call)})\n```" if "```" not in written else "",
+            f'```xml\n<tool_call>{{"name": "{tool.name}", "arguments": {written}}}</tool_call>\n```',
+        ):
+            if text:
+                yield lead + text, (call,)
 
 
 def _bare(value: object) -> str:
@@ -166,6 +211,17 @@ def look_alikes() -> Iterator[str]:
     for each in code:
         yield each
         yield f"Use it so: `{each}`"
+    for lead in ("For example:\n", "Here is an example of such a call:\n", "It would look like this:\n", "E.g.\n"):
+        yield lead + call
+        yield lead + fenced
+        yield f"{lead}<tool_call>{call}</tool_call>"
+    yield from (
+        "Action: get_weather", "Action: none\nAction Input: {}", "Actions are taken. A call is none.", "A",
+        'Action: get_weather\nAction Input: {"town": "Paris"}', "Action: get_weather and more\nAction Input: {}",
+        '<invoke name="ls"><parameter name="city">Paris</parameter></invoke>', "<function=ls>{}</function>",
+        "<tool name>", "<function f() {}", '{"name": "get_weather", "arguments": {"city": NaN}}',
+        '{"recipient_name": "a.get_weather", "parameters": {}}',
+    )  # fmt: skip
     for open, _ in MARKS[:5]:
         yield f"The tag {open.strip()} opens a call."
         yield f"{open}rm -rf /</x>"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import gguf
-import numpy
 import xllamacpp
 
+from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.tokens import well_formed
 
 
@@ -63,52 +62,3 @@ def write_tiny_model(
             "tokenizer.ggml.add_bos_token": False,
         },
     )
-
-
-def write_vocabulary(path: Path, metadata: Mapping[str, object]) -> None:
-    """The same for any vocabulary that a GGUF file's ``metadata`` describe."""
-    width = 32
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(64)
-    writer.add_embedding_length(width)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(width)
-    writer.add_head_count(1)
-    writer.add_head_count_kv(1)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(width)
-    write_tokenizer(writer, metadata)
-    tokens = metadata["tokenizer.ggml.tokens"]
-    assert isinstance(tokens, list)
-    writer.add_tensor("token_embd.weight", numpy.zeros((len(tokens), width), dtype=numpy.float16))
-    writer.add_tensor("output_norm.weight", numpy.ones(width, dtype=numpy.float32))
-    for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
-        writer.add_tensor(f"blk.0.{name}.weight", numpy.zeros((width, width), dtype=numpy.float16))
-    for name in ("attn_norm", "ffn_norm"):
-        writer.add_tensor(f"blk.0.{name}.weight", numpy.ones(width, dtype=numpy.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-def write_tokenizer(writer: gguf.GGUFWriter, metadata: Mapping[str, object]) -> None:
-    """Every key of a vocabulary, with the types that llama.cpp reads."""
-    lists = {"scores": gguf.GGUFValueType.FLOAT32, "token_type": gguf.GGUFValueType.INT32}
-    for key, value in metadata.items():
-        if not key.startswith("tokenizer."):
-            continue
-        match value:
-            case bool():
-                writer.add_bool(key, value)
-            case int():
-                writer.add_uint32(key, value)
-            case str():
-                writer.add_string(key, value)
-            case list() if key.endswith("precompiled_charsmap"):
-                writer.add_array(key, bytes(byte & 255 for byte in value))
-            case list():
-                kind = lists.get(key.rpartition(".")[2])
-                writer.add_key_value(key, value, gguf.GGUFValueType.ARRAY, sub_type=kind)
-            case _:
-                raise TypeError(key)

@@ -43,7 +43,7 @@ EDGES = tuple(f"{before}{text}{after}" for text in ("a", "▁", "") for before i
 
 
 def byte_level(pre: str, *, merges: int = 3_000, seed: int = 5) -> dict[str, object]:
-    """All bytes, and merges learnt from varied strings without a look at words, so that every split shows in the ids."""
+    """All bytes, and merges learnt from varied strings without a look at words, so that each split shows in the ids."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     library = Tokenizer(models.BPE())
@@ -63,3 +63,16 @@ def byte_level(pre: str, *, merges: int = 3_000, seed: int = 5) -> dict[str, obj
         "tokenizer.ggml.bos_token_id": len(tokens) + 1,
         "tokenizer.ggml.eos_token_id": len(tokens) + 2,
     }
+
+
+def with_controls(metadata: Mapping[str, object], *spellings: str) -> dict[str, object]:
+    """The vocabulary and more controls behind its tokens."""
+    lists = {key: metadata[f"tokenizer.ggml.{key}"] for key in ("tokens", "token_type")}
+    more: dict[str, list[object]] = {"tokens": list(spellings), "token_type": [3] * len(spellings)}
+    if "tokenizer.ggml.scores" in metadata:
+        lists["scores"], more["scores"] = metadata["tokenizer.ggml.scores"], [0.0] * len(spellings)
+    longer = {}
+    for key, value in lists.items():
+        assert isinstance(value, list)
+        longer[f"tokenizer.ggml.{key}"] = [*value, *more[key]]
+    return {**metadata, **longer}

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from antiphon.engines.gguf_file import read_gguf_metadata
+from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.errors import TokenError
 from antiphon.tokens import Control, PieceDecoder, engine_tokenizer, gguf_tokenizer, well_formed
 from antiphon.tokens.bytelevel import LETTER_OF_BYTE
 from antiphon.tokens.pretokenizers import PRE_TOKENIZERS
 from kit.strings import varied_strings
-from kit.token_engine import EngineTokenizer, engine_tokenizer_of, write_tiny_model, write_vocabulary
+from kit.token_engine import EngineTokenizer, engine_tokenizer_of, write_tiny_model
 from kit.vocabularies import EDGES, byte_level
 
 UNICODE_16 = ("a\u1c89\U00013d87“q", "1\U00010d401 \U0001cc00!", "a\U00011380b  \u2003 ", "'ſ don't ")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.errors import TokenError
 from antiphon.tokens import Control, PieceDecoder, SampledText, SegmentMemo, encode_pieces, gguf_tokenizer
 from kit.strings import varied_strings
-from kit.token_engine import engine_tokenizer_of, write_vocabulary
+from kit.token_engine import engine_tokenizer_of
 from kit.vocabularies import EDGES, sentencepiece
 
 KINDS: dict[str, Mapping[str, object]] = {

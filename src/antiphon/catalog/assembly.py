@@ -34,6 +34,7 @@ def model_of(described: Described, engine: Engine) -> Model:
         embedding=EmbeddingSpec(text.dimensions, entry.shortens, text.shorter) if embeds else None,
         ranking=RankingSpec(text.pair_frame or 0) if entry.task == "rank" else None,
         infill=text.infill,
+        begin=text.begin,
         compiler=None if not (writes and engine.info.grammar) else compiler_of(format, text, engine),
     )
 

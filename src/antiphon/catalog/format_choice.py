@@ -26,6 +26,7 @@ from antiphon.formats.template import (
     writes_harmony,
 )
 from antiphon.formats.template.reply import PLAIN, ReplyDescription
+from antiphon.formats.template.reply_format import ReplyFormat
 from antiphon.models.text import ModelText
 from antiphon.tokens import Control
 
@@ -49,6 +50,8 @@ def choose_format(
     Raises `ConfigError` for options of Harmony's where the model speaks another format.
     """
     format = _format_of(name, entry, text, formats, fallback)
+    if isinstance(format, ReplyFormat):
+        format.begin = text.begin
     options = harmony_options(entry)
     if not options:
         return format

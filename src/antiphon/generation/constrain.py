@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
 from antiphon.errors import EngineError, Position, RequestError
+from antiphon.formats.template.reply_format import ReplyFormat
 from antiphon.grammar import ReplyShape
 
 from .call_ids import CALLS, free_ids
@@ -18,6 +20,7 @@ from .departure import Departure
 from .finish import Finisher
 from .mask_watch import MaskWatch
 from .model import Model
+from .other_forms import called_in_any_form
 from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
 
@@ -45,6 +48,7 @@ async def constrain(draft: Draft) -> Plan:
     """
     try:
         constraint = await _compiled(draft)
+        held = await _held(draft) if constraint is not None else None
         ending = await _ending(draft, constraint)
     except RequestError as error:
         draft.request.reword(error)
@@ -57,18 +61,33 @@ async def constrain(draft: Draft) -> Plan:
         draft.sampling,
         constraint,
         ending,
+        held,
         prefix=draft.prefix,
     )
 
 
-async def _compiled(draft: Draft) -> CompiledGrammar | None:
+async def _held(draft: Draft) -> CompiledGrammar | None:
+    """What keeps the engine from calls in other forms that would be read as text; None where nothing has to."""
+    tools, choice = draft.request.conversation.tools, draft.request.tool_choice
+    if choice.mode != "auto" or not isinstance(draft.format, ReplyFormat):
+        return None
+    shape = replace(shape_of(draft), held=True)
+    if not shape.other_calls and not any(tool.strict for tool in tools):
+        return None
+    try:
+        return await _compiled(draft, shape)
+    except RequestError:
+        return None  # It is larger than the grammar of the reply, which has compiled.
+
+
+async def _compiled(draft: Draft, shape: ReplyShape | None = None) -> CompiledGrammar | None:
     compiler = compiler_of(draft.model, draft.request)
     if compiler is None or not _needs_grammar(draft):
         return None
     messages = draft.request.conversation.messages
     continues = bool(messages) and messages[-1].role is Role.ASSISTANT and messages[-1].end is End.NONE
     return await compiler.compile(
-        shape_of(draft),
+        shape or shape_of(draft),
         draft.prompt,
         continues=continues,
         domain=draft.request.tenant.domain(),
@@ -108,6 +127,7 @@ def shape_of(draft: Draft) -> ReplyShape:
         response_format=conversation.response_format or ResponseFormat(),
         call_ids=tuple(islice(free_ids(request), CALLS)),
         max_reasoning=_most_reasoning(draft),
+        other_calls=bool(called_in_any_form(draft.model, request)),
     )
 
 

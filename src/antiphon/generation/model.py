@@ -13,7 +13,7 @@ from antiphon.engines import Engine
 from antiphon.engines.kind import Task
 from antiphon.formats import Format
 from antiphon.formats.raw import FillInMiddle
-from antiphon.tokens import SegmentMemo, Tokenizer
+from antiphon.tokens import Control, SegmentMemo, Tokenizer
 
 from .abilities import offers_tools, reasons
 from .facts import ModelFacts
@@ -54,7 +54,7 @@ class Model:
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
     ``embedding`` is for a model that embeds and writes nothing; its format frames the texts. ``ranking`` is for one
     that scores pairs of texts and does nothing else. ``infill``: how it
-    fills in the middle of a text.
+    fills in the middle of a text. ``begin`` is what a prompt of its begins with, where that is no part of a format.
     ``special_tokens`` are the spellings of ``bos_token``, ``eos_token`` …, as the model's files name them, and
     ``chat_template`` is the Jinja template that they have, whatever the model is spoken to in here.
     ``thinking_budget``: characters after which each thought of a constrained reply must end; None lets it think on.
@@ -73,6 +73,7 @@ class Model:
     embedding: EmbeddingSpec | None = None
     ranking: RankingSpec | None = None
     infill: FillInMiddle | None = None
+    begin: Control | None = None
     thinking_budget: int | None = None
     calls: Literal["trained", "any"] = "any"
     special_tokens: Mapping[str, str] = field(default_factory=dict)

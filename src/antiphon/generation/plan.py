@@ -13,7 +13,7 @@ from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
-from antiphon.formats.other_calls.texts import Offered
+from antiphon.formats.other_calls.offered import Offered
 from antiphon.grammar import check_schema
 from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_fit
 
@@ -82,6 +82,8 @@ class Plan(Draft):
     constraint: CompiledGrammar | None
     ending: tuple[int, ...] | None = None
     """The shortest whole reply, where one is to be whole at its limit."""
+    held: CompiledGrammar | None = None
+    """A narrower grammar for the engine: calls in other forms that are read as text are not begun, or go on whole."""
 
     def __post_init__(self) -> None:
         request = self.request
@@ -91,7 +93,8 @@ class Plan(Draft):
     @property
     def grammar(self) -> str | None:
         """The grammar to which the engine constrains the reply, in llguidance's Lark."""
-        return None if self.constraint is None else self.constraint.lark
+        engines = self.held or self.constraint
+        return None if engines is None else engines.lark
 
 
 def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) -> Draft:

@@ -11,8 +11,8 @@ from antiphon.tokens import Control
 
 from .spelling import Spelling
 
-Blanks = OneOf["never", "always", "optional"]
-"""Whether one blank follows each comma and each colon of JSON."""
+Blanks = OneOf["never", "always", "optional", "any"]
+"""Whether one blank follows each comma and each colon of JSON; ``any``: blanks and line breaks at every place."""
 
 
 class Literal(msgspec.Struct, frozen=True):
@@ -36,7 +36,8 @@ class AnyText(msgspec.Struct, frozen=True):
     ``limit`` is in characters (a pair like ``<a`` may count as one); at the limit ``until`` is forced. Controls that
     the vocabulary has can never be text, so only those that are spelled out are excluded. ``escaped``: ``<<|``
     stands for ``<|`` (OpenChatML §3). ``nonblank``: it begins with a character that is no blank, so it is not empty.
-    ``not_first``: its first character that is no blank is another one.
+    ``not_first``: its first character that is no blank is another one. ``not_begun``: it does not begin with what this
+    pattern, of the engine's own dialect, matches.
     """
 
     until: Control | str | None = None
@@ -45,6 +46,7 @@ class AnyText(msgspec.Struct, frozen=True):
     escaped: bool = False
     nonblank: bool = False
     not_first: str = ""
+    not_begun: str = ""
 
 
 class Json(msgspec.Struct, frozen=True):

@@ -35,10 +35,13 @@ _NUMBER_LIKE = frozenset(["integer", "number", "array", "object"])
 _STRING = r'"([^"\\\x00-\x1f\x7f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
 _EXACT = 2**53
 _SCALARS = frozenset(["string", "boolean", "null", "integer", "number"])
+BLANKS = r"[ \t\n]{0,40}"
+"""A small model may never end blanks."""
 _SEPARATORS: dict[Blanks, tuple[str, str]] = {
     "never": (quoted(","), quoted(":")),
     "always": (quoted(", "), quoted(": ")),
     "optional": ("/, ?/", "/: ?/"),
+    "any": (rf"/{BLANKS},{BLANKS}/", rf"/{BLANKS}:{BLANKS}/"),
 }
 """The comma and the colon."""
 
@@ -103,7 +106,7 @@ class JsonWriter:
         prefix = [self._item(part) for part in node.get("prefixItems", ())]
         least, most = int(node.get("minItems", 0)), node.get("maxItems")
         inside = listed_items(prefix, self._item(node.get("items", True)), least, most, self._comma)
-        return " ".join(filter(None, [quoted("["), inside, quoted("]")]))
+        return " ".join(filter(None, [self._bracket("["), inside, self._bracket("]")]))
 
     def _item(self, node: JsonSchema) -> str | None:
         return None if node is False else self._value(node)
@@ -120,7 +123,12 @@ class JsonWriter:
             if schema is not False
         ]
         more = None if others is False else self._part(self._other_name(list(named)), others)
-        return " ".join(filter(None, [quoted("{"), sequence(self._rules, parts, more=more), quoted("}")]))
+        return " ".join(filter(None, [self._bracket("{"), sequence(self._rules, parts, more=more), self._bracket("}")]))
+
+    def _bracket(self, bracket: str) -> str:
+        if self._blanks != "any":
+            return quoted(bracket)
+        return f"/{quote(bracket)}{BLANKS}/" if bracket in "[{" else f"/{BLANKS}{quote(bracket)}/"
 
     def _part(self, name: str, schema: JsonSchema, *, required: bool = False) -> Part:
         member = f"{name} {self._colon} {self._value(schema)}"
@@ -145,7 +153,8 @@ class JsonWriter:
         if isinstance(node, dict) and isinstance(self._root, dict):
             node = {**node, **{key: self._root[key] for key in _DEFINITIONS & self._root.keys()}}
         nested = not _SCALARS.issuperset(types_of(node, self._root))
-        return self._rules.json(node, blanks=self._blanks if nested else "never")
+        blanks: Blanks = "optional" if self._blanks == "any" else self._blanks
+        return self._rules.json(node, blanks=blanks if nested else "never")
 
     def _is_written_here(self, node: JsonSchema) -> bool:
         """Whether a value may hold a number that the schema does not name itself, or blanks that are optional."""
@@ -171,7 +180,7 @@ class JsonWriter:
                 return any(map(self._is_written_here, node[key]))
         given = node.get("type", TYPES)
         types = {given} if isinstance(given, str) else {*given}
-        if types & (_NUMBER_LIKE if self._blanks == "optional" else {"integer", "number"}):
+        if types & (_NUMBER_LIKE if self._blanks in ("optional", "any") else {"integer", "number"}):
             return True
         inner: list[JsonSchema] = []
         if "array" in types:

@@ -153,7 +153,7 @@ class _Writer:
         if isinstance(node, Json):
             engine = self._engine_schema(node)
             if not self._finite:
-                return self.json(engine, blanks=node.blanks)
+                return self.json(engine, blanks="optional" if node.blanks == "any" else node.blanks)
             return JsonWriter(self, engine, digits=digits_of(node.schema), blanks=node.blanks).text()
         return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
 
@@ -196,6 +196,7 @@ class _Writer:
         pattern = text_without(spelled, limit=node.limit, escaped=node.escaped, closed=closed)
         pattern += f" & {NOT_BLANK}" if node.nonblank else ""
         pattern += f" & {not_first(node.not_first)}" if node.not_first else ""
+        pattern += f" & ~/({node.not_begun})(?s:.*)/" if node.not_begun else ""
         return self.rule("TEXT", pattern) if node.until is None else self.closed(pattern, (node.until,))
 
     def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:

@@ -19,6 +19,8 @@ class ReplyShape:
 
     ``tools`` are those offered, ``builtins`` the server's own that a format may call besides. ``call_ids`` are the ids
     that the server gives to the calls in order (so as many calls as ids at most). ``parallel`` False allows one call.
+    ``other_calls``: calls in other forms than the model's own are read. ``held``: the grammar is for an engine, which
+    keeps the model from what a reader would take too: a call in another form that is not whole.
     ``max_reasoning`` (of each message before the answer or the call) and ``max_text`` (of a free answer, or code) are
     in characters, None for no bound but the request's token limit. ``params``
     name where tools and format stand in the request, for errors.
@@ -34,6 +36,8 @@ class ReplyShape:
     call_ids: tuple[str, ...] = ("call_0", "call_1", "call_2", "call_3")
     max_reasoning: int | None = None
     max_text: int | None = None
+    other_calls: bool = False
+    held: bool = False
     tools_param: str = "tools"
     format_param: str = "response_format"
 

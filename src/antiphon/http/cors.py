@@ -16,7 +16,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@\s,*]+")
 _METHODS = ("GET", "POST", "DELETE")
 _EXPOSED = (
     "x-request-id openai-model openai-processing-ms server-timing retry-after retry-after-ms "
-    "x-antiphon-ignored x-antiphon-resume x-antiphon-warning x-antiphon-finish-reason "
+    "x-antiphon-ignored x-antiphon-resume x-antiphon-warning x-antiphon-finish-reason x-antiphon-incidents "
     "x-ratelimit-limit-requests x-ratelimit-remaining-requests x-ratelimit-reset-requests "
     "x-ratelimit-limit-tokens x-ratelimit-remaining-tokens x-ratelimit-reset-tokens"
 ).split()

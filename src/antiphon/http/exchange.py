@@ -64,6 +64,8 @@ class Exchange:
     error: str | None = None
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    incidents: tuple[str, ...] = ()
+    """Their codes, each once."""
     finish: str | None = None
     """Why the turn ended, where the body has no place for it."""
     names: Names = field(default_factory=Names)
@@ -111,6 +113,8 @@ class Exchange:
             headers["x-antiphon-resume"] = self.resume
         if self.warnings:
             headers["x-antiphon-warning"] = "; ".join(self.warnings)
+        if self.incidents:
+            headers["x-antiphon-incidents"] = ", ".join(self.incidents)
         if self.finish is not None:
             headers["x-antiphon-finish-reason"] = self.finish
         if self.ignored:
@@ -130,6 +134,11 @@ class Exchange:
         """The first event of its first turn is there."""
         if self.first_event is None:
             self.first_event = time.perf_counter()
+
+    def note_incident(self, code: str) -> None:
+        """Something was repaired in a reply."""
+        if code not in self.incidents:
+            self.incidents = (*self.incidents, code)
 
     def spent(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
         """A turn, or an embedding, took so many tokens; None: its engine does not report it."""

@@ -267,6 +267,7 @@ class Post(msgspec.Struct, frozen=True):
             tracing=context.tracing,
             parent=exchange.headers.get("traceparent"),
             on_first=exchange.note_first,
+            on_incident=exchange.note_incident,
         )
 
     @property

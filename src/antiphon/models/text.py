@@ -15,7 +15,16 @@ from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import NO_OPINION, SamplingDefaults
 from antiphon.formats.raw import FillInMiddle, RawFormat
-from antiphon.tokens import FIM_ROLES, ByteTokenizer, Control, Tokenizer, gguf_tokenizer, hf_tokenizer, o200k_harmony
+from antiphon.tokens import (
+    FIM_ROLES,
+    ByteTokenizer,
+    Control,
+    Tokenizer,
+    engine_tokenizer,
+    gguf_tokenizer,
+    hf_tokenizer,
+    o200k_harmony,
+)
 
 TOKENIZER_FILE = "tokenizer.json"
 SETTINGS_FILE = "tokenizer_config.json"
@@ -52,6 +61,8 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: int = 0
     shorter: tuple[int, ...] = ()
     pair_frame: int | None = None
+    by_engine: bool = False
+    begin: Control | None = None
 
 
 def read_model_text(source: str) -> ModelText:
@@ -78,7 +89,7 @@ def read_model_text(source: str) -> ModelText:
 
 def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
     """Of a GGUF file's metadata. Raises `TokenError` for a vocabulary that is not covered."""
-    tokenizer = gguf_tokenizer(metadata)
+    tokenizer, by_engine = _tokenizer(metadata)
     template, tokens = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.tokens")
     ids = {
         role: metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos", "eot", "unknown", "padding")
@@ -100,7 +111,22 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         dimensions=size if isinstance(size, int) else 0,
         shorter=_shorter(metadata),
         pair_frame=_pair_frame(metadata),
+        by_engine=by_engine,
+        begin=_frame(metadata, tokenizer)["bos"],
     )
+
+
+def _tokenizer(metadata: Mapping[str, GgufValue]) -> tuple[Tokenizer, bool]:
+    """Our own tables where they are exact, else the engine's own call, and whether it is that."""
+    try:
+        return gguf_tokenizer(metadata), False
+    except TokenError as error:
+        if error.code != "vocabulary_not_covered":
+            raise
+    # Few vocabularies need it: it starts a process.
+    from antiphon.engines.llama_cpp.vocabulary import EngineVocabulary
+
+    return engine_tokenizer(metadata, EngineVocabulary(metadata)), True
 
 
 def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMiddle | None:
@@ -114,16 +140,34 @@ def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMi
     return FillInMiddle(prefix, suffix, middle, tuple(marks.values()))
 
 
+_ADDED_BY_KIND: Mapping[object, frozenset[str]] = {
+    "llama": frozenset(("bos",)),
+    "bert": frozenset(("bos", "eos")),
+    "t5": frozenset(("eos",)),
+    "gemma4": frozenset(("bos",)),
+}
+_ADDED_BY_PRE = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
+"""What llama.cpp puts around a text where the file does not say: by kind, and the names that begin with one."""
+_IDS_BY_KIND: Mapping[tuple[object, str], int] = {("llama", "bos"): 1, ("llama", "eos"): 2, ("t5", "eos"): 1}
+
+
+def _frame(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> dict[str, Control | None]:
+    """The controls that are put before and behind a text, by their roles; None: none is."""
+    kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
+    usual = frozenset(("bos",)) if kind == "gpt2" and pre in _ADDED_BY_PRE else _ADDED_BY_KIND.get(kind, frozenset())
+    frame: dict[str, Control | None] = {"bos": None, "eos": None}
+    for role in frame:
+        id = metadata.get(f"tokenizer.ggml.{role}_token_id", _IDS_BY_KIND.get((kind, role)))
+        piece = tokenizer.piece(id) if isinstance(id, int) else b""
+        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", role in usual):
+            frame[role] = piece
+    return frame
+
+
 def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFormat:
     """What frames each text that is embedded: of BERT's kind [CLS] and [SEP], of others what the file says to add."""
-    bert = metadata.get("tokenizer.ggml.model") == "bert"
-    frame: dict[str, list[Control]] = {"bos": [], "eos": []}
-    for role, controls in frame.items():
-        id = metadata.get(f"tokenizer.ggml.{role}_token_id")
-        piece = tokenizer.piece(id) if isinstance(id, int) else b""
-        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", bert):
-            controls.append(piece)
-    return RawFormat(tokenizer.controls.keys(), begin=frame["bos"], end=frame["eos"])
+    begin, end = ([control] if control else [] for control in _frame(metadata, tokenizer).values())
+    return RawFormat(tokenizer.controls.keys(), begin=begin, end=end)
 
 
 def _shorter(metadata: Mapping[str, GgufValue]) -> tuple[int, ...]:
@@ -135,7 +179,8 @@ def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:
     """Tokens before, between and behind a query and a document, as llama.cpp frames them: B query E S document E."""
     bert = metadata.get("tokenizer.ggml.model") == "bert"
     separated = bert or metadata.get("tokenizer.ggml.pre") in ("jina-v1-en", "jina-v2-code", "roberta-bpe")
-    usual = {"bos": bert, "eos": False, "sep": separated}
+    kind = metadata.get("tokenizer.ggml.model")
+    usual = {"bos": bert or kind == "llama", "eos": kind == "t5", "sep": separated}
     adds = {role: bool(metadata.get(f"tokenizer.ggml.add_{role}_token", value)) for role, value in usual.items()}
     return adds["bos"] + 2 * adds["eos"] + adds["sep"]
 

@@ -25,11 +25,16 @@ def _nothing() -> None:
     """Nobody waits for the first event."""
 
 
+def _no_code(code: str) -> None:
+    """Nobody is told of incidents."""
+
+
 @dataclass(slots=True)
 class RequestMeter:
     """The `antiphon.generation.Meter` of one request. ``since``: when its client began to wait (`time.perf_counter`).
 
-    ``parent`` is the request's ``traceparent`` header (W3C). ``on_first`` is called at the first event of a turn.
+    ``parent`` is the request's ``traceparent`` header (W3C). ``on_first`` is called at the first event of a turn,
+    and ``on_incident`` with the code of each incident.
     """
 
     model: str
@@ -39,6 +44,7 @@ class RequestMeter:
     tracing: Tracing | None = None
     parent: str | None = None
     on_first: Callable[[], None] = _nothing
+    on_incident: Callable[[str], None] = _no_code
 
     def begin(self, prompt_tokens: int) -> TurnMeter:
         # A client waits for its request's first turn from the request on, for those after it from their own beginning.
@@ -47,7 +53,7 @@ class RequestMeter:
         span = None
         if self.tracing is not None:
             span = self.tracing.turn(self.model, prompt_tokens=prompt_tokens, parent=self.parent)
-        return MeteredTurn(counts, span, self.account, prompt_tokens, self.on_first)
+        return MeteredTurn(counts, span, self.account, prompt_tokens, self.on_first, self.on_incident)
 
 
 class MeteredTurn:
@@ -60,12 +66,14 @@ class MeteredTurn:
         account: Account,
         prompt_tokens: int,
         on_first: Callable[[], None],
+        on_incident: Callable[[str], None],
     ) -> None:
         self._counts = counts
         self._span = span
         self._account = account
         self._prompt_tokens = prompt_tokens
         self._on_first = on_first
+        self._on_incident = on_incident
         self._cached_tokens: int | None = None
         self.between = counts.between
 
@@ -74,6 +82,7 @@ class MeteredTurn:
         self._counts.first()
 
     def incident(self, code: str) -> None:
+        self._on_incident(code)
         self._counts.incident(code)
 
     def ended(self, choice: int, end: TurnEnded) -> None:

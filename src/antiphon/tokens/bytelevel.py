@@ -35,3 +35,14 @@ def byte_token(token: str) -> bytes | None:
     """The byte that a token such as ``<0x0A>`` stands for."""
     found = _BYTE.fullmatch(token)
     return bytes.fromhex(found[1]) if found else None
+
+
+_ESCAPED = re.compile(rb"\\\\(?:x([0-9a-f]{2})|(.))", re.DOTALL)
+_NAMED = {b"t": b"\t", b"n": b"\n", b"r": b"\r"}
+
+
+def escaped_bytes(token: str) -> bytes:
+    """The bytes of a token that is spelled with backslashes, as RWKV's are."""
+    return _ESCAPED.sub(
+        lambda found: bytes.fromhex(found[1].decode()) if found[1] else _NAMED.get(found[2], found[2]), token.encode()
+    )

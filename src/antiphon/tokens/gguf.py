@@ -17,10 +17,10 @@ import msgspec
 from antiphon.errors import TokenError
 from antiphon.errors.extras import extra
 
-from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, sentencepiece_bytes
+from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, escaped_bytes, sentencepiece_bytes
 from .hf_ids import library_ids
 from .pieces import Control
-from .pretokenizers import PRE_TOKENIZERS, PreTokenizer
+from .pretokenizers import PRE_TOKENIZERS, WHOLE_LINES, PreTokenizer
 from .sentencepiece import BLANK, PieceMerges, without_controls
 from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, in_slices, nowhere
 from .table import TableTokenizer, is_structure, text_only
@@ -157,7 +157,7 @@ def _table(
         following = following and _with_added(encode, parts.texts, leading=following)
         encode = _with_added(encode, parts.texts)
     tokens, types = parts.tokens, parts.types
-    text_of = _spelling(metadata.get("tokenizer.ggml.model"))
+    text_of = _spelling(metadata)
 
     def bytes_of(id: int) -> bytes:
         match types[id]:
@@ -193,14 +193,27 @@ def _fewest(
     return None
 
 
-def _spelling(model: object) -> Callable[[str], bytes]:
-    match model:
-        case "gpt2":
+def _spelling(metadata: Metadata) -> Callable[[str], bytes]:
+    """How the vocabulary's ordinary tokens spell bytes."""
+    match metadata.get("tokenizer.ggml.model"):
+        case "gpt2" if metadata.get("tokenizer.ggml.pre") in WHOLE_LINES:
+            return sentencepiece_bytes
+        case "gpt2" | "whitespace":
             return bytes_of_letters
+        case "hybriddna":
+            return lambda token: bytes_of_letters(token.removesuffix(_KMER))
         case "llama" | "t5" | "bert" | "gemma4":
             return sentencepiece_bytes
-        case _:
+        case "plamo2" | "plamo3":
+            return str.encode
+        case "rwkv":
+            return escaped_bytes
+        case model:
             raise _not_covered(f"a {model!r} vocabulary")
+
+
+_KMER = "\ue000"
+"""What marks parts of a DNA sequence in the list of tokens, and is no part of them."""
 
 
 def gguf_name(metadata: Metadata) -> str:

@@ -215,3 +215,6 @@ PRE_TOKENIZERS: Mapping[str, PreTokenizer] = {
     name: pre_tokenizer for pre_tokenizer, names in _NAMES.items() for name in names.split()
 }
 """By the value of `tokenizer.ggml.pre`. What is not here is not covered exactly."""
+
+WHOLE_LINES = frozenset(("gemma4", "granite-embed-multi-311m", "mmbert", "sarvam-moe"))
+"""Names of byte pairs that are pairs of characters, with blanks as SentencePiece spells them."""

@@ -86,7 +86,7 @@ class ChildProcess:
         free = free_memory() if settings.memory_limit is None else settings.memory_limit
         check_memory(file, settings, free)
         await asyncio.to_thread(check_ranking, file, settings)
-        folder = _private_folder()
+        folder = private_folder()
         key = secrets.token_urlsafe(32)
         log = _Log()
         process = await asyncio.create_subprocess_exec(
@@ -209,7 +209,7 @@ def _socket_in(folder: Path) -> str:
     return str(folder / "engine.sock")
 
 
-def _private_folder() -> Path:
+def private_folder() -> Path:
     """A folder that only this user can enter (mode 0700), with room for a socket's name."""
     if sys.platform == "win32":
         raise ConfigError("the embedded engine needs Unix sockets", hint="Use an external llama.cpp server.")

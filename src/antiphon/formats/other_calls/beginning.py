@@ -7,19 +7,22 @@ from enum import Enum, auto
 
 from antiphon.formats.template.reply.json_text import JsonScan
 
-from .texts import ARGUMENT_KEYS, FENCES, FUNCTION_MARKS, ID_KEYS, JSON_FENCES, LISTS, MARKS, NAME_KEYS, Mark, Offered
+from .forms import FENCES, FUNCTION_MARKS, JSON_FENCES, KEYS, MARKS, NAME_KEYS, PLAN, Mark
+from .offered import Offered
 
-OPENERS = re.compile(r"[`{\[<]")
+OPENERS = re.compile(r"[`{\[<]|A(?=c|\Z)")
 """The characters with which a call in another form begins."""
 _MOST_UNKNOWN = 1024
 """Characters of an object that wait for the name of a tool."""
-_KEYS = (*NAME_KEYS, *ARGUMENT_KEYS, *ID_KEYS, *LISTS, "type", "role", "content")
 _FENCE = re.compile(r"`{1,3}|```[A-Za-z_0-9]*[ \t]*|```([A-Za-z_0-9]*)[ \t]*\n\s*(.*)", re.DOTALL)
 _OBJECT = re.compile(r"\[?\s*\{\s*(?:([\"'])([^\"']*)(?:(\1)\s*(?::\s*(.*))?)?)?", re.DOTALL)
 _LISTED = re.compile(r"\[\s*([A-Za-z_][\w.-]*)?(\()?")
 _STRING = re.compile(r"([\"'])([^\"']*)(\1)?")
 _NAME = re.compile(r"[\"'](?:" + "|".join(NAME_KEYS) + r")[\"']\s*:\s*[\"']([^\"']*)[\"']")
 _BETWEEN = re.compile(r"[\s,;\]]*")
+_TAG = re.compile(r"<([a-z_]+)[ =](?:name=|(?=n?a?m?e?\Z))?[\"']?([\w.-]*)[\"']?\s*(>)?")
+_PLANNED = re.compile(r"[ \t]*`?([\w.-]*)`?(?:\(\)?)?[ \t]*(?:\n\s*(.*))?", re.DOTALL)
+_INPUT = "Action Input:"
 
 
 class Begins(Enum):
@@ -71,6 +74,8 @@ class Candidate:
                 return found
             case "{" | "[":
                 return self._json(text)
+            case "A":
+                return self._plan(text)
             case _:
                 return Begins.NO
 
@@ -95,12 +100,40 @@ class Candidate:
     def _marks(self, text: str) -> Begins:
         mark = next((mark for mark in MARKS if text.startswith(mark.open)), None)
         if mark is None and text.startswith(FUNCTION_MARKS):
-            mark = Mark(text[:2], "</invoke>" if text.startswith("<invoke") else "</function>")
+            return self._tag(text)
         if mark is not None:
             self._mark, self.is_marked = mark, True
             return Begins.YES
         begun = any(open.startswith(text) for open in (*(mark.open for mark in MARKS), *FUNCTION_MARKS))
         return Begins.UNDECIDED if begun else Begins.NO
+
+    def _tag(self, text: str) -> Begins:
+        """A tag with a tool's name in it."""
+        found = _TAG.match(text)
+        if found is None or (found.group(3) is None and found.end() < len(text)):
+            return Begins.NO
+        if found.group(3) is None:
+            begun = self._offered.begins(found.group(2)) or "name=".startswith(found.group(2))
+            return Begins.UNDECIDED if begun else Begins.NO
+        if self._offered.named(found.group(2)) is None:
+            return Begins.NO
+        self._mark, self.is_marked = Mark(found.group(), f"</{found.group(1)}>"), True
+        return Begins.YES
+
+    def _plan(self, text: str) -> Begins:
+        """Two lines of a plan: a tool, and its arguments."""
+        found = _PLANNED.fullmatch(text[len(PLAN) :]) if text.startswith(PLAN) else None
+        if found is None:
+            return Begins.UNDECIDED if PLAN.startswith(text) else Begins.NO
+        name, input = found.groups()
+        if input is None:
+            return Begins.UNDECIDED if self._offered.begins(name) else Begins.NO
+        if self._offered.named(name) is None:
+            return Begins.NO
+        given = input.removeprefix(_INPUT).lstrip() if input.startswith(_INPUT) else ""
+        if given:
+            return Begins.YES if given[0] == "{" else Begins.NO
+        return Begins.UNDECIDED if _INPUT.startswith(input.rstrip()) else Begins.NO
 
     def _json(self, text: str) -> Begins:
         """An object with the keys of a call, a list of such, or of calls in Python's spelling."""
@@ -109,9 +142,9 @@ class Candidate:
             return self._listed(text)
         key, value = found.group(2) or "", found.group(4)
         if value is None:
-            known = key in _KEYS if found.group(3) else any(known.startswith(key) for known in _KEYS)
+            known = key in KEYS if found.group(3) else any(known.startswith(key) for known in KEYS)
             return Begins.UNDECIDED if known and found.end() == len(text) else Begins.NO
-        if key not in _KEYS or len(text) > _MOST_UNKNOWN:
+        if key not in KEYS or len(text) > _MOST_UNKNOWN:
             return Begins.NO
         if key in NAME_KEYS and not value.startswith("{"):
             return self._named(value)
@@ -160,7 +193,7 @@ class Candidate:
             rest = rest[3:].lstrip()
         if not rest:
             return False
-        if rest[0] in "{[<`":
+        if rest[0] in "{[<`A":
             other = Candidate(self._offered)
             return other.feed(rest) is Begins.NO
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -21,9 +22,19 @@ from antiphon.formats.template.reply.messages import call_header
 from antiphon.tokens import Piece
 
 from .beginning import OPENERS, Begins, Candidate
-from .texts import FoundCall, Offered, calls_in
+from .offered import FoundCall, Offered
+from .texts import calls_in
 
 OTHER_FORM = "call_in_other_form"
+_EXAMPLE = re.compile(
+    r"(?<![\w/@.-])examples?(?![\w/@-]|\.\w)|\be\.g\.|\b(for instance|an? sample|such a call|syntax"
+    r"|(would|could|might|may) (\w+ )?look (like|as|some)|looks? like (this|so|the following)|beispiel\w*|exemple|ejemplo"
+    r"|esempio)\b|例",
+    re.IGNORECASE,
+)
+"""Words before a call that make it an example of one."""
+_LEAD = 160
+"""Characters before a call in which they stand."""
 
 Sure = Callable[[str, Sequence[FoundCall]], bool]
 """Whether the model was sure of the calls that a text is."""
@@ -105,7 +116,8 @@ class OtherCalls(ForeseeingParser):
         at = 0
         while (found := OPENERS.search(text, at)) is not None:
             # An object in the middle of a line is a part of what is said, unless a colon announces it.
-            if found.group() in "`<" or _end_of_line(text[: found.start()], self._line) in ("", ":"):
+            before = _end_of_line(text[: found.start()], self._line)
+            if found.group() in "`<" or not before or (before == ":" and found.group() != "A"):
                 solid = text[: found.start()].rstrip()
                 self._say(solid, passed)
                 self._lead, self._candidate = text[len(solid) : found.start()], Candidate(self._offered)
@@ -141,7 +153,9 @@ class OtherCalls(ForeseeingParser):
 
     def _end(self, message: Message, passed: list[ParserEvent]) -> None:
         candidate, self._candidate = self._candidate, None
-        calls = calls_in(candidate.text, self._offered) if candidate is not None and candidate.begun else []
+        calls: list[FoundCall] = []
+        if candidate is not None and candidate.begun and not _EXAMPLE.search("".join(self._said)[-_LEAD:]):
+            calls = calls_in(candidate.text, self._offered, whole=message.end is not End.NONE)
         if candidate is not None and calls and (candidate.is_marked or self._is_sure(candidate.text, calls)):
             self._call(candidate.text, calls, message, passed)
         else:

@@ -63,8 +63,8 @@ class TemplateFormat(ReplyFormat):
         chat = chat_messages(conversation.messages, history)
         try:
             if isinstance(self.template, DeclaredTemplate):
-                return self._declared(self.template, chat, conversation.tools, reply_as)
-            return self._own_class(chat, conversation.tools)
+                return self.begun(self._declared(self.template, chat, conversation.tools, reply_as))
+            return self.begun(self._own_class(chat, conversation.tools))
         except TemplateError as error:
             raise RenderError(error.message, code=error.code, hint=error.hint) from error
         except RecursionError as error:

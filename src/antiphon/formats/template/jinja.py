@@ -110,7 +110,9 @@ class JinjaFormat(ReplyFormat):
                 *texts_of(kwargs),
                 *texts_of(conversation.extra.get("documents")),
             ]
-            return iter(self._pieces(chat, offered, kwargs, conversation, texts, opens_reply=reply_as is not None))
+            return self.begun(
+                self._pieces(chat, offered, kwargs, conversation, texts, opens_reply=reply_as is not None)
+            )
         except TemplateError as error:
             line = error.position.line if error.position is not None else None
             where = f" (line {line} of the template)" if line is not None else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from antiphon.conversation import ResponseFormat, Role, ToolSpec
@@ -27,6 +28,16 @@ class ReplyFormat:
     _compiled: CompiledDescription
     _without_tools: CompiledDescription | None = None
     """For a reply to a prompt that offers no tools, where only a prompt with tools says how calls are written."""
+    begin: Control | None = None
+    """What each prompt begins with, whether the template writes it or not."""
+
+    def begun(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        """The pieces of a prompt, behind what it begins with."""
+        rest = iter(pieces)
+        if self.begin is None:
+            return rest
+        first = next(rest, self.begin)
+        return chain([self.begin] if first == self.begin else [self.begin, first], rest)
 
     @property
     def arguments(self) -> frozenset[str]:

@@ -34,6 +34,7 @@ from .counts import Counts
 from .ends import foreign_ends, requested_ends
 from .ids import IdReader
 from .logprobs import PendingLogprobs
+from .repeats import REPEATED, AnsweredCalls
 from .stops import StopStrings
 
 CUT = (EngineEnd.LENGTH_OUTPUT, EngineEnd.LENGTH_CONTEXT)
@@ -67,6 +68,7 @@ class ChoiceReader:
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
         self._called = False
+        self._answered = AnsweredCalls(plan.request.conversation.messages)
         self.over = False
 
     def read(self, step: Step) -> list[Event]:
@@ -187,11 +189,15 @@ class ChoiceReader:
 
     def _collected(self, events: Sequence[ParserEvent]) -> Sequence[ParserEvent]:
         """The events, of which the messages that ended are the reply's."""
+        repeated: list[ParserEvent] = []
         for event in events:
             if isinstance(event, MessageEnded):
                 self.messages.append(event.message)
-                self._called = self._called or (event.message.is_call and event.message.end is not End.NONE)
-        return events
+                if event.message.is_call and event.message.end is not End.NONE:
+                    self._called = True
+                    if self._answered.has(event.message):
+                        repeated.append(Incident(REPEATED, self.counts.completion, event.message.text))
+        return [*events, *repeated] if repeated else events
 
     def _note(self, event: ParserEvent) -> ParserEvent:
         match event:

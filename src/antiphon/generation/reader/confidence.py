@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from antiphon.formats.other_calls.texts import FoundCall
+from antiphon.formats.other_calls.offered import FoundCall
 from antiphon.tokens import utf8
 
 SURE = 0.9

@@ -148,7 +148,9 @@ def _raw_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_i
             hint='Use chat completions, or say use_raw_prompt "force" for a prompt that is in the format already.',
         )
     stops = [stop for stop in model.format.stops if isinstance(stop, Control)]
-    return RawFormat(model.tokenizer.controls, stops=stops, spelled=wire.skip_special_tokens is False)
+    begin = () if by_ids or model.begin is None else (model.begin,)
+    spelled = wire.skip_special_tokens is False
+    return RawFormat(model.tokenizer.controls, begin=begin, stops=stops, spelled=spelled)
 
 
 def _infill_format(model: Model, wire: CompletionRequest, infill: FillInMiddle, raw: RawFormat | None) -> RawFormat:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from antiphon.conversation import ToolSpec
 from antiphon.errors import Position, UnsupportedError
+from antiphon.formats.other_calls.grammar import STRICT_BEGINNING, text_with_calls
 from antiphon.grammar import AnyText, EndOfTurn, Grammar, Regex, ReplyShape, choice, optional
 from antiphon.tokens import Control
 
@@ -126,10 +127,35 @@ class _ReplyGrammar:
                 raise UnsupportedError(
                     "this model's template has no way to call tools", position=Position(path="tool_choice")
                 )
-            return self._answer()
+            return self._answer(self._free_text())
         if self._shape.must_call:
             return self._called(calls, tools)
-        return choice(self._answer(calls.unmarked), *self._announced(calls, tools))
+        if self._holds_others(calls):
+            return self._with_other_calls(calls, tools)
+        text = self._free_text(strict=any(tool.strict for tool in tools) and not calls.unmarked)
+        return choice(self._answer(text, calls.unmarked), *self._announced(calls, tools, text))
+
+    def _free_text(self, *, strict: bool = False) -> AnyText:
+        """``strict``: it does not begin as a call in another form than the trained one does."""
+        limit = self._shape.max_text
+        not_begun = STRICT_BEGINNING if strict and self._shape.held and limit is None else ""
+        return AnyText(None, self._avoid, limit, not_begun=not_begun)
+
+    def _holds_others(self, calls: CallGrammar) -> bool:
+        """Whether calls in other forms are to be whole; not where free text must avoid what is spelled out."""
+        if not self._shape.held or not self._shape.other_calls or self._shape.response_format.kind != "text":
+            return False
+        content, ends = self._description.content, [end[0] for end in self._ends]
+        plain = not self._avoid and (content is None or not content.open) and not self._shared
+        opened = not calls.unmarked and calls.opening and isinstance(calls.opening[0], Control)
+        bounded = self._shape.max_text is not None or not self._shape.preambles
+        return bool(opened) and plain and not bounded and all(isinstance(end, Control) for end in ends)
+
+    def _with_other_calls(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
+        text = text_with_calls(self._shape, tools)
+        return choice(
+            joined(text, self._end()), joined(text, *calls.opening, calls.rest(tools), self._end())
+        )
 
     def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
@@ -143,14 +169,14 @@ class _ReplyGrammar:
             )
         )
 
-    def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> list[Grammar]:
+    def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec], free: AnyText) -> list[Grammar]:
         """Calls with or without a text before them; none stands before calls that have no mark of their own."""
         direct = self._called(calls, tools)
         if not self._shape.preambles or self._shape.response_format.kind != "text" or calls.unmarked:
             return [direct]
         # An object is read as the answer, and a call that is spelled out in one of its strings as its text.
         spelled = all(isinstance(piece, str) for piece in calls.opening)
-        text = AnyText(None, self._avoid, self._shape.max_text, not_first="{" if spelled else "")
+        text = replace(free, not_first="{" if spelled else "")
         called = joined(calls.rest(tools), self._end())
         announced: list[Grammar] = [direct if self._shared else joined(*self._until(text, calls.opening), called)]
         content = self._description.content
@@ -160,11 +186,10 @@ class _ReplyGrammar:
             announced.append(joined(self._mark(content.open), *self._until(text, calls.opening), called))
         return announced
 
-    def _answer(self, unmarked: str = "") -> Grammar:
+    def _answer(self, free: AnyText, unmarked: str = "") -> Grammar:
         """The answer with its end. One that begins as an unmarked call does would be read as that."""
         form = self._shape.answer(self._avoid)
         content = self._description.content
-        free = AnyText(None, self._avoid, self._shape.max_text)
         wrapped = [] if content is None or not content.open else [self._ended(content, form or free)]
         if form is not None:
             return wrapped[0] if wrapped else joined(form, self._end())
