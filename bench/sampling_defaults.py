@@ -1,6 +1,6 @@
 """How often a model is right under several defaults of sampling: as text, as a typed answer, as a call of a tool.
 
-python bench/sampling_defaults.py MODEL.gguf [--seeds 3] [--ways text,typed,calls] [--settings raw,truncated,greedy]
+python bench/sampling_defaults.py MODEL.gguf [--seeds 3] [--ways text,typed] [--settings raw,truncated,greedy]
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ class Task:
 
     def body(self, seed: int) -> dict[str, Any]:
         """The request."""
-        words = [("system", "Answer in one short sentence."), ("user", self.question)]
-        return {"messages": [{"role": role, "content": text} for role, text in words], "seed": seed, **self.options}
+        return {"messages": [{"role": "user", "content": self.question}], "seed": seed, **self.options}
 
 
 def named(answer: str, words: tuple[str, ...]) -> bool:
@@ -134,16 +133,19 @@ def named(answer: str, words: tuple[str, ...]) -> bool:
 
 def text_tasks() -> Iterator[Task]:
     for question, words in {**TEXTS, **NUMBERS}.items():
-        yield Task(question, {"max_tokens": 60}, lambda reply, words=words: named(reply.text, words))
+        yield Task(question, {"max_tokens": 40}, lambda reply, words=words: named(reply.text, words))
 
 
 def typed_tasks() -> Iterator[Task]:
     """An answer of a word is one of at most 40 characters: a paragraph is no value of a field."""
     for question, words in TEXTS.items():
-        yield Task(question, {"max_tokens": 60}, lambda reply, words=words: is_word(reply.parsed, words), str)
+        yield Task(question, {"max_tokens": 40}, lambda reply, words=words: is_word(reply.parsed, words), str)
     for question, words in NUMBERS.items():
         numbers = {int(word.replace(",", "")) for word in words if word[0].isdigit()}
         yield Task(question, {"max_tokens": 20}, lambda reply, right=numbers: reply.parsed in right, int)
+
+
+def list_tasks() -> Iterator[Task]:
     for question, listed in LISTS.items():
         yield Task(question, {"max_tokens": 80}, lambda reply, right=listed: lowered(reply.parsed) == right, list[str])
 
@@ -174,7 +176,12 @@ def _lower(values: Mapping[str, object]) -> dict[str, object]:
     return {key: value.lower() if isinstance(value, str) else value for key, value in values.items()}
 
 
-WAYS: Mapping[str, Callable[[], Iterator[Task]]] = {"text": text_tasks, "typed": typed_tasks, "calls": call_tasks}
+WAYS: Mapping[str, Callable[[], Iterator[Task]]] = {
+    "text": text_tasks,
+    "typed": typed_tasks,
+    "lists": list_tasks,
+    "calls": call_tasks,
+}
 
 
 def measure(path: str, setting: str, ways: list[str], seeds: int, *, wrong: bool) -> Iterator[str]:
@@ -205,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--ways", default="text,typed,calls")
+    parser.add_argument("--ways", default="text,typed,lists,calls")
     parser.add_argument("--settings", default="raw,truncated,greedy")
     parser.add_argument("--wrong", action="store_true", help="print each wrong answer")
     given = parser.parse_args()

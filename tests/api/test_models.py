@@ -116,6 +116,38 @@ def test_what_a_strict_dialect_s_document_says_counts_over_the_catalogue(name: s
         assert card["value"] == (1.0 if documented else 0.0)
 
 
+LIKELY = {"temperature": 0.8, "top_p": 0.95, "top_k": 40, "min_p": 0.05}
+ALL = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+
+
+@pytest.mark.spec("DBX-20", "DBX-21", "MIE-15", "MIE-17")
+@pytest.mark.parametrize(
+    ("name", "default"), [("openai", LIKELY), ("lmdeploy", LIKELY), ("databricks", ALL), ("mindie", ALL)]
+)
+def test_where_nobody_recommends_anything_the_default_is_the_document_s_else_the_likely_tokens(
+    name: str, default: dict[str, float]
+) -> None:
+    """Resolution X-54; what a request turns off is off, and is off already where a dialect has no name for it."""
+    engine = scripted(ids("Hello there.", END), context=4000)
+    dialect = configured_dialects()[name]
+    off = {"temperature": 1, "top_p": 1, "top_k": -1, "min_p": 0}
+    with running(create_app(StaticCatalog({"small": model_of(engine)}), dialect=dialect)) as base:
+        asked = {"model": "small", "stream": False}
+        answered = [
+            post(base, "/v1/chat/completions", messages=ASK, **asked),
+            post(base, "/v1/completions", prompt="Hi", **asked),
+            post(base, "/v1/chat/completions", messages=ASK, **asked, **off),
+            post(base, "/v1/chat/completions", messages=ASK, **asked, temperature=0),
+        ]
+        assert [got.status for got in answered] == [200] * len(answered)
+        settings = request(base, "GET", "/v1/models/small").json["antiphon"]["settings"]
+    sampled = [{key: getattr(sampling, key) for key in ALL} for _, sampling, _ in engine.requests]
+    assert sampled == [default, default, ALL, {**default, "temperature": 0.0}]
+    assert {key: (settings[key]["value"], settings[key]["source"]) for key in ALL} == {
+        key: (value, "default") for key, value in default.items()
+    }
+
+
 def test_an_answer_without_a_limit_ends_where_the_model_s_entry_says_and_says_so() -> None:
     engine = scripted(ids("Hello there.", END))
     with running(create_app(StaticCatalog({"small": greedy(engine)}))) as base:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from antiphon.config import EngineConfig, ModelEntry, shipped_entries, with_catalogue
-from antiphon.engines.kind import DEFAULT_CONTEXT
+from antiphon.engines.kind import DEFAULT_CONTEXT, ModelSpec
+from antiphon.engines.machine import free_memory
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony
 from antiphon.generation import Layer, ModelFacts, context_of, offers_tools, reasons
 from antiphon.models.store import file_digest
 
+from .capabilities import MemoryNeed, capabilities_of, capability_lines
 from .file_facts import file_facts
 from .format_choice import harmony_options
 from .layers import layers_of, opened_context, warn_of_engine
@@ -28,7 +31,8 @@ log = logging.getLogger("antiphon.catalog")
 class Described(msgspec.Struct, frozen=True, kw_only=True):
     """All of a model but its engine. ``given`` is the entry as it was configured, ``entry`` what became of it.
 
-    ``opened`` is the context, in tokens, that the engine is opened with; None: its own choice.
+    ``opened`` is the context, in tokens, that the engine is opened with; None: its own choice. ``memory`` is what it
+    needs, of a model that is loaded here.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     format_origin: str
     layers: tuple[Layer, ...]
     opened: int | None
+    memory: MemoryNeed | None = None
 
     @property
     def trained_context(self) -> int | None:
@@ -59,7 +64,7 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
     def facts(self) -> ModelFacts:
         """The same for those who choose a model."""
         writes, path = self.entry.task == "chat", self.source.path
-        return ModelFacts(
+        facts = ModelFacts(
             task=self.entry.task,
             context=self.context,
             vocabulary=self.source.text.tokenizer.size,
@@ -75,6 +80,28 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
             size=path.stat().st_size if path is not None else None,
             chat_template=self.source.text.template,
             file=file_facts(self.source, self.entry) if path is not None else None,
+        )
+        return replace(facts, capabilities=capabilities_of(facts, self.source, self.format, self.memory))
+
+    def spec(self, config: EngineConfig, environ: Mapping[str, str]) -> ModelSpec:
+        """What its engine is opened with: the entry's settings, and those of ``[engine]`` for a model that runs here.
+
+        ``environ`` has the keys of servers."""
+        entry, text, here = self.entry, self.source.text, self.entry.engine.needs_file
+        return ModelSpec(
+            name=self.name,
+            tokenizer=text.tokenizer,
+            task=entry.task,
+            path=self.source.path,
+            metadata=self.source.metadata,
+            context=self.opened,
+            slots=entry.slots or (config.slots if here else None),
+            threads=config.threads if here else 0,
+            share_cache=config.share_cache,
+            end_ids=text.end_ids,
+            controls=self.format.controls,
+            stops=self.format.stops,
+            environ=environ,
         )
 
 
@@ -101,7 +128,12 @@ async def describe(
         layers=layers,
         opened=opened_context(entry, config, layers),
     )
-    log.info("%s: %s", name, "; ".join(described_lines(described.facts)))
+    if entry.engine.needs_file:
+        needed = await asyncio.to_thread(entry.engine.memory, described.spec(config, {}))
+        described = replace(described, memory=MemoryNeed(needed, free_memory(), config.memory_mib * 2**20))
+    facts = described.facts
+    log.info("%s: %s", name, "; ".join(described_lines(facts)))
+    log.info("%s: %s", name, "; ".join(capability_lines(facts.capabilities)))
     return described
 
 
@@ -149,9 +181,8 @@ def described_lines(facts: ModelFacts) -> Iterator[str]:
     if facts.context is None:
         yield "context: as its server has it"
     else:
-        bounded = limit is None or limit.value > facts.context
-        why = limit.origin if limit and not bounded else "model: what it was trained on"
-        yield f"context {facts.context} ({why if facts.trained_context or not bounded else 'default'})"
+        own = "model: what it was trained on" if facts.context == facts.trained_context else "default"
+        yield f"context {facts.context} ({limit.origin if limit and limit.value <= facts.context else own})"
     if facts.task != "chat":
         return
     answer = values.pop("max_tokens")

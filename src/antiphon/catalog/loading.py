@@ -208,29 +208,8 @@ async def open_model(
     opening: OpenEngine = open_here,
 ) -> Model:
     """The model that was described, its engine open. Errors are those of `Loader.load`."""
-    spec = spec_of(described, config, environ)
+    spec = described.spec(config, environ)
     return model_of(described, await open_engine(described.entry, spec, memory or ModelMemory(), opening))
-
-
-def spec_of(described: Described, config: EngineConfig, environ: Mapping[str, str]) -> ModelSpec:
-    """What an engine is opened with: the entry's settings, and those of ``[engine]`` for a model that runs here."""
-    entry, source, format = described.entry, described.source, described.format
-    here = entry.engine.needs_file
-    return ModelSpec(
-        name=described.name,
-        tokenizer=source.text.tokenizer,
-        task=entry.task,
-        path=source.path,
-        metadata=source.metadata,
-        context=described.opened,
-        slots=entry.slots or (config.slots if here else None),
-        threads=config.threads if here else 0,
-        share_cache=config.share_cache,
-        end_ids=source.text.end_ids,
-        controls=format.controls,
-        stops=format.stops,
-        environ=environ,
-    )
 
 
 async def open_engine(entry: ModelEntry, spec: ModelSpec, memory: ModelMemory, opening: OpenEngine) -> Engine:

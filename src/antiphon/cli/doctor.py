@@ -19,15 +19,18 @@ from typing import Annotated
 import msgspec
 import typer
 
+from antiphon.catalog.capabilities import capability_fields, given
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import tool_settings
 from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.config.tuned import read_tuned, tuned_file
 from antiphon.engines.machine import computing_threads, usable_cores
-from antiphon.errors import AntiphonError, ConfigError
+from antiphon.errors import AntiphonError, ConfigError, NotFoundError
+from antiphon.generation import Capabilities
 from antiphon.models.store import ModelStore, file_digest, writable
 from antiphon.tools.python import Bubblewrap
 
+from .capabilities import capabilities_of
 from .options import ConfigOption, JsonOption, ModelOption, configure, megabytes, print_json
 from .ports import listener
 from .waiting import waiting_for
@@ -64,9 +67,10 @@ def command(
         measure_threads(loaded, lambda: configure(config, model=model), json=json)
         return
     with waiting_for("checking this machine"):  # a large model's file is read whole
-        findings = list(examine(loaded.config))
+        able, unusable = abilities(loaded.config)
+        findings = [*examine(loaded.config), *unusable, *lines(able)]
     if json:
-        print_json({"findings": findings})
+        print_json({"findings": findings, "capabilities": capability_fields(able)})
     else:
         for finding in findings:
             print(f"{finding.state:5} {finding.what}" + (f"  -> {finding.hint}" if finding.hint else ""))
@@ -148,6 +152,25 @@ def model(config: Config) -> Finding:
     return Finding(
         State.OK, f"model {name}, {megabytes(path.stat().st_size)}" + (", sha256 matches" if checked else "")
     )
+
+
+def abilities(config: Config) -> tuple[Capabilities, list[Finding]]:
+    """What the default model can do here; and why it cannot be used, where its files say so."""
+    try:
+        name, entry = find_entry(config.model, config.entries)
+        if entry.engine.needs_file and ModelStore(Path(config.store.folder)).path(name, entry) is None:
+            return Capabilities(), []
+        return capabilities_of(config, config.model), []
+    except NotFoundError:
+        return Capabilities(), []  # `model` has said so.
+    except AntiphonError as error:
+        return Capabilities(), [Finding(State.FAIL, f"model {config.model}: {error.message}", error.hint or "")]
+
+
+def lines(able: Capabilities) -> Iterator[Finding]:
+    """A finding for each thing that the model can do, and for each that it cannot."""
+    for subject, one in given(able):
+        yield Finding(State.WARN if one.lacking else State.OK, f"{subject}: {one.says}", one.hint)
 
 
 def elsewhere(config: Config, name: str, entry: ModelEntry) -> Finding:

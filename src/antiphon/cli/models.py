@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.catalog.describe import described_lines
 from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.formats.template import JinjaFormat
@@ -58,7 +59,7 @@ def show(settings: Config, *, json: bool) -> None:
     chats = entry.task == "chat" and (entry.tokenizer or store.path(name, entry))
     format = select_format(settings, named=None).format if chats else None
     replies = found_replies(format.found) if isinstance(format, JinjaFormat) else None
-    facts = asyncio.run(described(settings, name)) if entry.tokenizer or store.path(name, entry) else None
+    facts = asyncio.run(described(settings, settings.model)) if entry.tokenizer or store.path(name, entry) else None
     shown = ShownModel(
         model=row,
         format=format.name if format else None,
@@ -66,11 +67,13 @@ def show(settings: Config, *, json: bool) -> None:
         context=facts.context if facts else entry.context,
         default_output_tokens=facts.default_output_tokens if facts else entry.default_output_tokens,
         settings=tuple(described_lines(facts)) if facts else (),
+        capabilities=capability_fields(facts.capabilities) if facts else {},
     )
     if json:
         print_json(shown)
     else:
-        print("\n".join(shown_lines(shown)))
+        lines = capability_lines(facts.capabilities) if facts else ()
+        print("\n".join([*shown_lines(shown), *lines]))
 
 
 def shown_lines(shown: ShownModel) -> Iterator[str]:
@@ -144,6 +147,7 @@ class ShownModel(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     default_output_tokens: int | None
     settings: tuple[str, ...]
+    capabilities: dict[str, str | list[str]]
 
 
 def state_of(entry: ModelEntry, path: Path | None) -> str:

@@ -7,14 +7,18 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
+from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.config import Config, ModelEntry, find_entry
-from antiphon.errors import ModelError, NotFoundError
+from antiphon.errors import AntiphonError, ModelError, NotFoundError
 from antiphon.errors.extras import require
+from antiphon.generation import Capabilities
 from antiphon.models.sources import FileSource, parse_source
 from antiphon.models.store import InstalledModel, ModelStore
 
+from .capabilities import capabilities_of
 from .completions import model_names
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
 from .progress import progress_bar
@@ -35,10 +39,21 @@ def command(
     for given in names or [settings.model]:
         name, entry = find_entry(given, settings.entries)
         model = pull(store, name, entry)
+        able, unusable = abilities(settings, given)
         if json:
-            print_json(model)
-        else:
-            print(f"{model.name}: {megabytes(model.size)}, sha256 {model.sha256[:16]}…, in {store.folder / name}")
+            print_json({**msgspec.to_builtins(model), **capability_fields(able), **unusable})
+            continue
+        print(f"{model.name}: {megabytes(model.size)}, sha256 {model.sha256[:16]}…, in {store.folder / name}")
+        lines = [*(f"warning: {why}" for why in unusable.values()), *capability_lines(able)]
+        print("".join(f"  {line}\n" for line in lines), end="")
+
+
+def abilities(config: Config, name: str) -> tuple[Capabilities, dict[str, str]]:
+    """What a model that is here can do; and as ``unusable`` why it cannot be used, where its files say so."""
+    try:
+        return capabilities_of(config, name), {}
+    except AntiphonError as error:
+        return Capabilities(), {"unusable": error.message + (f" ({error.hint})" if error.hint else "")}
 
 
 def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:

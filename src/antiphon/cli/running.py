@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import platformdirs
@@ -17,9 +18,12 @@ from antiphon.config import Config, find_entry
 from antiphon.config.layers import HOME
 from antiphon.version import __version__
 
+if TYPE_CHECKING:  # `ps` and `stop` serve nothing
+    from antiphon.library.app import ModelSummary
+
 PAUSE = 0.05
 """Seconds between two looks at a process that ends."""
-Announce = Callable[[str, str | None, Sequence[str]], None]
+Announce = Callable[[str, str | None, "ModelSummary"], None]
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +75,10 @@ def registered(config: Config, announce: Announce) -> Iterator[Announce]:
     """
     file = run_folder(os.environ) / f"{os.getpid()}.json"
 
-    def announce_registered(url: str, also: str | None, described: Sequence[str]) -> None:
+    def announce_registered(url: str, also: str | None, summary: ModelSummary) -> None:
         with suppress(OSError):
             _write(file, record_of(config, url))
-        announce(url, also, described)
+        announce(url, also, summary)
 
     try:
         yield announce_registered

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.config import Config, find_entry
 from antiphon.http.gate.keys import KeyFile
 from antiphon.http.server.server import bound, is_loopback, on_loop, serving
 from antiphon.http.tls import certificate
-from antiphon.library.app import assembled
+from antiphon.library.app import ModelSummary, assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.version import __version__
 
@@ -97,9 +98,9 @@ def command(
     set_up(loaded.config)
     began, status = time.monotonic(), StatusLine()
 
-    def announced(url: str, also: str | None, described: Sequence[str]) -> None:
+    def announced(url: str, also: str | None, summary: ModelSummary) -> None:
         status.end()
-        announce_to(loaded.config, url, also, described, as_json=json, began=began)
+        announce_to(loaded.config, url, also, summary, as_json=json, began=began)
 
     with ExitStack() as stack:
         stack.callback(status.end)
@@ -129,26 +130,30 @@ async def run(config: Config, read: Callable[[], Config], announce: Announce) ->
             tls=tls,
             beside=beside,
             on_hangup=Reload(parts.app, parts.catalog, config, read),
-            on_ready=lambda url: announce(url, also, parts.described(config)),
+            on_ready=lambda url: announce(url, also, parts.summary(config)),
         )
 
 
 def announce_to(
-    config: Config, url: str, also: str | None, described: Sequence[str], *, as_json: bool, began: float
+    config: Config, url: str, also: str | None, summary: ModelSummary, *, as_json: bool, began: float
 ) -> None:
     """Says where the server listens, to people or to programs."""
     name, entry = find_entry(config.model, config.entries)
     if as_json:
-        print_json({"url": url, "model": name} | ({"ollama": also} if also else {}))
+        able = capability_fields(summary.capabilities)
+        print_json({"url": url, "model": name} | ({"ollama": also} if also else {}) | able)
         return
     keys = bool(KeyFile(Path(config.server.keys)).read())
     print(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
     print(f"Try:\n{curl_line(url, name, keys=keys)}\n")
     print("\n".join(places(config, url, also, keys=keys)) + "\n")
     print(f"Ready in {time.monotonic() - began:.1f} s.\n")
-    if described:
+    if summary.settings:
         print(f"{name}, by the engine {entry.engine.kind} (antiphon config --explain KEY says more):")
-        print("".join(f"  {line}\n" for line in described))
+        print("".join(f"  {line}\n" for line in summary.settings))
+    if lines := list(capability_lines(summary.capabilities)):
+        print("What it can do here:")
+        print("".join(f"  {line}\n" for line in lines))
     sys.stdout.flush()
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.catalog.describe import describe
 from antiphon.catalog.known_formats import NO_FORMATS, known_formats
-from antiphon.catalog.loading import NO_SECRETS, spec_of
+from antiphon.catalog.loading import NO_SECRETS
 from antiphon.config import LoadedConfig, find_entry
 from antiphon.config.tuned import Tuned, TunedEngine, tuned_file, write_tuned
 from antiphon.engines import Engine, Sampling
@@ -101,7 +101,7 @@ async def measurable(loaded: LoadedConfig) -> tuple[str, LlamaCppSettings, Token
         hint = f"antiphon pull {name}"
         raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
     described = await describe(name, entry, path, config=config.engine, formats=known_formats(NO_FORMATS))
-    spec = spec_of(described, config.engine, NO_SECRETS)
+    spec = described.spec(config.engine, NO_SECRETS)
     return name, entry.engine.settings(spec), spec.tokenizer
 
 

@@ -4,7 +4,7 @@ from .abilities import offers_tools, reasons
 from .constrain import constrain, prepare_turn
 from .embedding import EmbeddingPlan, embed, plan_embedding
 from .event import ChoiceEvent, StepEvents
-from .facts import FileFacts, ModelFacts
+from .facts import Capabilities, Capability, FileFacts, ModelFacts
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
 from .model import EmbeddingSpec, Model, RankingSpec
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
@@ -21,6 +21,8 @@ from .warm import prompt_read
 
 __all__ = [
     "BIAS",
+    "Capabilities",
+    "Capability",
     "DEFAULTS",
     "MAX_LOGPROBS",
     "MAX_STOP_LENGTH",

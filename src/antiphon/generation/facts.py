@@ -23,6 +23,27 @@ class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, int | float | bool | str] = msgspec.field(default_factory=dict)
 
 
+class Capability(msgspec.Struct, frozen=True):
+    """A sentence on what a model can do here; ``lacking``: something cannot be done, and ``hint`` says what helps."""
+
+    says: str
+    lacking: bool = False
+    hint: str = ""
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a model before it answers, by subject; None: it does not apply, or nothing is known of it."""
+
+    vocabulary: Capability | None = None
+    template: Capability | None = None
+    tools: Capability | None = None
+    thinking: Capability | None = None
+    sampling: Capability | None = None
+    context: Capability | None = None
+    memory: Capability | None = None
+    licence: Capability | None = None
+
+
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``context``: tokens that prompt and answer may have together; None: not known before its server answers.
 
@@ -47,6 +68,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     size: int | None = None
     chat_template: str | None = None
     file: FileFacts | None = None
+    capabilities: Capabilities = Capabilities()
 
     @property
     def settings(self) -> tuple[Setting, ...]:

@@ -25,6 +25,7 @@ from antiphon.config import FILE, Config, DialectConfig, TracesConfig, find_entr
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
+from antiphon.generation import Capabilities
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import KeyFile
 from antiphon.http.gate.shares import Shares
@@ -179,18 +180,27 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
+class ModelSummary(msgspec.Struct, frozen=True):
+    """A model as it is announced: its settings and who says so, a line each, and what it can do."""
+
+    settings: tuple[str, ...] = ()
+    capabilities: Capabilities = Capabilities()
+
+
 class Parts(msgspec.Struct, frozen=True):
     """An application that is put together, and the catalog that it answers from."""
 
     app: Starlette
     catalog: Catalog
 
-    def described(self, config: Config) -> list[str]:
-        """What is known of the default model, as the server's own dialect speaks to it, for people."""
+    def summary(self, config: Config) -> ModelSummary:
+        """What is known of the default model, as the server's own dialect speaks to it."""
         name, _ = find_entry(config.model, config.entries)
         facts = self.catalog.facts(name)
+        if facts is None:
+            return ModelSummary()
         dialect = dialects_of(config.dialect)[config.dialect.name]
-        return list(described_lines(facts_under(facts, dialect))) if facts is not None else []
+        return ModelSummary(tuple(described_lines(facts_under(facts, dialect))), facts.capabilities)
 
 
 @asynccontextmanager

@@ -47,7 +47,8 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
     ``responses``: what the files say of the model's replies, ``sampling`` of how it is sampled. ``infill``: how it
     fills in the middle of a text. ``sentences`` frames a text that is embedded, and ``dimensions`` are its embedding's,
     where the files have it; ``shorter`` are the sizes to which that may be cut. ``pair_frame``: tokens around two texts
-    that are read as one; None: the files do not say.
+    that are read as one; None: the files do not say. ``by_engine``: texts are encoded by the engine's own call, for
+    the vocabulary has no exact tables here.
     """
 
     tokenizer: Tokenizer

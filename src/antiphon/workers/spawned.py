@@ -7,13 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
 import msgspec
 
 from antiphon.errors import EngineError
+from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded
 from antiphon.observe.sums import Family, growing
 
@@ -53,7 +54,7 @@ async def program(talk: int, conduit: int) -> Process:
 
 
 class WorkerProcess:
-    """Made by `start`. ``ready`` is done when it serves, with lines that describe its model, or has why it cannot.
+    """Made by `start`. ``ready`` is done when it serves, with what its model is, or has why it cannot.
 
     ``load`` is how many connections it has, those on their way to it included, and how many it ever had.
     """
@@ -71,7 +72,7 @@ class WorkerProcess:
         self._sent = self._came = self._open = 0
         self._last: list[Family] = []
         self._reason = ""
-        self.ready: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
+        self.ready: asyncio.Future[ModelSummary] = asyncio.get_running_loop().create_future()
 
     @classmethod
     async def start(
@@ -164,9 +165,9 @@ class WorkerProcess:
         self._came, self._open = came, open
         self._on_listening(self)
 
-    def _is_ready(self, lines: Sequence[str]) -> None:
+    def _is_ready(self, summary: object) -> None:
         if not self.ready.done():
-            self.ready.set_result(lines)
+            self.ready.set_result(msgspec.convert(summary, ModelSummary))
 
     @asynccontextmanager
     async def _failed(self, fault: object) -> AsyncGenerator[Share, None]:

@@ -18,6 +18,7 @@ from antiphon.errors import AntiphonError, ConfigError, EngineError
 from antiphon.http.server.handed import PLAIN, SECURE
 from antiphon.http.server.server import GRACE, bound, check_open, listening
 from antiphon.http.tls import certificate
+from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded, keys_of, set_up, terminal_is_gone
 from antiphon.observe.sums import Family, families_of, summed, text_of
 
@@ -34,7 +35,7 @@ _STEADY_SECONDS = 10.0
 _END_SECONDS = 5.0
 """What a worker may take to end, beyond the time that its requests have."""
 
-Announce = Callable[[str, str | None, Sequence[str]], None]
+Announce = Callable[[str, str | None, ModelSummary], None]
 """Takes the URL, that for Ollama's clients, and lines that describe the default model."""
 
 
@@ -102,7 +103,7 @@ class Supervisor:
         self._closed = closed
         self._acceptor = acceptor
         self._workers: set[WorkerProcess] = set()
-        self._first: list[asyncio.Future[Sequence[str]]] = []
+        self._first: list[asyncio.Future[ModelSummary]] = []
         self._stopping = asyncio.Event()
         self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,8 +114,8 @@ class Supervisor:
             "cancel": self._cancel,
         }  # fmt: skip
 
-    async def run(self, on_ready: Callable[[Sequence[str]], None]) -> None:
-        """Until it is stopped; ``on_ready`` gets lines that describe the model, once all workers serve."""
+    async def run(self, on_ready: Callable[[ModelSummary], None]) -> None:
+        """Until it is stopped; ``on_ready`` gets what the model is, once all workers serve."""
         loop = asyncio.get_running_loop()
         self._first = [loop.create_future() for _ in range(self._count)]
         for number, call in ((signal.SIGTERM, self._stop), (signal.SIGINT, self._stop), (signal.SIGHUP, self._hang_up)):
@@ -171,7 +172,7 @@ class Supervisor:
                 await asyncio.wait_for(self._stopping.wait(), pause)
             pause = min(max(2 * pause, _SECOND_PAUSE), _LONGEST_PAUSE)
 
-    async def _life(self, first: asyncio.Future[Sequence[str]]) -> str:
+    async def _life(self, first: asyncio.Future[ModelSummary]) -> str:
         """One worker; how it ended, or why it could not begin. ``first`` gets what the first of its place reports."""
         try:
             worker = await WorkerProcess.start(self._offers, self._ears, self._acceptor.open.add)
@@ -246,7 +247,7 @@ class Supervisor:
         yield Share(text_of(summed([*reports, self._counts.families()])))
 
 
-def _pass_on(ready: asyncio.Future[Sequence[str]], first: asyncio.Future[Sequence[str]]) -> None:
+def _pass_on(ready: asyncio.Future[ModelSummary], first: asyncio.Future[ModelSummary]) -> None:
     if first.done():
         return
     if (error := ready.exception()) is not None:

@@ -100,7 +100,7 @@ class Worker:
                 drain=config.server.drain,
                 tls=certificate(config.server.tls_cert, config.server.tls_key),
                 handed=Handed(conduit, partial(peer.tell, "connections")),
-                on_ready=lambda url: peer.tell("ready", parts.described(config)),
+                on_ready=lambda url: peer.tell("ready", parts.summary(config)),
             )
             self._built.set()
             await self._server.serve_to_end()
