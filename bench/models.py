@@ -32,26 +32,34 @@ ASK = "Count from one to one hundred in words, separated by commas."
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One stream: its tokens, seconds from the first of them to the last, to the first, and of processor time."""
+    """One stream: its tokens; seconds from the first of them to the last, and to the first.
+
+    ``processor`` are seconds of processor time of all that the side needs, ``serving`` those of its first process:
+    of ours without the engine's.
+    """
 
     tokens: int
     seconds: float
     first: float
     processor: float
+    serving: float
 
     @property
     def rate(self) -> float:
         return (self.tokens - 1) / self.seconds
 
 
-def processor_seconds(*pids: int) -> float:
-    """Spent so far by these processes, what they started, and this one."""
-    processes = [psutil.Process()]
-    for pid in pids:
-        process = psutil.Process(pid)
-        processes += [process, *process.children(recursive=True)]
-    times = [process.cpu_times() for process in processes]
-    return sum(time.user + time.system for time in times)
+def processor_seconds(pid: int) -> tuple[float, float]:
+    """Spent so far by the process, what it started and this one; and by the process alone."""
+    process = psutil.Process(pid)
+    others = [psutil.Process(), *process.children(recursive=True)]
+    alone = spent_by(process)
+    return alone + sum(map(spent_by, others)), alone
+
+
+def spent_by(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def asked(tokens: int, round: int) -> Json:
@@ -86,10 +94,10 @@ def their_run(side: Peer, request: Json) -> Run:
 
 def timed(pid: int, stream: Callable[[list[float]], int]) -> Run:
     times: list[float] = []
-    began, before = time.perf_counter(), processor_seconds(pid)
+    began, (all_before, before) = time.perf_counter(), processor_seconds(pid)
     tokens = stream(times)
-    spent = processor_seconds(pid) - before
-    return Run(tokens, times[-1] - times[0], times[0] - began, spent)
+    all_after, after = processor_seconds(pid)
+    return Run(tokens, times[-1] - times[0], times[0] - began, all_after - all_before, after - before)
 
 
 def rates(path: Path, machine: Machine, tokens: int, rounds: int) -> float:
@@ -106,7 +114,8 @@ def rates(path: Path, machine: Machine, tokens: int, rounds: int) -> float:
             print(
                 f"round {round}: Antiphon {own.rate:6.2f} tokens/s, first after {own.first:5.2f} s; "
                 f"llama.cpp {other.rate:6.2f} tokens/s, first after {other.first:5.2f} s; "
-                f"{ratios[-1]:.3f} x the rate, {dearer[-1]:.3f} x the processor time",
+                f"{ratios[-1]:.3f} x the rate, {dearer[-1]:.3f} x the processor time, "
+                f"of which our server {own.serving / own.tokens * 1e3:.2f} ms a token",
                 flush=True,
             )
     middle = statistics.median(ratios)
