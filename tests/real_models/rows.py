@@ -33,7 +33,7 @@ from real_models.tool_tasks import CALLS, LOOPS, PLAIN, TASKS, Loop, Task, fits
 Case = Callable[[Side], bool | list[bool]]
 """Asks a side, and tells whether its answer was right; of several checks in one conversation, of each."""
 
-SHORT, MIDDLE, LONG = 24, 120, 200
+SHORT, MIDDLE, LONG = 24, 60, 120
 """Tokens at most of an answer."""
 
 
@@ -85,7 +85,7 @@ def same_streamed(asked: Json, side: Side) -> bool:
 
 
 def offered(task: Task, **more: Any) -> Json:
-    return body(task.messages, MIDDLE, tools=list(task.tools), **more)
+    return body(task.messages, LONG, tools=list(task.tools), **more)
 
 
 def calls_right(task: Task, more: Json, side: Side) -> bool:
@@ -96,7 +96,7 @@ def calls_right(task: Task, more: Json, side: Side) -> bool:
 
 def tells_in_text(task: Task, more: Json, side: Side) -> bool:
     """An answer in words: no call, and no text that only looks like one."""
-    found = side.chat(offered(task, **more))
+    found = side.chat({**offered(task, **more), "max_tokens": MIDDLE})
     return (
         found.error is None and not found.calls and bool(found.text.strip()) and not looks_like_call(found.text, task)
     )
@@ -117,14 +117,14 @@ def loop_holds(loop: Loop, side: Side) -> list[bool]:
     checks: list[bool] = []
     for turn in loop.turns:
         messages += user(turn.ask)
-        reply = side.chat(body(messages, MIDDLE, tools=list(loop.tools)))
+        reply = side.chat(body(messages, LONG, tools=list(loop.tools)))
         messages.append(reply.message)
         if turn.name is not None:
             task = Task(turn.ask, loop.tools, loop.system, turn.name, turn.arguments)
             checks.append(len(reply.calls) == 1 and task.wants(*reply.calls[0]))
         if turn.name is not None and reply.calls:
             messages += results(reply, turn.result)
-            reply = side.chat(body(messages, MIDDLE, tools=list(loop.tools)))
+            reply = side.chat(body(messages, LONG, tools=list(loop.tools)))
             messages.append(reply.message)
         checks.append(not reply.calls and turn.holds.search(reply.text) is not None)
     return checks
@@ -141,7 +141,7 @@ def continues_cached(loop: Loop, side: Side) -> bool:
     for turn in loop.turns:
         messages += user(turn.ask)
         for result in (turn.result, None):
-            reply = side.chat(body(messages, MIDDLE, tools=list(loop.tools)))
+            reply = side.chat(body(messages, LONG, tools=list(loop.tools)))
             messages.append(reply.message)
             if before is not None and evaluated(reply) > reply.prompt_tokens - before.prompt_tokens + EDGE:
                 return False

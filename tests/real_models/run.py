@@ -86,7 +86,9 @@ def outcome(row: Row, side: Side, every: int) -> Outcome:
         found = case(noted)
         checks = found if isinstance(found, list) else [found]
         right, total = right + sum(checks), total + len(checks)
+        print("".join(".x"[not check] for check in checks), end="", file=sys.stderr, flush=True)
         answers.append([checks, noted.heard])
+    print(file=sys.stderr)
     return Outcome(right, total, time.perf_counter() - began, answers)
 
 
