@@ -83,7 +83,11 @@ def outcome(row: Row, side: Side, every: int) -> Outcome:
     began, answers = time.perf_counter(), []
     for case in row.cases[::every]:
         noted = Noted(side)
-        found = case(noted)
+        try:
+            found = case(noted)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other cases go on
+            found = False
+            noted.heard.append(f"{type(error).__name__}: {error}")
         checks = found if isinstance(found, list) else [found]
         right, total = right + sum(checks), total + len(checks)
         print("".join(".x"[not check] for check in checks), end="", file=sys.stderr, flush=True)
