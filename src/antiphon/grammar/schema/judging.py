@@ -10,8 +10,8 @@ stopped, so the work is reckoned first, from how the parts lead to each other an
 >>> deep = {"x": {"x": {"x": {"x": {}}}}}
 >>> work_of(tree, deep), work_of(twice, deep)
 (10, 124)
->>> work_of({"$ref": "#/$defs/t", "$defs": {"t": {"$ref": "#/$defs/t"}}}, 1) > MOST
-True
+>>> work_of({"$ref": "#"}, 1), work_of({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, 1) > MOST
+(3, True)
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class _Parts:
         everywhere, more, rounds = Counter(looked), looked, 0
         while more and everywhere.total() <= MOST:
             rounds += 1
-            if rounds > len(self._known) + 1:  # They lead back to each other without an end.
-                return Counter({id(self._top): MOST + 1})
+            if rounds > len(self._known) + 1:  # They lead back to each other without an end: in one way, or in several.
+                return everywhere if more.total() <= looked.total() else Counter({id(self._top): MOST + 1})
             found: Counter[int] = Counter()
             for part, times in more.items():
                 for inner in self._same_place(self._known[part]):
