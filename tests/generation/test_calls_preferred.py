@@ -14,6 +14,7 @@ import pytest
 from antiphon.conversation import Conversation, FinishReason, Message, Role, TokenLogprob, ToolChoice
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.generation import Reply, TurnRequest, collect, plan_turn, prepare_turn, run_turn
+from antiphon.tokens import SampledText
 from kit.api import CALL, END, UNCALL, ids, model, token_bytes
 from kit.other_calls import TOOLS
 
@@ -131,3 +132,15 @@ async def test_who_asks_for_an_example_of_a_call_gets_one_to_read(question: str,
     plan = await prepare_turn(model(Doubtful(fenced(1.0, 1.0))), TurnRequest(conversation=asked))
     (reply,) = await collect(run_turn(plan))
     assert [message.is_call for message in reply.messages] == [calls]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "repeats"), [('{"city":"Paris"}', True), ('{"city": "Rome"}', False), ("Paris", False)]
+)
+async def test_a_call_whose_result_was_just_read_is_told_when_it_is_made_again(arguments: str, repeats: bool) -> None:
+    said_before = Message(
+        role=Role.ASSISTANT, recipient="functions.get_weather", text=SampledText(arguments, (), "other"), call_id="a"
+    )
+    result = Message(role=Role.TOOL, name="functions.get_weather", text="sunny", call_id="a")
+    reply = await asked((*PARIS, 1.0), conversation=HI.add(said_before, result), tool_choice=ToolChoice("auto"))
+    assert [incident.code for incident in reply.incidents] == ["call_repeated"] * repeats

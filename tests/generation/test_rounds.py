@@ -232,7 +232,8 @@ async def test_a_model_that_calls_for_ever_is_stopped_with_a_clear_finish() -> N
     plan = await prepare_turn(served, offering(loop))
     events = await run(Rounds(plan, Router([FunctionTool(loop)]), RoundLimits(rounds=5)))
     assert len(engine.requests) == 5
-    assert [e.code for e in events if isinstance(e, Incident)] == ["tool_rounds_exceeded"]
+    codes = [e.code for e in events if isinstance(e, Incident)]
+    assert codes == [*["call_repeated"] * 4, "tool_rounds_exceeded"]
     assert isinstance(events[-1], TurnEnded)
     assert events[-1].reason is FinishReason.LENGTH_OUTPUT
 

@@ -29,8 +29,9 @@ class AnsweredCalls:
 
 
 def _call(message: Message) -> _Call:
+    text = str(message.text)  # One that was sampled is a text of its own kind, which the decoder does not take.
     try:
-        arguments: object = msgspec.json.decode(message.text)
+        arguments: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        arguments = message.text
+        arguments = text
     return message.recipient or "", arguments
