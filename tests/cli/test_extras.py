@@ -13,7 +13,7 @@ from kit.program import environment
 
 EXTRAS = {
     "local": ("gguf", "llguidance", "numpy", "tokenizers", "xllamacpp"),
-    "hf": ("huggingface_hub",, "sentencepiece"),
+    "hf": ("huggingface_hub", "sentencepiece"),
     "fast": ("splintr",),
     "grpc": ("google", "grpc", "smg_grpc_proto"),
     "mcp": ("httpx2", "mcp"),
