@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from antiphon.errors import Position, TokenError
+from antiphon.errors.extras import require
 
 from .bytelevel import LETTER_OF_BYTE, bytes_of_letters, sentencepiece_bytes
 from .hf_ids import library_ids
