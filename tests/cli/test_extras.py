@@ -13,7 +13,7 @@ from kit.program import environment
 
 EXTRAS = {
     "local": ("gguf", "llguidance", "numpy", "tokenizers", "xllamacpp"),
-    "hf": ("huggingface_hub",),
+    "hf": ("huggingface_hub", "sentencepiece"),
     "fast": ("splintr",),
     "grpc": ("google", "grpc", "smg_grpc_proto"),
     "mcp": ("httpx2", "mcp"),
@@ -37,6 +37,7 @@ OF_AN_EXTRA = {
     "antiphon.engines.grpc.sglang": "grpc",
     "antiphon.engines.grpc.trtllm": "grpc",
     "antiphon.engines.grpc.vllm": "grpc",
+    "antiphon.engines.llama_cpp.vocabulary_file": "local",
     "antiphon.generation.compile": "local",
     "antiphon.grammar.admitted": "local",
     "antiphon.grammar.compiler": "local",

@@ -1,6 +1,6 @@
 """Texts of every script, random bytes, blanks at edges and controls spelled out, beside the engine's ids for each kind
 of vocabulary that our own tables cover: `make fuzz-vocabularies`. `TEXTS` for each kind, drawn by `SEED`, in `SECONDS`
-for each at most.
+for each at most; `ADD=1` adds to what was measured with other seeds.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -25,6 +26,8 @@ from vocabularies.fetching import FOLDER, file_of
 from vocabularies.sources import SOURCES
 
 TEXTS = int(os.environ.get("TEXTS", "25000"))
+ADD = bool(os.environ.get("ADD"))
+ONLY = os.environ.get("ONLY", "")
 SECONDS = float(os.environ.get("SECONDS", "inf"))
 SEED = int(os.environ.get("SEED", "0"))
 RESULTS = Path(__file__).with_name("fuzz.json")
@@ -32,12 +35,18 @@ RESULTS = Path(__file__).with_name("fuzz.json")
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    rows = []
+    stored = json.loads(RESULTS.read_text("utf-8")) if ADD and RESULTS.exists() else []
+    rows = {row["kind"]: row for row in stored}
     for name, metadata in kinds():
-        rows.append(row_of(name, metadata))
-        print(*rows[-1].values(), sep="\t", flush=True)
-        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
-    print(sum(row["texts"] for row in rows), "texts,", sum(row["different"] for row in rows), "with other ids")
+        if not re.search(ONLY, name):
+            continue
+        row = row_of(name, metadata)
+        print(*row.values(), sep="\t", flush=True)
+        before = rows.get(name, {})
+        rows[name] = {key: value if key == "kind" else value + before.get(key, 0) for key, value in row.items()}
+        RESULTS.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
+    texts, other = (sum(row[key] for row in rows.values()) for key in ("texts", "different"))
+    print(texts, "texts,", other, "with other ids")
 
 
 def kinds() -> Iterator[tuple[str, Mapping[str, object]]]:

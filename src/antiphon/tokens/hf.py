@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from antiphon.errors import Position, TokenError
-from antiphon.errors.extras import extra
+from antiphon.errors.extras import require
 
 from .bytelevel import LETTER_OF_BYTE, bytes_of_letters, sentencepiece_bytes
 from .hf_ids import library_ids
@@ -18,6 +18,9 @@ from .hf_steps import beginning, cut_of, shrinking
 from .pieces import Control, Strip, utf8
 from .slices import Fewest, in_slices
 from .table import TableTokenizer, is_structure, text_only
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 def hf_tokenizer(text: str) -> TableTokenizer:
@@ -28,10 +31,7 @@ def hf_tokenizer(text: str) -> TableTokenizer:
 
     Errors: `TokenError`, code ``vocabulary_malformed``.
     """
-    # Here and not above, so that importing the room stays light: the library costs tens of milliseconds.
-    with extra("hf", "a tokenizer.json"):
-        from tokenizers import Tokenizer
-
+    require("tokenizers", "hf", "a tokenizer.json")
     parts = _parts(text)
     document = _document(parts)
     controls, texts = _added(document)
@@ -42,20 +42,10 @@ def hf_tokenizer(text: str) -> TableTokenizer:
         {**token, "special": Control(token["content"]) in controls or token["content"] == unknown}
         for token in document.get("added_tokens") or ()
     ]
-
-    def made(parts: Mapping[str, object]) -> Tokenizer:
-        try:
-            library = Tokenizer.from_buffer(msgspec.json.encode({**parts, "added_tokens": added}))
-        except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
-            raise TokenError(f"the tokenizer cannot be read: {error}", code="vocabulary_malformed") from None
-        library.encode_special_tokens = True
-        library.no_truncation()
-        library.no_padding()
-        return library
-
-    library = made(parts)
+    whole: Mapping[str, object] = {**parts, "added_tokens": added}
+    library = _library(whole)
     begun = beginning(document)
-    inner = None if begun is None else made({**parts, **begun.without})
+    inner = None if begun is None else _library({**whole, **begun.without})
 
     def bytes_of(id: int) -> bytes:
         if id in texts:
@@ -84,6 +74,20 @@ def hf_tokenizer(text: str) -> TableTokenizer:
         strips=_strips(document),
         fewest=None if shrinks is None else Fewest(lambda: map(bytes_of, ordinary()), shrinks=shrinks),
     )
+
+
+def _library(parts: Mapping[str, object]) -> Tokenizer:
+    # Here and not above, so that importing the room stays light: the library costs tens of milliseconds.
+    from tokenizers import Tokenizer
+
+    try:
+        library = Tokenizer.from_buffer(msgspec.json.encode(parts))
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
+        raise TokenError(f"the tokenizer cannot be read: {error}", code="vocabulary_malformed") from None
+    library.encode_special_tokens = True
+    library.no_truncation()
+    library.no_padding()
+    return library
 
 
 def _parts(text: str) -> dict[str, msgspec.Raw]:
