@@ -10,7 +10,7 @@ from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control
 
 from .arguments import arguments_schema
-from .grammar import Grammar, Json, Regex, choice
+from .grammar import Blanks, Grammar, Json, Regex, choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,17 +94,18 @@ class ReplyShape:
     def _place(self, tool: ToolSpec) -> int:
         return next(i for i, offered in enumerate(self.tools) if offered is tool)
 
-    def answer(self, avoid: tuple[Control | str, ...] = ()) -> Grammar | None:
-        """What the final answer must be; None for free text."""
+    def answer(self, avoid: tuple[Control | str, ...] = (), blanks: Blanks = "never") -> Grammar | None:
+        """The form of the final answer, None for free text; ``blanks``: of JSON that need not be compact."""
         form = self.response_format
+        blanks = "never" if form.compact else blanks
         match form.kind:
             case "text":
                 return None
             case "json_object":
-                return Json({"type": "object"}, self.format_param, avoid=avoid)
+                return Json({"type": "object"}, self.format_param, avoid=avoid, blanks=blanks)
             case "json_schema":
                 schema = True if form.schema is None else form.schema
-                return Json(schema, f"{self.format_param}.json_schema.schema", form.strict is True, avoid)
+                return Json(schema, f"{self.format_param}.json_schema.schema", form.strict is True, avoid, blanks)
             case "regex":
                 return Regex(form.pattern or "", f"{self.format_param}.pattern")
             case "choice":

@@ -120,9 +120,7 @@ class HarmonyGrammar:
 
     def _answer(self) -> Grammar:
         """The answer behind its channel. One that is JSON, or may be, may have its type."""
-        answer, form = self._shape.answer(self._avoid), self._shape.response_format
-        if isinstance(answer, Json) and not form.compact:
-            answer = replace(answer, blanks="optional")
+        answer, form = self._shape.answer(self._avoid, "optional"), self._shape.response_format
         typed = [optional(chain(self._constrain(), "json"))] if form.is_json or answer is None else []
         body = self._free_answer() if answer is None else chain(answer, self._end())
         return chain(*typed, self._mark(MESSAGE), body)
