@@ -110,8 +110,9 @@ _LINE_START = re.compile(r"(?<=\n)(?=[^\n])")
 def _sentencepiece(metadata: Metadata) -> TableTokenizer:
     """Merges by scores. Where the file does not say otherwise, each text begins with a blank."""
     parts = read_parts(metadata)
-    pieces = {piece: id for id, piece in enumerate(parts.tokens)}
-    scores = _numbers(metadata, "tokenizer.ggml.scores", len(pieces))
+    # The engine reads a token up to a zero, so that none has one.
+    pieces = {piece: id for id, piece in enumerate(parts.tokens) if "\0" not in piece}
+    scores = _numbers(metadata, "tokenizer.ggml.scores", len(parts.tokens))
     byte_ids = {byte[0]: id for piece, id in pieces.items() if (byte := byte_token(piece))}
     controls = frozenset(parts.controls.values())
 
