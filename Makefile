@@ -149,6 +149,10 @@ lmdeploy: setup  ## every built-in chat template against the LMDeploy releases t
 check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)
 
+.PHONY: check-calls
+check-calls: setup ## spellings of calls in other forms, and texts that look like some: how many are read so, on each wire, whole and streamed
+	PYTHONPATH=tests $(BIN)/python -m kit.calls_on_wires
+
 test-clients: setup ## clients of others, each in its own environment; REAL=1: against the default model
 	$(BIN)/python tests/clients/run.py $(if $(REAL),--real) $(CLIENTS)
 

@@ -70,7 +70,8 @@ OTHERS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
     (
         "Incidents",
         "What a parser repaired in the reply of a model: an `Incident` among the events, counted in the metric\n"
-        "`antiphon_incidents_total`. The reply is read on, and no text is lost.",
+        "`antiphon_incidents_total`. The reply is read on, and no text is lost. The header\n"
+        "`x-antiphon-incidents` of a whole answer names their codes; a stream's headers come before.",
         incidents.INCIDENTS,
     ),
 )

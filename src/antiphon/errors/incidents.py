@@ -23,6 +23,9 @@ INCIDENTS = {
     "call_not_allowed": incident("The model called where no call was allowed; the call is read as text."),
     "call_in_other_form": incident("The model called in another form than the one that it was trained on."),
     "call_repeated": incident("The model made a call again, with the same arguments, whose result it had just read."),
+    "further_call_unsure": incident(
+        "Calls were required, and the model would not have made another one; the reply ends before it."
+    ),
     "schema_violation": incident("A finished value does not fit its schema, which was not strict."),
     "tool_rounds_exceeded": incident("The model still called after as many rounds as the server runs tools in."),
     "textual-specials": incident("Harmony as text: the reply spells control tokens, which are read as such."),

@@ -12,8 +12,8 @@ from antiphon.conversation import Role
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
-from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.formats.other_calls.offered import Offered
+from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
 from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_fit
 
@@ -56,10 +56,7 @@ class Draft:
         return format_of(self.model, self.request)
 
     def parser(self, sure: Sure | None = None) -> Parser:
-        """A reader for one choice, which begins where the prompt's tail says.
-
-        ``sure`` judges a call in another form than the trained one, where nothing but its text says that it is a call.
-        """
+        """A reader for one choice, which begins where the prompt's tail says; ``sure`` judges calls in other forms."""
         conversation = self.request.conversation
         parser = self.format.parser(
             reply_as=Role.ASSISTANT,

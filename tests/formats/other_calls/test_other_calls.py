@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from antiphon.conversation import Incident, Message, MessageEnded, MessageStarted, ParserEvent, TextDelta
-from antiphon.formats.other_calls.parser import OTHER_FORM, OtherCalls
 from antiphon.formats.other_calls.offered import FoundCall, Offered
+from antiphon.formats.other_calls.parser import OTHER_FORM, OtherCalls
 from antiphon.formats.other_calls.texts import calls_in
 from antiphon.formats.template import template_format
 from antiphon.formats.template.builtin import HERMES

@@ -28,8 +28,8 @@ from .texts import calls_in
 OTHER_FORM = "call_in_other_form"
 _EXAMPLE = re.compile(
     r"(?<![\w/@.-])examples?(?![\w/@-]|\.\w)|\be\.g\.|\b(for instance|an? sample|such a call|syntax"
-    r"|(would|could|might|may) (\w+ )?look (like|as|some)|looks? like (this|so|the following)|beispiel\w*|exemple|ejemplo"
-    r"|esempio)\b|例",
+    r"|(would|could|might|may) (\w+ )?look (like|as|some)|looks? like (this|so|the following)"
+    r"|beispiel\w*|exemple|ejemplo|esempio)\b|例",
     re.IGNORECASE,
 )
 """Words before a call that make it an example of one."""

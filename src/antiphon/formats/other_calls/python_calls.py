@@ -1,4 +1,4 @@
-"""Calls in Python's spelling: ``f(a="x")``, ``f({"a": 1})``, one a line or in a list, with ``print`` round them or not."""
+"""Calls in Python's spelling: ``f(a="x")``, ``f({"a": 1})``, one a line or in a list; ``print`` may be round them."""
 
 from __future__ import annotations
 

@@ -46,9 +46,7 @@ _NAMED = re.compile(r"([A-Za-z_][\w.-]{0,127})\s*(?:\[ARGS\])?\s*(?=\{)")
 _FENCE = re.compile(r"```([A-Za-z_0-9]*)\s*")
 _TAG = r"<(function|invoke|tool_call|tool)[ =](?:name=)?[\"']?([\w.-]+)[\"']?\s*>"
 _FUNCTION = re.compile(_TAG + r"(.*?)(?:</\1>|\Z)", re.DOTALL)
-_PARAMETER = re.compile(
-    r"\s*<param(?:eter)?[ =](?:name=)?[\"']?([\w.-]+)[\"']?\s*>\n?(.*?)\n?</param(?:eter)?>", re.DOTALL
-)
+_PARAMETER = re.compile(r"\s*<param(?:eter)?[ =](?:name=)?[\"']?([\w.-]+)[\"']?\s*>(.*?)</param(?:eter)?>", re.DOTALL)
 _PAIR = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
 _KEYED = re.compile(r"([A-Za-z_][\w.-]{0,127})\s*((?:<arg_key>.*)?)", re.DOTALL)
 _PLANNED = re.compile(re.escape(PLAN) + r"[ \t]*`?([\w.-]+)`?(?:\(\))?[ \t]*\n+Action Input:\s*", re.IGNORECASE)

@@ -29,7 +29,7 @@ from antiphon.generation.plan import Draft
 from antiphon.tokens import Control
 
 from .channels import InferredChannels
-from .confidence import Confidence
+from .confidence import UNSURE, Confidence
 from .counts import Counts
 from .ends import foreign_ends, requested_ends
 from .ids import IdReader
@@ -67,7 +67,7 @@ class ChoiceReader:
         """Those that ended."""
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
-        self._called = False
+        self._called = self._called_enough = False
         self._answered = AnsweredCalls(plan.request.conversation.messages)
         self.over = False
 
@@ -167,7 +167,7 @@ class ChoiceReader:
     @property
     def _ended(self) -> bool:
         """Something that was read ends the reply."""
-        return self._parser.ended is not None or self._cut or self._called_alone
+        return self._parser.ended is not None or self._cut or self._called_out
 
     @property
     def _cut(self) -> bool:
@@ -175,14 +175,28 @@ class ChoiceReader:
         return self._stopped or self._stops.matched is not None
 
     @property
-    def _called_alone(self) -> bool:
-        return self._called and self._plan.request.one_call
+    def _called_out(self) -> bool:
+        """The reply ends with the call that it has: there is to be one, or the model has no other."""
+        return self._called_enough or (self._called and self._plan.request.one_call)
+
+    def _calls_no_more(self, event: ParserEvent) -> bool:
+        """Whether a required reply, which has called, begins a further call that the model would not make by itself."""
+        if not self._called or not isinstance(event, MessageStarted) or not event.message.is_call:
+            return False
+        if self._confidence is None or self._plan.request.tool_choice.mode != "required":
+            return False
+        name = (event.message.recipient or "").rpartition(".")[2]
+        self._called_enough = not self._confidence.prefers(name)
+        return self._called_enough
 
     def _pass(self, events: Sequence[ParserEvent]) -> list[Event]:
         """Parser events on their way out: texts get their log probabilities, messages channels; stops are found."""
         passed: list[ParserEvent] = []
         for event in events:
-            if self._called_alone:
+            if self._called_out:
+                break
+            if self._calls_no_more(event):
+                passed.append(Incident(UNSURE, self.counts.completion, ""))
                 break
             passed += self._collected(self._channels.feed(self._note(event)))
         return list(self._stops.filter(passed))
@@ -240,7 +254,7 @@ class ChoiceReader:
     def _finish(self, end: EngineEnd | None) -> list[Event]:
         self.over, self._finished = True, end is EngineEnd.STOP
         events: list[Event] = []
-        if self._stops.matched is None and not self._called_alone:
+        if self._stops.matched is None and not self._called_out:
             buffered = self._ids.close()
             events += self._pass(self._parser.feed(buffered)) if buffered else []
             events += self._pass(self._parser.close())
@@ -256,14 +270,14 @@ class ChoiceReader:
         cut = end in CUT and self._parser.ended is None
         if self._guard is None or cut or self._cut:
             return []
-        if not self._called_alone:
+        if not self._called_out:
             self._guard.finish()
         return self._guard.faults(self.messages)
 
     def _reason(self, end: EngineEnd | None) -> FinishReason:
         """From what was read first, from the engine's word second (P-08)."""
         finished = self._finisher is not None and self._finisher.ended
-        if (self._called_alone or (self._cut and self._called)) and not finished:
+        if (self._called_out or (self._cut and self._called)) and not finished:
             return FinishReason.TOOL_CALL
         if self._cut:
             return FinishReason.STOP_SEQUENCE

@@ -153,9 +153,7 @@ class _ReplyGrammar:
 
     def _with_other_calls(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         text = text_with_calls(self._shape, tools)
-        return choice(
-            joined(text, self._end()), joined(text, *calls.opening, calls.rest(tools), self._end())
-        )
+        return choice(joined(text, self._end()), joined(text, *calls.opening, calls.rest(tools), self._end()))
 
     def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
