@@ -93,9 +93,9 @@ VALUES: tuple[tuple[str, Json, Any], ...] = (
         {"answer": "banana"},
     ),
     (
-        "Write to sales@shop.example about the ticket T-55. Extract the address and the ticket as JSON.",
-        record(address=NAME, ticket={"type": "string", "pattern": "^T-[0-9]{2}$"}),
-        {"address": "sales@shop.example", "ticket": "T-55"},
+        "Write to sales@shop.example about the ticket TKT-55. Extract the address and the ticket as JSON.",
+        record(address=NAME, ticket={"type": "string", "pattern": "^TKT-[0-9]{2}$"}),
+        {"address": "sales@shop.example", "ticket": "TKT-55"},
     ),
 )
 """(question, schema, members of the right value)."""

@@ -222,8 +222,8 @@ def well_formed(ask: str, side: Side) -> bool:
 
 
 def ends_in_call(task: Task, side: Side) -> bool:
-    """A forced call of an offered tool with arguments of its schema."""
-    found = side.chat(offered(task, **named(task))).calls
+    """A forced call of an offered tool with arguments of its schema, whole at the limit too."""
+    found = side.chat(offered(task, **named(task), finish="always")).calls
     return len(found) == 1 and Task(task.ask, task.tools, task.system, task.name).wants(*found[0])
 
 

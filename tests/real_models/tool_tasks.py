@@ -225,17 +225,17 @@ SHOP = tasks_of(
         {"customer": {"name": "Anna Berg"}, "items": [{"sku": "SKU-77", "quantity": 3}]},
     ),
     (
-        "Place an order for Tom Lee (tom@lee.example): two of X-1 and five of Y-2.",
+        "Place an order for Tom Lee (tom@lee.example): two of SKU-1 and five of SKU-2.",
         "create_order",
         {
             "customer": {"name": "Tom Lee", "email": "tom@lee.example"},
-            "items": [{"sku": "X-1", "quantity": 2}, {"sku": "Y-2", "quantity": 5}],
+            "items": [{"sku": "SKU-1", "quantity": 2}, {"sku": "SKU-2", "quantity": 5}],
         },
     ),
     (
-        "Express order, please: one B-9 for Eva Novak.",
+        "Express order, please: one SKU-9 for Eva Novak.",
         "create_order",
-        {"customer": {"name": "Eva Novak"}, "items": [{"sku": "B-9", "quantity": 1}], "express": True},
+        {"customer": {"name": "Eva Novak"}, "items": [{"sku": "SKU-9", "quantity": 1}], "express": True},
     ),
     ("Where is my order A-5512?", "track_order", {"order_id": "A-5512"}),
     ("Can you check the status of order Z-0007?", "track_order", {"order_id": "Z-0007"}),

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from antiphon.formats.template.reply.json_text import JsonScan
 
-from .forms import FENCES, FUNCTION_MARKS, JSON_FENCES, KEYS, MARKS, NAME_KEYS, PLAN, Mark
+from .forms import DOUBLED_END, FENCES, FUNCTION_MARKS, JSON_FENCES, KEYS, MARKS, NAME_KEYS, PLAN, Mark
 from .offered import Offered
 
 OPENERS = re.compile(r"[`{\[<]|A(?=c|\Z)")
@@ -15,7 +15,7 @@ OPENERS = re.compile(r"[`{\[<]|A(?=c|\Z)")
 _MOST_UNKNOWN = 1024
 """Characters of an object that wait for the name of a tool."""
 _FENCE = re.compile(r"`{1,3}|```[A-Za-z_0-9]*[ \t]*|```([A-Za-z_0-9]*)[ \t]*\n\s*(.*)", re.DOTALL)
-_OBJECT = re.compile(r"\[?\s*\{\s*(?:([\"'])([^\"']*)(?:(\1)\s*(?::\s*(.*))?)?)?", re.DOTALL)
+_OBJECT = re.compile(r"\[?\s*\{{1,2}\s*(?:([\"'])([^\"']*)(?:(\1)\s*(?::\s*(.*))?)?)?", re.DOTALL)
 _LISTED = re.compile(r"\[\s*([A-Za-z_][\w.-]*)?(\()?")
 _STRING = re.compile(r"([\"'])([^\"']*)(\1)?")
 _NAME = re.compile(r"[\"'](?:" + "|".join(NAME_KEYS) + r")[\"']\s*:\s*[\"']([^\"']*)[\"']")
@@ -44,6 +44,7 @@ class Candidate:
         """It begins with marks of calls: words that mean nothing else."""
         self._offered = offered
         self._mark: Mark | None = None
+        self._doubled = False
         self._scan: JsonScan | None = None
         self._scanned = 0
         self._ends = 0
@@ -179,7 +180,9 @@ class Candidate:
         """Where the value begins, or what the marks stand round."""
         if self._mark is not None:
             return len(self._mark.open)
-        return next(i for i, char in enumerate(self.text) if char in "{[")
+        at = next(i for i, char in enumerate(self.text) if char in "{[")
+        self._doubled = self.text.startswith("{{", at)
+        return at + self._doubled
 
     def _goes_on_as_text(self) -> bool:
         """Whether text stands behind the call that is no call."""
@@ -187,6 +190,8 @@ class Candidate:
             if not self._to_the_end():
                 return False
         behind = self.text[self._ends :]
+        if self._doubled:
+            behind = DOUBLED_END.sub("", behind, count=1)
         between = _BETWEEN.match(behind)
         rest = behind[between.end() :] if between is not None else behind
         if self._mark is None and self.text.startswith("`") and (rest.startswith("```") or "```".startswith(rest)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 JSON_FENCES = frozenset(("", "json", "jsonc", "json5", "xml"))
@@ -19,6 +21,8 @@ BESIDE = frozenset(("role", "content", *THOUGHT_KEYS))
 KEYS = (*NAME_KEYS, *ARGUMENT_KEYS, *ID_KEYS, *LISTS, *BESIDE, "type", "index")
 PREFIXES = ("", "functions.", "function.", "tools.", "tool.", "default_api.", "api.")
 """Namespaces in which models put the tools that they are offered."""
+DOUBLED_END = re.compile(r"\A\s*\}{1,2}")
+"""What is left behind the object of a call in double braces."""
 PLAN = "Action:"
 """Begins a call of two lines, the second of which is ``Action Input:`` and the arguments."""
 

@@ -19,6 +19,7 @@ from antiphon.formats.template.reply.literal import as_json, leading
 from .forms import (
     ARGUMENT_KEYS,
     BESIDE,
+    DOUBLED_END,
     FENCES,
     FUNCTION_MARKS,
     ID_KEYS,
@@ -42,6 +43,7 @@ _MOST_OPEN = 4
 """Brackets that a model may leave open at its end."""
 _DECODER = json.JSONDecoder()
 _BETWEEN = " \t\r\n,;"
+_DOUBLE_BRACES = re.compile(r'"(?:[^"\\]|\\.)*"|\{\{|\}\}')
 _NAMED = re.compile(r"([A-Za-z_][\w.-]{0,127})\s*(?:\[ARGS\])?\s*(?=\{)")
 _FENCE = re.compile(r"```([A-Za-z_0-9]*)\s*")
 _TAG = r"<(function|invoke|tool_call|tool)[ =](?:name=)?[\"']?([\w.-]+)[\"']?\s*>"
@@ -100,10 +102,20 @@ class _Reader:
             return [self._call(planned.group(1), value, None)], behind
         if _PYTHON_LIST.match(text) is not None:
             return self._python(text), ""
+        if text.startswith("{{"):
+            return self._doubled(text)
         if text[0] in "{[":
             value, behind = self._value(text)
             return self._of_value(value), behind
         raise _NoCallError
+
+    def _doubled(self, text: str) -> tuple[list[FoundCall], str]:
+        """A call in double braces: some files' templates show calls so, and their models write what they were shown."""
+        try:
+            value, behind = self._value(text[1:])
+        except _NoCallError:
+            value, behind = self._value(_DOUBLE_BRACES.sub(_single, text))
+        return self._of_value(value), DOUBLED_END.sub("", behind, count=1)
 
     def _fenced(self, text: str) -> tuple[list[FoundCall], str]:
         """The calls of a fence, which ends behind one of them: a string of an argument may have a fence of its own."""
@@ -231,6 +243,11 @@ class _Reader:
         if not found:
             raise _NoCallError
         return found
+
+
+def _single(found: re.Match[str]) -> str:
+    """One brace of two; a string stays as it is."""
+    return found[0] if found[0].startswith('"') else found[0][0]
 
 
 def _laid_out(value: str) -> str:
