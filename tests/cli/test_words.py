@@ -164,7 +164,7 @@ def test_a_form_that_is_written_when_all_is_read_has_a_clock_meanwhile(home: Pat
     with at_terminal(*command, environ=environment(home)) as terminal:
         terminal.until("converting")
         assert terminal.ended() == 0
-    quiet = in_process(*command, "--json", home=home)
+    quiet = in_process(*command, "--json", "--force", home=home)
     assert (quiet.returncode, "converting" in quiet.stderr) == (0, False)
 
 
