@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -208,6 +209,8 @@ class _Forkserver:
         ours.setblocking(False)
         self._control = ours
         self._last = 0
+        self._end = weakref.finalize(self, _end, self._process, ours)  # also where nobody closes it
+        self._end.atexit = False  # Then its input ends anyway.
 
     @property
     def pid(self) -> int:
@@ -243,9 +246,13 @@ class _Forkserver:
             raise _Died from None
 
     def close(self) -> None:
-        """The process ends its children and itself at the end of its input; it is waited for when nobody waits."""
-        self._control.close()
-        threading.Thread(target=self._process.wait, name="isolation", daemon=True).start()
+        self._end()
+
+
+def _end(process: subprocess.Popen[bytes], control: socket.socket) -> None:
+    """The process ends its children and itself at the end of its input; it is waited for when nobody waits."""
+    control.close()
+    threading.Thread(target=process.wait, name="isolation", daemon=True).start()
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
