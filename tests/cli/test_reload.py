@@ -61,7 +61,9 @@ class Serving:
             stdin=stdin, stdout=subprocess.PIPE, text=True, env=environment(home),
         )  # fmt: skip
         assert self.process.stdout is not None
-        announced = "".join(next(self.process.stdout) for _ in range(4))
+        announced = ""
+        while not announced.endswith("}\n"):
+            announced += next(self.process.stdout)
         self.base = urlsplit(json.loads(announced)["url"])
 
     def configure(self, text: str) -> None:

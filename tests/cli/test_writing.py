@@ -271,6 +271,8 @@ OWN_FILES = {
     "cli/store.py": "an export: a new file for its owner alone, never over another",
     "cli/talking/editor.py": "the history of the chat, in our own folder, through no link",
     "engines/llama_cpp/child.py": "a setting of the kernel's",
+    "engines/llama_cpp/vocabulary.py": "a vocabulary for a child of ours, in a folder of its own",
+    "isolation/forkserver.py": "a setting of the kernel's",
     "http/gate/keys.py": "the file of keys: a new one for its owner alone takes the place of the old one",
     "library/reload.py": "replaces keys in memory",
     "store/sqlite_file.py": "the store itself, for its owner alone",

@@ -40,9 +40,9 @@ def test_every_key_stands_in_the_page_with_its_default(table: str) -> None:
 
 
 def test_the_example_of_a_configuration_is_one(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    (tmp_path / "config.toml").write_text(example)
-    config = load_config({"ANTIPHON_HOME": str(tmp_path)}).config
+    for example in re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+        (tmp_path / "config.toml").write_text(example)
+        config = load_config({"ANTIPHON_HOME": str(tmp_path)}).config
     assert open_catalog(config).default == "gpt-oss"
     assert config.server.drain + 10 < int(re.findall(r"TimeoutStopSec=(\d+)", PAGE)[0])
     assert config.limits.max_connections < int(re.findall(r"LimitNOFILE=(\d+)", PAGE)[0])

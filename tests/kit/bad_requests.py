@@ -453,7 +453,7 @@ def unknown_places() -> Iterator[Bad]:
         "/swagger", "/redoc", "/v1/files/file-0", "/v1/files/file-0/content", "/v1/files/%00", "/v1/batches/batch_0",
         "/v1/batches/..%2f..%2fetc", "/v1/files/..%2f..%2fetc/content",
         "/v1/streams/chatcmpl-0", "/v1/streams/%00", "/v1/streams/..%2f..%2fetc", "/v1/streams/a?starting_after=-1",
-        "/v1/fine_tuning/jobs", "/.env", "/v1/chat/completions/", "/%2e%2e/etc/passwd",
+        "/v1/fine_tuning/jobs", "/.env", "/v1/chat/completion", "/%2e%2e/etc/passwd",
     ):  # fmt: skip
         yield Bad("GET what is not there", path, None, method="GET", headers={})
     for path in (CHAT, TEXT, RESPONSES, VECTORS, RERANK, SCORE, "/v1/models", "/health"):

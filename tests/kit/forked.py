@@ -44,6 +44,7 @@ from antiphon.config import EngineConfig, Limits
 from antiphon.errors import EngineError
 from antiphon.http.server.handed import PLAIN, Handed
 from antiphon.http.server.server import GRACE, Server, on_loop
+from antiphon.library.app import ModelSummary
 from antiphon.observe.sums import summed, text_of
 from antiphon.store import SqliteStore
 from antiphon.store.key_file import KEY_BYTES
@@ -328,7 +329,7 @@ async def _work(
 
     def ready(url: str) -> None:
         faulthandler.cancel_dump_traceback_later()
-        peer.tell("ready", [])
+        peer.tell("ready", ModelSummary())
 
     await Server(working[0], drain=drain, handed=handed, on_ready=ready).serve_to_end()
 

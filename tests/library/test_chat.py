@@ -148,7 +148,9 @@ def test_options_reach_the_engine() -> None:
     with antiphon.open_model(model(engine)) as small:
         small.chat("Sing", temperature=0.25, top_p=0.5, max_tokens=5, seed=7)
     ((_, sampling, _),) = engine.requests
-    assert sampling == Sampling(max_tokens=5, temperature=0.25, top_p=0.5, seed=7, stop_ids=sampling.stop_ids)
+    assert sampling == Sampling(
+        max_tokens=5, temperature=0.25, top_p=0.5, top_k=40, min_p=0.05, seed=7, stop_ids=sampling.stop_ids
+    )
 
 
 def test_a_stop_string_ends_the_answer() -> None:
