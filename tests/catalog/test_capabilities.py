@@ -211,8 +211,8 @@ def test_a_file_that_cannot_be_used_is_pulled_with_a_warning_and_fails_the_docto
     path = tiny(tmp_path, vocabulary="klingon")
     done = in_process("pull", str(path), home=tmp_path / "home")
     assert done.returncode == 0
-    assert "\n  warning: tiny.gguf: neither our tables nor the engine can encode this vocabulary" in done.stdout
-    assert "'klingon'" in done.stdout
+    why = "tiny.gguf: neither our tables nor the engine can encode this vocabulary: unknown tokenizer: 'klingon'"
+    assert f"\n  warning: {why}" in done.stdout
     doctor = in_process("doctor", "--model", str(path), home=tmp_path / "home")
     assert doctor.returncode == 1
     assert (
