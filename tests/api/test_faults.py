@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from antiphon.api import create_app
@@ -17,9 +18,10 @@ from antiphon.errors import EngineLostError, ModelError
 from antiphon.generation import Model
 from antiphon.http.errors import without_paths
 from antiphon.store import RunLimits, SessionLimits, SqliteStore
-from kit.api import END, app, chat, ids, model, post, request, rest_of, running, scripted
+from kit.api import END, Got, app, chat, ids, model, post, request, running, scripted, serving
 from kit.breaking import Breaking
 from kit.responses import events_of, respond, responses_app
+from kit.two_servers import TEXT, Said
 
 HELLO = ids("Hello there.", END)
 UNRECORDED = SessionLimits(runs=RunLimits("none"))
@@ -83,16 +85,27 @@ def test_the_items_of_a_stream_that_could_not_be_stored_are_all_closed(base: str
     assert "response.completed" not in events
 
 
+async def followed_on_a_full_disk(file: Path, limits: SessionLimits, **later: str) -> tuple[Got, Got]:
+    """A response that is followed while the disk fills up in the middle of it, and what is there ``later``."""
+    engine = Said(free=3)
+    application = responses_app(small=engine, store=SqliteStore(file), session_limits=limits)
+    async with serving(application) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client:
+        body = {"model": "small", "input": "Hi", "background": True}
+        async with client.post("/v1/responses", json=body) as answer:
+            path = f"/v1/responses/{(await answer.json())['id']}"
+        async with client.get(path, params={"stream": "true"}) as followed:
+            with full_disk():
+                engine.gate.open()
+                told = Got(followed.status, {}, await followed.read())
+        async with client.get(path, params=later) as answer:
+            return told, Got(answer.status, {}, await answer.read())
+
+
 @pytest.mark.one_process("breaks the files of its process")
-def test_a_background_response_that_cannot_be_stored_ends_for_who_follows_it(tmp_path: Path) -> None:
-    engine = scripted(lambda *_: ids("word " * 50, END), delay=0.02)
-    store = SqliteStore(tmp_path / "store.db")
-    with running(responses_app(small=engine, store=store, session_limits=UNRECORDED)) as base:
-        id = respond(base, {"background": True}).json["id"]
-        with full_disk():
-            events = events_of(request(base, "GET", f"/v1/responses/{id}?stream=true"))
-        assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
-        assert request(base, "GET", f"/v1/responses/{id}").json["status"] == "failed"
+async def test_a_background_response_that_cannot_be_stored_ends_for_who_follows_it(tmp_path: Path) -> None:
+    told, later = await followed_on_a_full_disk(tmp_path / "store.db", UNRECORDED)
+    assert [event["type"] for event in events_of(told)[-2:]] == ["error", "response.failed"]
+    assert later.json["status"] == "failed"
 
 
 def test_a_stream_that_is_recorded_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
@@ -105,21 +118,15 @@ def test_a_stream_that_is_recorded_is_refused_where_it_cannot_be(tmp_path: Path)
 
 
 @pytest.mark.one_process("breaks the files of its process")
-def test_a_recorded_response_waits_for_room(tmp_path: Path) -> None:
+async def test_a_recorded_response_waits_for_room(tmp_path: Path) -> None:
     """Its clients are told of the full disk; when there is room again, it is gone on with."""
-    text = "word " * 50
-    engine = scripted(lambda prompt, sampling, choice: rest_of(ids(text, END), prompt), delay=0.005, grammar=False)
-    limits = SessionLimits(lease=1.0)
-    with running(responses_app(small=engine, store=SqliteStore(tmp_path / "store.db"), session_limits=limits)) as base:
-        id = respond(base, {"background": True}).json["id"]
-        with full_disk():
-            body = request(base, "GET", f"/v1/responses/{id}?stream=true").body
-            assert b'"type":"error"' in body
-            assert b"store_full" in body
-            assert b"response.failed" not in body
-        events = events_of(request(base, "GET", f"/v1/responses/{id}?stream=true"))
-        assert events[-1]["response"]["status"] == "completed"
-        assert "".join(event.get("delta", "") for event in events) == text
+    told, later = await followed_on_a_full_disk(tmp_path / "store.db", SessionLimits(lease=1.0), stream="true")
+    assert b'"type":"error"' in told.body
+    assert b"store_full" in told.body
+    assert b"response.failed" not in told.body
+    events = events_of(later)
+    assert events[-1]["response"]["status"] == "completed"
+    assert "".join(event.get("delta", "") for event in events) == TEXT
 
 
 @pytest.mark.parametrize("kind", ["run", "conversation"])

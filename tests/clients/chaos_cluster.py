@@ -2,9 +2,9 @@
 
 Three servers, each a process, share a store. Writers stream responses with tools, in conversations and in chains, and
 chats that can be resumed; each goes on at another server, from the last event that it has, whenever its own is gone.
-SIGKILL comes at seeded points. Afterwards each response was read to its end, in order, with nothing twice and nothing
-missing; another server sends just the same events again; it says what one server says that nobody kills; and no
-conversation has it twice.
+SIGKILL comes at seeded points, each second one in the middle of a reply. Afterwards each response was read to its end,
+in order, with nothing twice and nothing missing; another server sends just the same events again; it says what one
+server says that nobody kills; and no conversation has it twice.
 With a real model each kill is in the middle of a reply, and `Seams` says whether the reply goes on as it should.
 A table says what was done; the exit code says whether it holds.
 """
@@ -171,10 +171,12 @@ class Cluster:
             await replica.ready(self.client)
 
     async def _kill(self) -> None:
-        """At any moment a server that is up, where another is."""
+        """A server that is up, where another is: each second one in the middle of a reply, the others at any moment."""
         while self.killed < self.kills:
             if self.real is not None:
-                victim = await self._kill_a_maker(self.real)
+                victim = await self._kill_a_maker(self.chance.randint(8, self.most // 2))
+            elif self.killed % 2 == 0:
+                victim = await self._kill_a_maker(1)
             else:
                 victim, other = self.chance.sample(self.replicas, 2)
                 await victim.ready(self.client)
@@ -184,9 +186,8 @@ class Cluster:
             self.killed += 1
             victim.start()
 
-    async def _kill_a_maker(self, real: Seams) -> Replica:
-        """A server that is in the middle of a reply, where another is up."""
-        events = self.chance.randint(8, self.most // 2)
+    async def _kill_a_maker(self, events: int) -> Replica:
+        """A server that is in the middle of a reply, with so many events at least, where another is up."""
         while True:
             await asyncio.sleep(PAUSE)
             for told in tuple(self.told.values()):
@@ -195,9 +196,10 @@ class Cluster:
                 await next(one for one in self.replicas if one is not victim).ready(self.client)
                 if told.made_at(events) is victim:
                     victim.pause()
-                    for other in tuple(self.told.values()):
-                        if other.made_at(1) is victim:
-                            await real.note(other.id)
+                    if self.real is not None:
+                        for other in tuple(self.told.values()):
+                            if other.made_at(1) is victim:
+                                await self.real.note(other.id)
                     victim.kill()
                     return victim
 
