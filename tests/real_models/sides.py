@@ -277,9 +277,7 @@ class Machine:
 
     @property
     def environ(self) -> dict[str, str]:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
-        # Threads that spin while they wait take the core from whom they wait for.
-        return {**clean, "OMP_WAIT_POLICY": "PASSIVE"}
+        return {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
 
 
 @contextmanager

@@ -8,7 +8,9 @@ import ipaddress
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -179,6 +181,8 @@ class Server(uvicorn.Server):
         on_hangup: Callable[[Server], None] | None = None,
         own_process: bool = False,
     ) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._exits, self._told_to_exit = threading.Event(), asyncio.Event()
         super().__init__(
             uvicorn.Config(
                 app,
@@ -207,7 +211,6 @@ class Server(uvicorn.Server):
         self._on_hangup = on_hangup
         self._grace = int(drain) + GRACE + LAST if own_process else None
         self._watchdog: Watchdog | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.failure: AntiphonError | None = None
 
     @property
@@ -254,6 +257,23 @@ class Server(uvicorn.Server):
             self._watchdog.hear_signals()
         if not self.should_exit:
             self._context.lifecycle.on_first_load(self._loaded)
+
+    @property
+    def should_exit(self) -> bool:
+        return self._exits.is_set()
+
+    @should_exit.setter
+    def should_exit(self, exits: bool) -> None:
+        if exits:
+            self._exits.set()
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._told_to_exit.set)
+
+    async def main_loop(self) -> None:
+        """uvicorn's looks ten times a second, and interrupts an engine that has all processors each time."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told_to_exit.wait(), 1.0)
 
     def _connection(self) -> Connection:
         """One more connection, as uvicorn makes them."""
