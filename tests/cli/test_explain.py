@@ -65,7 +65,7 @@ def test_the_dialect_and_a_template_are_among_the_sources(tmp_path: Path) -> Non
     found = why(tmp_path, "models.smollm2.sampling.temperature", chat_template=str(template))
     assert (found.value, found.origin) == (1.5, f"your chat template: {template}")
     spoken = why(tmp_path, "format", chat_template=str(template))
-    assert chain(spoken) == [("chatml", f"your chat template: {template}"), ("chatml", "catalogue: smollm2")]
+    assert chain(spoken) == [("chatml", f"your chat template: {template}")]
 
 
 @pytest.mark.parametrize("key", ["temperatur", "models.smollm2.contxt", "models.nobody.context"])
@@ -88,7 +88,7 @@ def test_the_command_prints_what_counts_and_what_does_not(tmp_path: Path) -> Non
 def test_a_model_is_shown_with_its_settings(tmp_path: Path, smollm2_path: Path) -> None:
     (tmp_path / "config.toml").write_text(f'[models.mine]\nsource = "{smollm2_path}"\ncontext = 99\n')
     lines = in_process("models", "show", "mine", home=tmp_path).stdout.splitlines()
-    assert "format chatml (catalogue: smollm2)" in lines
+    assert "format mine/chat_template (model: the chat template of its files)" in lines
     assert "context 99 (configuration: models.mine)" in lines
     assert "answers without max_tokens: 1024 (catalogue: smollm2)" in lines
     shown = json.loads(in_process("models", "show", "mine", "--json", home=tmp_path).stdout)
@@ -109,11 +109,14 @@ def test_a_server_prints_at_its_start_what_its_model_got_and_from_where(tmp_path
     finally:
         server.kill()
         _, log = server.communicate()
-    assert "format chatml (catalogue: smollm2)" in lines
+    assert "format chatml (default: its files have no chat template)" in lines
     assert "context 512 (configuration: engine.context)" in lines
     assert "answers without max_tokens: 512 (strict dialect: mindie)" in lines
     assert "temperature 1.0 (strict dialect: mindie)" in lines
-    assert "smollm2: format chatml (catalogue: smollm2); context 512 (configuration: engine.context)" in log
+    assert (
+        "smollm2: format chatml (default: its files have no chat template); context 512 (configuration: engine.context)"
+        in log
+    )
 
 
 @pytest.mark.spec("LMD-10")

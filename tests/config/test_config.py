@@ -71,7 +71,7 @@ def test_models_of_the_file_join_those_of_the_package(tmp_path: Path) -> None:
 
 def test_a_table_of_a_known_model_changes_only_what_it_says(tmp_path: Path) -> None:
     entry = load_config(write(tmp_path, "[models.smollm2]\nslots = 2\n")).config.entries["smollm2"]
-    assert (entry.slots, entry.format) == (2, "chatml")
+    assert (entry.slots, entry.context) == (2, 8192)
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,10 @@ def test_a_table_of_a_shipped_model_changes_its_engine_s_settings_or_its_engine(
     file = tmp_path / "config.toml"
     file.write_text("[models.smollm2]\nthreads = 2")
     changed = load_config({"ANTIPHON_HOME": str(tmp_path)}).config.entries["smollm2"]
-    assert (changed.engine, changed.format) == (LlamaCpp(threads=2), "chatml")
+    assert (changed.engine, changed.context) == (LlamaCpp(threads=2), 8192)
     file.write_text('[models.smollm2]\nengine = "scripted"\nreply = "x"')
     other = load_config({"ANTIPHON_HOME": str(tmp_path)}).config.entries["smollm2"]
-    assert (other.engine, other.format) == (Scripted(reply="x"), "chatml")
+    assert (other.engine, other.context) == (Scripted(reply="x"), 8192)
 
 
 def test_each_setting_of_an_engine_is_listed_with_its_origin(tmp_path: Path) -> None:

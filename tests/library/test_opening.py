@@ -31,7 +31,12 @@ def test_a_server_is_named_by_its_url_kind_and_settings() -> None:
 
 def test_settings_change_those_of_the_model_s_entry() -> None:
     name, entry = entry_of("smollm2", None, {"threads": 2, "context": 99}, Config())
-    assert (name, entry.engine, entry.context, entry.format) == ("smollm2", LlamaCpp(threads=2), 99, "chatml")
+    assert (name, entry.engine, entry.context, entry.default_output_tokens) == (
+        "smollm2",
+        LlamaCpp(threads=2),
+        99,
+        1024,
+    )
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_a_source_that_cannot_be_read_is_refused(source: str) -> None:
 def test_the_catalog_knows_the_default_model_by_its_aliases() -> None:
     name, entry = find_entry("smollm2-135m", shipped_entries())
     assert name == "smollm2"
-    assert entry.format == "chatml"
+    assert entry.format is None
     assert entry.defaults.temperature == 0.0
 
 

@@ -63,6 +63,7 @@ def described(format: Format, replies: ReplyDescription | None, controls: Collec
 def log_replies(name: str, format: Format) -> None:
     """Says where the description of a model's replies is from, and warns of what is not understood."""
     from antiphon.formats.template import JinjaFormat, origin_words  # a format that is named has nothing to say
+    from antiphon.formats.template.taught import WARNING as TAUGHT
 
     if not isinstance(format, JinjaFormat):
         return
@@ -70,4 +71,4 @@ def log_replies(name: str, format: Format) -> None:
     counts = f"{len(proof.proven)} shapes are read back as they are written, {len(proof.failed)} are not"
     log.info("%s: its replies are known from %s; %s", name, origin_words(format.found), counts)
     for warning in format.found.warnings:
-        log.warning("%s: %s", name, warning)
+        log.log(logging.INFO if warning == TAUGHT else logging.WARNING, "%s: %s", name, warning)

@@ -11,8 +11,9 @@ from antiphon.tokens import Control
 
 from .spelling import Spelling
 
-Blanks = OneOf["never", "always", "optional", "any"]
-"""Whether one blank follows each comma and each colon of JSON; ``any``: blanks and line breaks at every place."""
+Blanks = OneOf["never", "always", "optional", "printed", "any"]
+"""Whether one blank follows each comma and each colon of JSON. ``printed``: or each value has an indented line of its
+own, as JSON is printed for people; ``any``: blanks and line breaks at every place."""
 
 
 class Literal(msgspec.Struct, frozen=True):

@@ -35,15 +35,20 @@ _NUMBER_LIKE = frozenset(["integer", "number", "array", "object"])
 _STRING = r'"([^"\\\x00-\x1f\x7f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
 _EXACT = 2**53
 _SCALARS = frozenset(["string", "boolean", "null", "integer", "number"])
-BLANKS = r"[ \t\n]{0,40}"
+BLANKS, LINE = r"[ \t\n]{0,40}", r"( |\n {0,40})?"
 """A small model may never end blanks."""
 _SEPARATORS: dict[Blanks, tuple[str, str]] = {
     "never": (quoted(","), quoted(":")),
     "always": (quoted(", "), quoted(": ")),
     "optional": ("/, ?/", "/: ?/"),
+    "printed": (rf"/,{LINE}/", "/: ?/"),
     "any": (rf"/{BLANKS},{BLANKS}/", rf"/{BLANKS}:{BLANKS}/"),
 }
 """The comma and the colon."""
+_INSIDE: dict[Blanks, str] = {"printed": LINE, "any": BLANKS}
+"""What may stand at a bracket's inner side."""
+_LOOSE = frozenset[Blanks](["optional", "printed", "any"])
+"""What the engine does not know."""
 
 
 class JsonWriter:
@@ -126,9 +131,10 @@ class JsonWriter:
         return " ".join(filter(None, [self._bracket("{"), sequence(self._rules, parts, more=more), self._bracket("}")]))
 
     def _bracket(self, bracket: str) -> str:
-        if self._blanks != "any":
+        inside = _INSIDE.get(self._blanks)
+        if inside is None:
             return quoted(bracket)
-        return f"/{quote(bracket)}{BLANKS}/" if bracket in "[{" else f"/{BLANKS}{quote(bracket)}/"
+        return f"/{quote(bracket)}{inside}/" if bracket in "[{" else f"/{inside}{quote(bracket)}/"
 
     def _part(self, name: str, schema: JsonSchema, *, required: bool = False) -> Part:
         member = f"{name} {self._colon} {self._value(schema)}"
@@ -153,8 +159,7 @@ class JsonWriter:
         if isinstance(node, dict) and isinstance(self._root, dict):
             node = {**node, **{key: self._root[key] for key in _DEFINITIONS & self._root.keys()}}
         nested = not _SCALARS.issuperset(types_of(node, self._root))
-        blanks: Blanks = "optional" if self._blanks == "any" else self._blanks
-        return self._rules.json(node, blanks=blanks if nested else "never")
+        return self._rules.json(node, blanks=self._blanks if nested else "never")
 
     def _is_written_here(self, node: JsonSchema) -> bool:
         """Whether a value may hold a number that the schema does not name itself, or blanks that are optional."""
@@ -180,7 +185,7 @@ class JsonWriter:
                 return any(map(self._is_written_here, node[key]))
         given = node.get("type", TYPES)
         types = {given} if isinstance(given, str) else {*given}
-        if types & (_NUMBER_LIKE if self._blanks in ("optional", "any") else {"integer", "number"}):
+        if types & (_NUMBER_LIKE if self._blanks in _LOOSE else {"integer", "number"}):
             return True
         inner: list[JsonSchema] = []
         if "array" in types:

@@ -153,7 +153,7 @@ class _Writer:
         if isinstance(node, Json):
             engine = self._engine_schema(node)
             if not self._finite:
-                return self.json(engine, blanks="optional" if node.blanks == "any" else node.blanks)
+                return self.json(engine, blanks=node.blanks)
             return JsonWriter(self, engine, digits=digits_of(node.schema), blanks=node.blanks).text()
         return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
 
@@ -200,7 +200,7 @@ class _Writer:
         return self.rule("TEXT", pattern) if node.until is None else self.closed(pattern, (node.until,))
 
     def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:
-        if blanks == "optional":
+        if blanks not in ("never", "always"):
             return f"({self.json(schema)} | {self.json(schema, blanks='always')})"
         top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
         guidance: dict[str, object] = {"whitespace_flexible": False}

@@ -25,7 +25,7 @@ class Rules(Protocol):
         ...
 
     def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:
-        """A JSON text of the engine's schema. Optional blanks are at all places or at none: the engine has no more."""
+        """A JSON text of the engine's schema. Blanks that may be are at all places or none: the engine has no more."""
         ...
 
     def pieces(self, pieces: Pieces) -> str:
