@@ -33,6 +33,8 @@ def load(settings: dict) -> object:  # type: ignore[type-arg]  # JSON
     params.use_jinja, params.verbosity, params.n_ubatch = True, 2, 512
     params.hostnames, params.port = ["127.0.0.1"], 0
     params.embedding = settings["embeds"]
+    if settings["as_ours"]:
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     return xllamacpp.Server(params)
 
 

@@ -63,24 +63,29 @@ def user(text: str) -> list[Json]:
     return [{"role": "user", "content": text}]
 
 
+def asked(side: Side, request: Json) -> Answer:
+    """The answer to a request whose prompt lies in the cache already.
+
+    A model's arithmetic depends on how many tokens it evaluates at once, and where two words are as good it may choose
+    the other: so both sides evaluate the last token of the prompt alone.
+    """
+    side.chat({**request, "max_tokens": 1})
+    return side.chat(request)
+
+
 def answers(ask: str, right: str, side: Side) -> bool:
-    return bool(re.search(right, side.chat(body(user(ask), MIDDLE)).text, re.IGNORECASE))
+    return bool(re.search(right, asked(side, body(user(ask), MIDDLE)).text, re.IGNORECASE))
 
 
 def sampled(ask: str, right: str, seed: int, side: Side) -> bool:
     """The same with nothing said of sampling but the seed."""
-    asked = {"messages": user(ask), "max_tokens": MIDDLE, "seed": seed}
-    return bool(re.search(right, side.chat(asked).text, re.IGNORECASE))
+    request = {"messages": user(ask), "max_tokens": MIDDLE, "seed": seed}
+    return bool(re.search(right, side.chat(request).text, re.IGNORECASE))
 
 
-def same_streamed(asked: Json, side: Side) -> bool:
-    """Whether a stream says what the whole answer says.
-
-    The prompt lies in the cache before both: a model's arithmetic depends on how many tokens it evaluates at once, and
-    may choose another word where two are as good.
-    """
-    side.chat({**asked, "max_tokens": 1})
-    whole, streamed = side.chat(asked), side.chat(asked, streamed=True)
+def same_streamed(request: Json, side: Side) -> bool:
+    """Whether a stream says what the whole answer says."""
+    whole, streamed = asked(side, request), side.chat(request, streamed=True)
     return whole.error is None and whole.said == streamed.said
 
 
@@ -90,13 +95,13 @@ def offered(task: Task, **more: Any) -> Json:
 
 def calls_right(task: Task, more: Json, side: Side) -> bool:
     """One call, and the right one."""
-    found = side.chat(offered(task, **more)).calls
+    found = asked(side, offered(task, **more)).calls
     return len(found) == 1 and task.wants(*found[0])
 
 
 def tells_in_text(task: Task, more: Json, side: Side) -> bool:
     """An answer in words: no call, and no text that only looks like one."""
-    found = side.chat({**offered(task, **more), "max_tokens": MIDDLE})
+    found = asked(side, {**offered(task, **more), "max_tokens": MIDDLE})
     return (
         found.error is None and not found.calls and bool(found.text.strip()) and not looks_like_call(found.text, task)
     )
@@ -162,7 +167,7 @@ def evaluated(reply: Answer) -> int:
 
 def value_right(ask: str, schema: Json, right: Any, side: Side) -> bool:
     form = {"type": "json_schema", "json_schema": {"name": "value", "strict": True, "schema": schema}}
-    text = side.chat(body(user(ask), LONG, response_format=form)).text
+    text = asked(side, body(user(ask), LONG, response_format=form)).text
     try:
         value = json.loads(text)
     except ValueError:
@@ -172,14 +177,14 @@ def value_right(ask: str, schema: Json, right: Any, side: Side) -> bool:
 
 def pattern_right(ask: str, pattern: str, grammar: str, right: str, side: Side) -> bool:
     form: Json = {"grammar": grammar} if side.peer else {"structured_outputs": {"regex": pattern}}
-    text = side.chat(body(user(ask), SHORT, **form)).text
+    text = asked(side, body(user(ask), SHORT, **form)).text
     return re.fullmatch(pattern, text) is not None and text == right
 
 
 def choice_right(ask: str, choices: Sequence[str], right: str, side: Side) -> bool:
     grammar = "root ::= " + " | ".join(json.dumps(choice, ensure_ascii=False) for choice in choices)
     form: Json = {"grammar": grammar} if side.peer else {"structured_outputs": {"choice": list(choices)}}
-    return side.chat(body(user(ask), SHORT, **form)).text == right
+    return asked(side, body(user(ask), SHORT, **form)).text == right
 
 
 def continues(prompt: str, right: str, side: Side) -> bool:

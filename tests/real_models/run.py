@@ -124,7 +124,7 @@ class Table:
         path, embeds = model_file(weights), weights.runs == "embed"
         rows = [row for row in self._rows if (row.runs == "embed") == embeds]
         if beside := [row for row in rows if not row.alone and (weights.name, row.name) not in self.results]:
-            with peer(path, self._machine, embeds=embeds) as side:
+            with peer(path, self._machine, embeds=embeds, as_ours=True) as side:
                 self._ask(weights, beside, side)
         for opened, some in self._sides(path, rows, embeds=embeds):
             with opened as own:

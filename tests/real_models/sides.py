@@ -326,10 +326,14 @@ def address(server: subprocess.Popen[str], log: Path) -> str:
 
 
 @contextmanager
-def peer(model: Path, machine: Machine, *, embeds: bool = False) -> Iterator[Peer]:
-    """llama.cpp over the file, until the end of the context."""
+def peer(model: Path, machine: Machine, *, embeds: bool = False, as_ours: bool = False) -> Iterator[Peer]:
+    """llama.cpp over the file, until the end of the context.
+
+    ``as_ours``: it computes attention as we do on a processor, step by step. Its own way rounds otherwise, and then a
+    small model's answers are others: of ten, six.
+    """
     settings: Mapping[str, object] = {
-        "model": str(model), "context": machine.context, "threads": machine.threads, "embeds": embeds,
+        "model": str(model), "context": machine.context, "threads": machine.threads, "embeds": embeds, "as_ours": as_ours,
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
