@@ -333,7 +333,8 @@ def peer(model: Path, machine: Machine, *, embeds: bool = False, as_ours: bool =
     small model's answers are others: of ten, six.
     """
     settings: Mapping[str, object] = {
-        "model": str(model), "context": machine.context, "threads": machine.threads, "embeds": embeds, "as_ours": as_ours,
+        "model": str(model), "context": machine.context, "threads": machine.threads, "embeds": embeds,
+        "as_ours": as_ours,
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
