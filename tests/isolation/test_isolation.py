@@ -134,11 +134,11 @@ async def test_a_piece_that_nobody_waits_for_is_ended(monkeypatch: pytest.Monkey
 
 
 async def test_a_piece_is_ended_at_its_deadline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async with isolation(monkeypatch, deadline=1.0) as isolated:
+    async with isolation(monkeypatch, seconds=1.0) as isolated:
         piece, pid = await waiting(isolated, tmp_path)
-        with pytest.raises(RequestError) as caught:
+        with pytest.raises(OverloadedError) as caught:
             await piece
-        assert caught.value.code == "work_limit"
+        assert caught.value.code == "queue_timeout"
         await gone(pid)
 
 
@@ -146,8 +146,9 @@ async def test_all_pieces_end_with_the_isolation(monkeypatch: pytest.MonkeyPatch
     async with isolation(monkeypatch) as isolated:
         piece, pid = await waiting(isolated, tmp_path)
         isolated.close()
-        with pytest.raises(RequestError):
+        with pytest.raises(OverloadedError) as caught:
             await piece
+        assert caught.value.code == "draining"
         await gone(pid)
 
 
@@ -190,11 +191,11 @@ async def test_owners_take_turns_and_a_full_queue_refuses(monkeypatch: pytest.Mo
     assert order == ["many", "few", "many"]
 
 
-async def test_a_piece_waits_no_longer_than_its_patience(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async with isolation(monkeypatch, places=1, patience=0.05) as isolated:
+async def test_a_piece_waits_no_longer_than_it_has_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async with isolation(monkeypatch, places=1, seconds=PATIENCE) as isolated:
         first, _ = await waiting(isolated, tmp_path)
         with pytest.raises(OverloadedError) as caught:
-            await isolated.run(task("echo"), b"")
+            await isolated.run(task("echo"), b"", until=asyncio.get_running_loop().time() + 0.05)
         first.cancel()
     assert caught.value.code == "queue_timeout"
 

@@ -1,7 +1,8 @@
 """The process of which others are forked: one for each piece of work. Run as a file; it has no thread.
 
 Standard input is a socket of the server's. A line of JSON on it starts a piece (``start``, its number) with a socket
-that comes along, or ends one (``stop``). At the end of input all pieces are ended and this process is too; where the
+that comes along, or ends one (``stop``); without either it has the code of a piece imported, and then the socket is
+closed. At the end of input all pieces are ended and this process is too; where the
 server is killed, Linux ends both.
 """
 
@@ -84,12 +85,19 @@ class Forkserver:
             return
         end = sockets.pop(0)
         try:
-            self._running[order["start"]] = self._fork(order, end, sockets)
+            failed = self._prepare(order)
+            if "start" in order:
+                self._running[order["start"]] = self._fork(order, end, sockets, failed)
         finally:
             os.close(end)
 
-    def _fork(self, order: dict, end: int, others: list[int]) -> int:  # type: ignore[type-arg]  # JSON
-        failed = self._prepare(order)
+    def _fork(
+        self,
+        order: dict,
+        end: int,
+        others: list[int],
+        failed: BaseException | None,  # type: ignore[type-arg]  # JSON
+    ) -> int:
         parent = os.getpid()
         pid = os.fork()
         if pid:

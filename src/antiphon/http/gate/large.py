@@ -51,6 +51,7 @@ class LargeWork:
         _return_large_blocks()
         self._rules = rules
         self._one = ThreadPoolExecutor(1, thread_name_prefix="large-request")
+        self._settling = False
         self.bytes: int = 0
         """Of all large bodies that are here."""
 
@@ -66,8 +67,14 @@ class LargeWork:
             yield room
         finally:
             if room.size > HUGE:
-                asyncio.get_running_loop().call_later(SETTLED, self._trim)
+                self.settle()
             room.leave()
+
+    def settle(self) -> None:
+        """Gives back, a moment later, what is left of work that took much memory."""
+        if not self._settling:
+            self._settling = True
+            asyncio.get_running_loop().call_later(SETTLED, self._trim)
 
     def take(self, size: int) -> None:
         if self.bytes + size > self.limits.max_bodies:
@@ -95,6 +102,7 @@ class LargeWork:
 
     def _trim(self) -> None:
         """Memory of huge requests goes back to the system when the last of them is over."""
+        self._settling = False
         if self.bytes <= HUGE:
             with suppress(RuntimeError):  # the application ended
                 self._one.submit(_give_back)
