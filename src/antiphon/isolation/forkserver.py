@@ -14,7 +14,9 @@ import select
 import signal
 import socket
 import sys
+from typing import Any
 
+_Order = dict[str, Any]
 _ORDERS = 64 * 1024
 _SOCKETS = 64
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
@@ -77,7 +79,7 @@ class Forkserver:
         for pid in self._running.values():
             os.kill(pid, signal.SIGKILL)
 
-    def _obey(self, order: dict, sockets: list[int]) -> None:  # type: ignore[type-arg]  # JSON
+    def _obey(self, order: _Order, sockets: list[int]) -> None:
         if "stop" in order:
             pid = self._running.get(order["stop"])
             if pid is not None:
@@ -91,13 +93,7 @@ class Forkserver:
         finally:
             os.close(end)
 
-    def _fork(
-        self,
-        order: dict,
-        end: int,
-        others: list[int],
-        failed: BaseException | None,  # type: ignore[type-arg]  # JSON
-    ) -> int:
+    def _fork(self, order: _Order, end: int, others: list[int], failed: BaseException | None) -> int:
         parent = os.getpid()
         pid = os.fork()
         if pid:
@@ -111,7 +107,7 @@ class Forkserver:
         finally:
             os._exit(0)
 
-    def _prepare(self, order: dict) -> BaseException | None:  # type: ignore[type-arg]  # JSON
+    def _prepare(self, order: _Order) -> BaseException | None:
         """Imports what the piece runs, once; the error of that, for the piece to report."""
         from pkgutil import resolve_name
 
@@ -140,7 +136,7 @@ class Forkserver:
                 del self._running[number]
 
 
-def run(order: dict, end: socket.socket, failed: BaseException | None) -> None:  # type: ignore[type-arg]  # JSON
+def run(order: _Order, end: socket.socket, failed: BaseException | None) -> None:
     """In the new process: reads the piece, works within its limits, and writes the outcome."""
     from pkgutil import resolve_name
 

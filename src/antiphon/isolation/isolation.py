@@ -32,7 +32,7 @@ log = logging.getLogger("antiphon.isolation")
 _PROGRAM = Path(__file__).with_name("forkserver.py")
 _NEEDED = re.compile("PATH|HOME|LANG|LC_[A-Z]+|PYTHON(HOME|PATH|USERBASE|NOUSERSITE)|(DY)?LD_LIBRARY_PATH")
 """Variables of the environment that find the interpreter and its packages. No key or other secret goes along."""
-SECONDS = 1.8
+SECONDS = 1.6
 """Seconds after which a piece has its answer, or is refused: with what else its request takes, two."""
 DRAIN = 1.0
 """Seconds that pieces of work get when the server stops."""
