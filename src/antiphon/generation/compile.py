@@ -26,7 +26,7 @@ log = logging.getLogger("antiphon.generation")
 
 MOST_LOGGED = 500
 """Characters of what the engine's compiler says of a schema that go into a line of the log."""
-MOST_BYTES = 12 * 2**20
+MOST_BYTES = 6 * 2**20
 """Of all grammars that are remembered together, beside the last: one that is used again and again is always here."""
 BYTES = 200
 """What a character of a grammar takes, compiled; what the checks of finished values take is measured."""
