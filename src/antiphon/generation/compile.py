@@ -184,6 +184,12 @@ class ReplyCompiler:
         try:
             async with asyncio.timeout_at(loop.time() + self._seconds if until is None else until):
                 return await loop.run_in_executor(self._threads, compiled)
+        except RecursionError:
+            raise RequestError(
+                "tools and response format lead on too deeply, from definition to definition",
+                code="invalid_schema",
+                hint="Define less by way of other definitions.",
+            ) from None
         except TimeoutError:
             if until is not None and self._isolation is not None:
                 raise self._isolation.late() from None

@@ -26,6 +26,9 @@ MOST_PATTERN = 128
 MOST_PATTERNS = 16
 """Patterns of a plain schema."""
 
+MOST_NUMBER = 10.0**40
+"""Above it, and below its inverse, are numbers that take long to write as a pattern: their digits are counted twice."""
+
 _VALUES = frozenset(
     "type enum const required minimum maximum exclusiveMinimum exclusiveMaximum "
     "minLength maxLength minItems maxItems".split()
@@ -52,6 +55,9 @@ def is_plain(schema: Any) -> bool:
         node, is_schema = todo.pop()
         if isinstance(node, str):
             characters -= len(node)
+        elif isinstance(node, int | float):
+            if not isinstance(node, bool) and not _is_plain_number(node):
+                return False
         elif isinstance(node, list):
             left -= len(node)
             todo += [(item, is_schema) for item in node[: max(left, 0)]]
@@ -64,11 +70,15 @@ def is_plain(schema: Any) -> bool:
                     return False
             if left >= 0:
                 todo += _inner(node) if is_schema else [(value, False) for value in node.values()]
-        elif is_schema and not isinstance(node, bool):
+        if is_schema and not isinstance(node, dict | list | bool):
             return False
         if min(left, characters, patterns) < 0:
             return False
     return True
+
+
+def _is_plain_number(number: float) -> bool:
+    return not number or 1 / MOST_NUMBER < abs(number) < MOST_NUMBER
 
 
 def _is_plain_node(node: dict[str, Any]) -> bool:
