@@ -80,7 +80,7 @@ async def test_errors_come_back_with_their_place(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("name", "piece"),
-    [("spin", b""), ("power", b"1000000000"), ("grow", b"1000000000"), ("abort", b"")],
+    [("spin", b""), ("power", b"1000000000"), ("grow", b"1000000000"), ("abort", b""), ("panic", b"")],
 )
 async def test_a_piece_beyond_a_limit_is_refused_and_the_next_is_worked_on(
     monkeypatch: pytest.MonkeyPatch, name: str, piece: bytes
@@ -214,6 +214,22 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+LIMITED = """
+import asyncio, resource
+from antiphon.isolation import Isolation, Task
+
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+print(asyncio.run(Isolation(starting=60).run(Task("kit.isolated:seen", "the piece", memory=2**40), b"")).decode())
+"""
+
+
+async def test_a_server_that_has_a_limit_of_memory_itself_raises_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    host = await asyncio.create_subprocess_exec(sys.executable, "-c", LIMITED, stdout=asyncio.subprocess.PIPE)
+    output, _ = await host.communicate()
+    assert json.loads(output)["memory"] == 2**33
 
 
 async def test_no_process_outlives_a_server_that_was_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -155,17 +155,24 @@ def limit(processor: float, memory: int) -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, processor)
     hard = int(processor + _BEYOND) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+    lower(resource.RLIMIT_CPU, hard)
+    lower(resource.RLIMIT_CORE, 0)
+    lower(resource.RLIMIT_FSIZE, 0)
+    lower(resource.RLIMIT_NOFILE, 16)
     os.nice(2)  # The server's own answers come first.
     if sys.platform == "linux":
         with open("/proc/self/statm", "rb") as file:
             here = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (here + memory, here + memory))
+        lower(resource.RLIMIT_AS, here + memory)
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
+
+
+def lower(which: int, most: int) -> None:
+    """Sets a limit of the kernel's, or leaves the server's own where that is lower: only root may raise it."""
+    _, hard = resource.getrlimit(which)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (most, most))
 
 
 if __name__ == "__main__":
