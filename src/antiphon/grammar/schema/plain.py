@@ -55,9 +55,6 @@ def is_plain(schema: Any) -> bool:
         node, is_schema = todo.pop()
         if isinstance(node, str):
             characters -= len(node)
-        elif isinstance(node, int | float):
-            if not isinstance(node, bool) and not _is_plain_number(node):
-                return False
         elif isinstance(node, list):
             left -= len(node)
             todo += [(item, is_schema) for item in node[: max(left, 0)]]
@@ -70,15 +67,17 @@ def is_plain(schema: Any) -> bool:
                     return False
             if left >= 0:
                 todo += _inner(node) if is_schema else [(value, False) for value in node.values()]
-        if is_schema and not isinstance(node, dict | list | bool):
+        elif not _is_plain_value(node, is_schema):
             return False
         if min(left, characters, patterns) < 0:
             return False
     return True
 
 
-def _is_plain_number(number: float) -> bool:
-    return not number or 1 / MOST_NUMBER < abs(number) < MOST_NUMBER
+def _is_plain_value(value: float | None, is_schema: bool) -> bool:
+    if isinstance(value, bool):
+        return True
+    return not is_schema and (not value or 1 / MOST_NUMBER < abs(value) < MOST_NUMBER)
 
 
 def _is_plain_node(node: dict[str, Any]) -> bool:
