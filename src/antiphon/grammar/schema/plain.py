@@ -74,7 +74,8 @@ def is_plain(schema: Any) -> bool:
     return True
 
 
-def _is_plain_value(value: float | None, is_schema: bool) -> bool:
+def _is_plain_value(value: Any, is_schema: bool) -> bool:
+    """Whether a value that is no text, list or object may stand where it does."""
     if isinstance(value, bool):
         return True
     return not is_schema and (not value or 1 / MOST_NUMBER < abs(value) < MOST_NUMBER)
