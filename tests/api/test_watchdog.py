@@ -21,7 +21,9 @@ import psutil
 import pytest
 
 from antiphon.http.exchange import FAULTS
-from antiphon.http.server.watchdog import Watchdog, children, standing
+from antiphon.http.server.server import GRACE
+from antiphon.http.server.watchdog import LAST, PULSE, Watchdog, children, standing
+from antiphon.workers.supervisor import _END_SECONDS
 from kit.sandbox import ended
 from kit.waiting import PATIENCE
 
@@ -176,6 +178,11 @@ def started(how: str) -> Iterator[subprocess.Popen[str]]:
             yield server
         finally:
             server.kill()
+
+
+def test_a_process_ends_within_five_seconds_of_its_drain() -> None:
+    assert GRACE + LAST + PULSE <= 5
+    assert GRACE + _END_SECONDS <= 5
 
 
 def test_a_server_that_is_stuck_ends_when_it_is_told_to_and_takes_its_processes_along() -> None:

@@ -36,6 +36,8 @@ from kit.hostile_templates import hostile_templates  # noqa: E402
 from kit.program import PROGRAM, environment  # noqa: E402
 
 AT_ONCE = 4
+WARM = 20
+"""Of each kind, before anything is measured."""
 MESSAGES = [{"role": "user", "content": "x"}]
 HEALTHY, PROMPT, STOPPED, GROWN = 0.1, 2.0, 5.0, 1.1
 """Seconds of /health's 99th percentile, of the slowest answer and of SIGTERM; memory afterwards, of what it was."""
@@ -184,8 +186,11 @@ def main() -> int:
             while "http://" not in output:
                 output += next(started.stdout)
             base, server = output[output.index("http://") :].split()[0].rstrip("/"), psutil.Process(started.pid)
-            for kind in KINDS:  # What is imported and started with the first of each is not what is measured.
-                answered(base, next(iter(KINDS[kind](0))))
+            for kind in chosen.only.split(
+                ","
+            ):  # What is imported, started and read with the first of each is not what is measured.
+                for sent in islice(KINDS[kind](0), WARM):
+                    answered(base, sent)
             for kind in chosen.only.split(","):
                 failed += tried(base, server, kind, list(islice(KINDS[kind](chosen.generated), chosen.first)))
             hard = islice(templates(0), 12)

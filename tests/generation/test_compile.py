@@ -89,6 +89,13 @@ async def test_what_takes_too_long_is_the_callers_error() -> None:
         await replies.compile(shaped({"enum": list(range(5000))}))
 
 
+async def test_definitions_that_lead_on_too_deeply_are_the_callers_error() -> None:
+    to = [{"$ref": f"#/$defs/d{i}"} for i in range(601)]
+    steps = {f"d{i}": {"type": "object", "properties": {"n": to[i + 1]}, "required": ["n"]} for i in range(600)}
+    with pytest.raises(RequestError, match="too deeply"):
+        await compiler().compile(shaped({**to[0], "$defs": {**steps, "d600": {"type": "object"}}}))
+
+
 async def test_the_event_loop_runs_on_while_a_large_schema_compiles() -> None:
     replies = compiler()
     await replies.vocabulary()

@@ -80,7 +80,7 @@ async def test_errors_come_back_with_their_place(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(
     ("name", "piece"),
-    [("spin", b""), ("power", b"1000000000"), ("grow", b"1000000000"), ("abort", b"")],
+    [("spin", b""), ("power", b"1000000000"), ("grow", b"1000000000"), ("abort", b""), ("panic", b"")],
 )
 async def test_a_piece_beyond_a_limit_is_refused_and_the_next_is_worked_on(
     monkeypatch: pytest.MonkeyPatch, name: str, piece: bytes
@@ -134,11 +134,11 @@ async def test_a_piece_that_nobody_waits_for_is_ended(monkeypatch: pytest.Monkey
 
 
 async def test_a_piece_is_ended_at_its_deadline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async with isolation(monkeypatch, deadline=1.0) as isolated:
+    async with isolation(monkeypatch, seconds=1.0) as isolated:
         piece, pid = await waiting(isolated, tmp_path)
-        with pytest.raises(RequestError) as caught:
+        with pytest.raises(OverloadedError) as caught:
             await piece
-        assert caught.value.code == "work_limit"
+        assert caught.value.code == "queue_timeout"
         await gone(pid)
 
 
@@ -146,8 +146,9 @@ async def test_all_pieces_end_with_the_isolation(monkeypatch: pytest.MonkeyPatch
     async with isolation(monkeypatch) as isolated:
         piece, pid = await waiting(isolated, tmp_path)
         isolated.close()
-        with pytest.raises(RequestError):
+        with pytest.raises(OverloadedError) as caught:
             await piece
+        assert caught.value.code == "draining"
         await gone(pid)
 
 
@@ -190,11 +191,11 @@ async def test_owners_take_turns_and_a_full_queue_refuses(monkeypatch: pytest.Mo
     assert order == ["many", "few", "many"]
 
 
-async def test_a_piece_waits_no_longer_than_its_patience(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async with isolation(monkeypatch, places=1, patience=0.05) as isolated:
+async def test_a_piece_waits_no_longer_than_it_has_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async with isolation(monkeypatch, places=1, seconds=PATIENCE) as isolated:
         first, _ = await waiting(isolated, tmp_path)
         with pytest.raises(OverloadedError) as caught:
-            await isolated.run(task("echo"), b"")
+            await isolated.run(task("echo"), b"", until=asyncio.get_running_loop().time() + 0.05)
         first.cancel()
     assert caught.value.code == "queue_timeout"
 
@@ -213,6 +214,22 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+LIMITED = """
+import asyncio, resource
+from antiphon.isolation import Isolation, Task
+
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+print(asyncio.run(Isolation(starting=60).run(Task("kit.isolated:seen", "the piece", memory=2**40), b"")).decode())
+"""
+
+
+async def test_a_server_that_has_a_limit_of_memory_itself_raises_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    host = await asyncio.create_subprocess_exec(sys.executable, "-c", LIMITED, stdout=asyncio.subprocess.PIPE)
+    output, _ = await host.communicate()
+    assert json.loads(output)["memory"] == 2**33
 
 
 async def test_no_process_outlives_a_server_that_was_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

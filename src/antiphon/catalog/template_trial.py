@@ -25,7 +25,7 @@ async def try_template(name: str, entry: ModelEntry, text: ModelText) -> None:
     parts = template_parts(name, entry, text)
     if entry.task != "chat" or parts is None or sys.platform == "win32":  # There is no fork.
         return
-    with closing(Isolation(deadline=6 * TRY.processor)) as isolated:
+    with closing(Isolation(seconds=6 * TRY.processor)) as isolated:
         try:
             await isolated.run(TRY, msgspec.json.encode(parts))
         except RequestError as error:

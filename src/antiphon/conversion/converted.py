@@ -19,7 +19,7 @@ from .convert import Conversion, source_named, target_named
 from .detect import form_of
 from .harmony_text import harmony_findings
 
-CONVERT = Task("antiphon.conversion.converted:work", "the conversion", "input", processor=2.0, memory=512 * 2**20)
+CONVERT = Task("antiphon.conversion.converted:work", "the conversion", "input", processor=1.3, memory=512 * 2**20)
 MOST_LISTED = 500
 """Losses, warnings and findings of each conversion that are listed."""
 

@@ -18,7 +18,7 @@ from antiphon.formats.raw import RawFormat
 from antiphon.grammar import LIMITS, Grammar, Json, Limits, Regex, ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar, leaves
 from antiphon.grammar.schema import Enforced
-from antiphon.grammar.trial import dear, enforced_of, piece_of, rules_piece
+from antiphon.grammar.trial import dear, piece_of, rules_piece, tried_of
 from antiphon.isolation import Isolation, Task
 from antiphon.tokens import Piece, Tokenizer, spell
 
@@ -26,16 +26,19 @@ log = logging.getLogger("antiphon.generation")
 
 MOST_LOGGED = 500
 """Characters of what the engine's compiler says of a schema that go into a line of the log."""
-MOST_TEXT = 512 * 2**10
-"""Characters of all grammars that are remembered together: compiled, one takes some two hundred times its text."""
+MOST_BYTES = 6 * 2**20
+"""Of all grammars that are remembered together, beside the last: one that is used again and again is always here."""
+BYTES = 200
+"""What a character of a grammar takes, compiled; what the checks of finished values take is measured."""
 USES = 256
 """Replies that are followed by one grammar before it is compiled anew: what they have come to takes room."""
 TAIL = 256
 """How many characters of a prompt's end decide where a reply begins."""
 
 TRY = Task(
-    "antiphon.grammar.trial:work", "compiling tools and response format", prepare="antiphon.grammar.trial:prepare"
-)
+    "antiphon.grammar.trial:work", "compiling tools and response format", prepare="antiphon.grammar.trial:prepare",
+    processor=0.6,  # It is compiled twice more: here, and by the engine.
+)  # fmt: skip
 NOTHING_TRIED: Mapping[str, Enforced] = MappingProxyType({})
 
 Made = TypeVar("Made")
@@ -48,7 +51,13 @@ class _Known:
 
     grammar: CompiledGrammar
     ids: Sequence[str]
+    taken: int = 0
+    """Bytes that it took to try what is of the client in it."""
     uses: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return max(BYTES * len(self.grammar.lark), self.taken)
 
     @property
     def is_used_up(self) -> bool:
@@ -81,12 +90,16 @@ class ReplyCompiler:
         self._known: dict[_Key, _Known] = {}
         self._vocabulary: Vocabulary | None = None
         self._isolation: Isolation | None = None
+        self._settle: Callable[[], None] | None = None
         self._threads = ThreadPoolExecutor(2, "compile")
         self._building = asyncio.Lock()
 
-    def try_in(self, isolation: Isolation) -> None:
-        """From now on programs of clients that may be dear are compiled in a process of their own first."""
-        self._isolation = isolation
+    def try_in(self, isolation: Isolation, settle: Callable[[], None] | None = None) -> None:
+        """From now on programs of clients that may be dear are compiled in a process of their own first.
+
+        ``settle`` is called after such a one was compiled here: the memory that it took is given back then.
+        """
+        self._isolation, self._settle = isolation, settle
 
     async def compile(
         self,
@@ -108,41 +121,54 @@ class ReplyCompiler:
         alike = replace(shape, call_ids=("",) * len(shape.call_ids))
         key = (domain, tail, msgspec.json.encode(alike))
         if continues:
-            return await self._compile(format, shape, prompt, domain)
+            return (await self._compile(format, shape, prompt, domain)).grammar
         known = self._known.pop(key, None)
         if known is None or known.is_used_up:
-            known = _Known(await self._compile(format, shape, prompt, domain), shape.call_ids)
+            known = await self._compile(format, shape, prompt, domain)
         known.uses += 1
+        self._known.pop(key, None)  # Another request may have been as fast.
         self._known[key] = known
-        while len(self._known) > self._capacity or self._text() > MOST_TEXT:
-            self._known.pop(next(iter(self._known)))
+        self._forget()
         others = {old: new for old, new in zip(known.ids, shape.call_ids, strict=True) if old != new}
         if not any(id in known.grammar.lark for id in others):
             return known.grammar
         if any(id.encode() in key[2] for id in others):
-            return await self._compile(format, shape, prompt, domain)  # A schema or a tool spells one of them.
+            known = await self._compile(format, shape, prompt, domain)  # A schema or a tool spells one of them.
+            return known.grammar
         return await self._in_time(lambda: known.grammar.renamed(others))
 
-    def _text(self) -> int:
-        return sum(len(known.grammar.lark) for known in self._known.values())
+    def _forget(self) -> None:
+        """Forgets those that were not used for longest, until the others are few and small enough."""
+        left = sum(known.bytes for known in self._known.values())
+        while len(self._known) > self._capacity or (left > MOST_BYTES and len(self._known) > 1):
+            left -= self._known.pop(next(iter(self._known))).bytes
 
-    async def _compile(
-        self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], domain: str
-    ) -> CompiledGrammar:
+    async def _compile(self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], domain: str) -> _Known:
         vocabulary, isolated = await self.vocabulary(), self._isolation
         if isolated is None:
-            return await self._in_time(lambda: self._compiled(format, shape, tuple(prompt), vocabulary))
-        form = shape.response_format
+            grammar = await self._in_time(lambda: self._compiled(format, shape, tuple(prompt), vocabulary))
+            return _Known(grammar, shape.call_ids)
+        until = asyncio.get_running_loop().time() + isolated.seconds
+        form, taken = shape.response_format, 0
         if form.kind == "grammar":
             path = f"{shape.format_param}.grammar"
-            await isolated.run(replace(TRY, path=path), rules_piece(form.grammar or "", path), owner=domain)
-        found = await self._in_time(lambda: self._plainly(format, shape, tuple(prompt), vocabulary))
+            piece = rules_piece(form.grammar or "", path)
+            until += await isolated.ready(TRY)
+            taken = tried_of(await isolated.run(replace(TRY, path=path), piece, owner=domain, until=until)).taken
+        found = await self._in_time(lambda: self._plainly(format, shape, tuple(prompt), vocabulary), until)
         if isinstance(found, CompiledGrammar):
-            return found
-        grammar, programs = found
+            return self._settled(_Known(found, shape.call_ids, taken))
+        draft, programs = found
         task = replace(TRY, path=programs[0].path)
-        enforced = enforced_of(await isolated.run(task, piece_of(programs), owner=domain), programs)
-        return await self._in_time(lambda: self._finished(grammar, vocabulary, enforced))
+        until += await isolated.ready(TRY)
+        tried = tried_of(await isolated.run(task, piece_of(programs), owner=domain, until=until), programs)
+        grammar = await self._in_time(lambda: self._finished(draft, vocabulary, tried.enforced), until)
+        return self._settled(_Known(grammar, shape.call_ids, taken + tried.taken))
+
+    def _settled(self, known: _Known) -> _Known:
+        if known.taken and self._settle is not None:
+            self._settle()
+        return known
 
     def _plainly(
         self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], vocabulary: Vocabulary
@@ -152,11 +178,21 @@ class ReplyCompiler:
         programs = dear(leaves(grammar))
         return (grammar, programs) if programs else self._finished(grammar, vocabulary)
 
-    async def _in_time(self, compiled: Callable[[], Made]) -> Made:
-        work = asyncio.get_running_loop().run_in_executor(self._threads, compiled)
+    async def _in_time(self, compiled: Callable[[], Made], until: float | None = None) -> Made:
+        """What ``compiled`` makes, beside the loop and by then; where nobody says when, within ``seconds``."""
+        loop = asyncio.get_running_loop()
         try:
-            return await asyncio.wait_for(work, self._seconds)
+            async with asyncio.timeout_at(loop.time() + self._seconds if until is None else until):
+                return await loop.run_in_executor(self._threads, compiled)
+        except RecursionError:
+            raise RequestError(
+                "tools and response format lead on too deeply, from definition to definition",
+                code="invalid_schema",
+                hint="Define less by way of other definitions.",
+            ) from None
         except TimeoutError:
+            if until is not None and self._isolation is not None:
+                raise self._isolation.late() from None
             raise RequestError(
                 f"tools and response format take more than {self._seconds} seconds to compile",
                 code="invalid_grammar",

@@ -167,12 +167,16 @@ class JsonWriter:
             return node
         known = self._known.get(id(node))
         if known is not None or id(node) in self._asked:
-            return bool(known)  # what leads back to itself holds what else is there
+            return bool(known)  # where several lead to it, it is looked at once; so is what leads back to itself
+        first = not self._asked
         self._asked.add(id(node))
         holds = self._holds(node)
-        self._asked.discard(id(node))
-        if holds or not self._asked:
-            self._known[id(node)] = holds
+        if holds:
+            self._known[id(node)] = True
+        if first and not holds:
+            self._known |= dict.fromkeys(self._asked, False)
+        if first:
+            self._asked.clear()
         return holds
 
     def _holds(self, node: dict[str, Any]) -> bool:

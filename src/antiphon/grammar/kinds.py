@@ -40,20 +40,30 @@ def definition(reference: str, root: JsonSchema) -> JsonSchema | None:
     return node if isinstance(node, dict | bool) else None
 
 
-def types_of(node: JsonSchema, root: JsonSchema, depth: int = 0) -> tuple[str, ...]:
+def types_of(node: JsonSchema, root: JsonSchema) -> tuple[str, ...]:
     """The types that a value may have, in the order of `TYPES`."""
+    found = _types(node, root, {}, 0)
+    return tuple(name for name in TYPES if name in found)
+
+
+def _types(node: JsonSchema, root: JsonSchema, known: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
+    """Looks at each part once, by its identity: a definition may be led to in many ways, or lead back to itself."""
     node = resolved(node, root)
     if node is False:
-        return ()
+        return frozenset()
     if node is True or depth > _MOST_STEPS:
-        return TYPES
+        return frozenset(TYPES)
+    if id(node) in known:
+        return known[id(node)]
+    known[id(node)] = frozenset(TYPES)
     found = _own_types(node)
     for key in ("anyOf", "oneOf"):
         if node.get(key):
-            found &= {name for branch in node[key] for name in types_of(branch, root, depth + 1)}
+            found &= {name for branch in node[key] for name in _types(branch, root, known, depth + 1)}
     for part in node.get("allOf", ()):
-        found &= {*types_of(part, root, depth + 1)}
-    return tuple(name for name in TYPES if name in found)
+        found &= _types(part, root, known, depth + 1)
+    known[id(node)] = frozenset(found)
+    return known[id(node)]
 
 
 def _own_types(node: dict[str, Any]) -> set[str]:

@@ -7,10 +7,14 @@ schema may hold integers of any size and halves of characters.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, assert_never
+
+import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.errors.extras import extra
@@ -50,19 +54,39 @@ def rules_piece(text: str, path: str) -> bytes:
     return json.dumps([{"grammar": text, "path": path}]).encode()
 
 
-def enforced_of(answer: bytes, programs: Sequence[Json | Regex]) -> dict[str, Enforced]:
-    """What was found of the schemas, by their path; of a pattern nothing but that it can be compiled."""
-    found = zip(programs, json.loads(answer), strict=True)
-    return {
+class Tried(msgspec.Struct, frozen=True):
+    """What was found of the schemas, by their path, and the bytes that compiling the programs took.
+
+    Of a pattern or a grammar it is found that it can be compiled.
+    """
+
+    enforced: Mapping[str, Enforced] = MappingProxyType({})
+    taken: int = 0
+
+
+def tried_of(answer: bytes, programs: Sequence[Json | Regex] = ()) -> Tried:
+    """What the piece of work of ``programs``, or of a grammar, found."""
+    done = json.loads(answer)
+    enforced = {
         program.path: Enforced(one["engine"], tuple(Relaxation(*each) for each in one["relaxed"]))
-        for program, one in found
+        for program, one in zip(programs, done["found"], strict=False)
         if isinstance(program, Json)
     }
+    return Tried(enforced, done["taken"])
 
 
 def work(piece: bytes) -> bytes:
     """Compiles each program alone. Raises `RequestError` with its place."""
-    return json.dumps([_tried(one) for one in json.loads(piece)]).encode()
+    before = _most_memory()
+    found = [_tried(one) for one in json.loads(piece)]
+    return json.dumps({"found": found, "taken": _most_memory() - before}).encode()
+
+
+def _most_memory() -> int:
+    """The most bytes that this process had; it is a fresh one, so what it computes takes more than it had."""
+    import resource  # Windows has no such module, and no such processes
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def prepare() -> None:

@@ -135,7 +135,7 @@ class Context:
             model = await self.source.get(name)
             self.lifecycle.loading = False
             if model.compiler is not None:
-                model.compiler.try_in(self.isolation)
+                model.compiler.try_in(self.isolation, self.large.settle)
             return model
         except NotFoundError as error:
             hint = error.hint if name else "Leave it out, and the default model answers."

@@ -1,7 +1,8 @@
 """The process of which others are forked: one for each piece of work. Run as a file; it has no thread.
 
 Standard input is a socket of the server's. A line of JSON on it starts a piece (``start``, its number) with a socket
-that comes along, or ends one (``stop``). At the end of input all pieces are ended and this process is too; where the
+that comes along, or ends one (``stop``); without either it has the code of a piece imported, and then the socket is
+closed. At the end of input all pieces are ended and this process is too; where the
 server is killed, Linux ends both.
 """
 
@@ -13,7 +14,9 @@ import select
 import signal
 import socket
 import sys
+from typing import Any
 
+_Order = dict[str, Any]
 _ORDERS = 64 * 1024
 _SOCKETS = 64
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
@@ -76,7 +79,7 @@ class Forkserver:
         for pid in self._running.values():
             os.kill(pid, signal.SIGKILL)
 
-    def _obey(self, order: dict, sockets: list[int]) -> None:  # type: ignore[type-arg]  # JSON
+    def _obey(self, order: _Order, sockets: list[int]) -> None:
         if "stop" in order:
             pid = self._running.get(order["stop"])
             if pid is not None:
@@ -84,12 +87,13 @@ class Forkserver:
             return
         end = sockets.pop(0)
         try:
-            self._running[order["start"]] = self._fork(order, end, sockets)
+            failed = self._prepare(order)
+            if "start" in order:
+                self._running[order["start"]] = self._fork(order, end, sockets, failed)
         finally:
             os.close(end)
 
-    def _fork(self, order: dict, end: int, others: list[int]) -> int:  # type: ignore[type-arg]  # JSON
-        failed = self._prepare(order)
+    def _fork(self, order: _Order, end: int, others: list[int], failed: BaseException | None) -> int:
         parent = os.getpid()
         pid = os.fork()
         if pid:
@@ -103,7 +107,7 @@ class Forkserver:
         finally:
             os._exit(0)
 
-    def _prepare(self, order: dict) -> BaseException | None:  # type: ignore[type-arg]  # JSON
+    def _prepare(self, order: _Order) -> BaseException | None:
         """Imports what the piece runs, once; the error of that, for the piece to report."""
         from pkgutil import resolve_name
 
@@ -132,7 +136,7 @@ class Forkserver:
                 del self._running[number]
 
 
-def run(order: dict, end: socket.socket, failed: BaseException | None) -> None:  # type: ignore[type-arg]  # JSON
+def run(order: _Order, end: socket.socket, failed: BaseException | None) -> None:
     """In the new process: reads the piece, works within its limits, and writes the outcome."""
     from pkgutil import resolve_name
 
@@ -151,17 +155,24 @@ def limit(processor: float, memory: int) -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, processor)
     hard = int(processor + _BEYOND) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+    lower(resource.RLIMIT_CPU, hard)
+    lower(resource.RLIMIT_CORE, 0)
+    lower(resource.RLIMIT_FSIZE, 0)
+    lower(resource.RLIMIT_NOFILE, 16)
     os.nice(2)  # The server's own answers come first.
     if sys.platform == "linux":
         with open("/proc/self/statm", "rb") as file:
             here = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (here + memory, here + memory))
+        lower(resource.RLIMIT_AS, here + memory)
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
+
+
+def lower(which: int, most: int) -> None:
+    """Sets a limit of the kernel's, or leaves the server's own where that is lower: only root may raise it."""
+    _, hard = resource.getrlimit(which)
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (most, most))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -31,6 +32,8 @@ log = logging.getLogger("antiphon.isolation")
 _PROGRAM = Path(__file__).with_name("forkserver.py")
 _NEEDED = re.compile("PATH|HOME|LANG|LC_[A-Z]+|PYTHON(HOME|PATH|USERBASE|NOUSERSITE)|(DY)?LD_LIBRARY_PATH")
 """Variables of the environment that find the interpreter and its packages. No key or other secret goes along."""
+SECONDS = 1.6
+"""Seconds after which a piece has its answer, or is refused: with what else its request takes, two."""
 DRAIN = 1.0
 """Seconds that pieces of work get when the server stops."""
 _REMEMBERED = 256
@@ -47,9 +50,9 @@ class _Died(Exception):
 class Isolation:
     """Runs pieces of work in processes of their own, ``places`` at once; owners take turns.
 
-    ``most_waiting`` wait, each for ``patience`` seconds. A piece is ended ``deadline`` seconds after it began,
-    however little it computed, and when nobody waits for it any more. After ``idle`` seconds without one the
-    process that forks is ended too.
+    ``most_waiting`` wait. A piece is ended ``seconds`` after it came, waiting included, and when nobody waits for it
+    any more; it may compute for less than that, so whose turn is next has time left. After ``idle`` seconds without
+    one the process that forks is ended too; to start it takes no piece's time, and ``starting`` seconds at most.
     """
 
     def __init__(
@@ -57,14 +60,14 @@ class Isolation:
         *,
         places: int = 2,
         most_waiting: int = 64,
-        patience: float = 10.0,
-        deadline: float = 10.0,
+        seconds: float = SECONDS,
+        starting: float = 10.0,
         idle: float = 60.0,
     ) -> None:
         self._room = FairRoom(lambda: places)
         self._most_waiting = most_waiting
-        self._patience = patience
-        self._deadline = deadline
+        self.seconds = seconds
+        self._starting = starting
         self._idle = idle
         self._server: _Forkserver | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -72,32 +75,53 @@ class Isolation:
         self._known: OrderedDict[bytes, bytes] = OrderedDict()
         """Answers by their piece and its owner: nobody learns from the time what others sent."""
 
-    async def run(self, task: Task, piece: bytes, *, owner: str = "") -> bytes:
-        """What the task's function makes of ``piece``, for a request of ``owner``; some answers are remembered.
+    async def ready(self, task: Task) -> float:
+        """Has the process that forks started, with the task's code; returns the seconds that it took.
 
-        Raises what the function raises; `RequestError` (``work_limit``) where its process came to a limit or died;
-        `OverloadedError` where there is no turn for it (``queue_full``, ``queue_timeout``), or the server stops.
+        Raises `OverloadedError`.
         """
         if sys.platform == "win32":
             raise UnsupportedError(f"{task.what} needs a process of its own, which is not possible on this system")
+        self._check()
+        self._keep()
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._starting):
+                await self._started().ready(task)
+        except TimeoutError:
+            raise self.late(self._starting) from None
+        finally:
+            self._let_go()
+        return time.monotonic() - began
+
+    async def run(self, task: Task, piece: bytes, *, owner: str = "", until: float | None = None) -> bytes:
+        """What the task's function makes of ``piece``, for a request of ``owner``; some answers are remembered.
+
+        ``until``: when it is to be there by the event loop's clock, where that is not ``seconds`` from now.
+        Raises what the function raises; `RequestError` (``work_limit``) where its process came to a limit or died;
+        `OverloadedError` where there is no turn for it (``queue_full``, ``queue_timeout``), no time any more
+        (``queue_timeout``), or the server stops.
+        """
         key = hashlib.sha256("\0".join((task.place, owner, "")).encode("utf-8", "surrogatepass") + piece).digest()
         if (known := self._known.get(key)) is not None:
             self._known.move_to_end(key)
             return known
-        answer = await self._worked(task, piece, owner)
+        await self.ready(task)
+        until = asyncio.get_running_loop().time() + self.seconds if until is None else until
+        answer = await self._worked(task, piece, owner, until)
         if len(answer) <= _REMEMBERED_SIZE:
             self._known[key] = answer
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return answer
 
-    async def _worked(self, task: Task, piece: bytes, owner: str) -> bytes:
-        async with self._turn(owner):
+    async def _worked(self, task: Task, piece: bytes, owner: str, until: float) -> bytes:
+        async with self._turn(owner, until):
             for _ in range(2):
                 self._check()
                 server = self._started()
                 try:
-                    return await self._answered(server, task, piece)
+                    return await self._answered(server, task, piece, until)
                 except _Died:
                     self._check()
                     if server.alive:
@@ -108,13 +132,23 @@ class Isolation:
         if self._draining:
             raise OverloadedError("The server is stopping.", code="draining", retry_after=5.0)
 
+    def late(self, seconds: float | None = None) -> OverloadedError:
+        """The error of work that came to none of its own limits in time: others had the processor."""
+        within = self.seconds if seconds is None else seconds
+        message = f"The server has so much to do that this was not done within {within:g} seconds."
+        return OverloadedError(message, code="queue_timeout", hint="Try again later.")
+
     def drain(self) -> None:
         """The server is stopping: what waits is refused, and what runs has `DRAIN` seconds."""
         self._draining = True
         asyncio.get_running_loop().call_later(DRAIN, self.close)
 
     def close(self) -> None:
-        """Ends all pieces, and the process that forks."""
+        """Ends all pieces, and the process that forks, for good."""
+        self._draining = True
+        self._end_forking()
+
+    def _end_forking(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._server is not None:
@@ -127,7 +161,7 @@ class Isolation:
         return self._server.pid if self._server is not None and self._server.alive else None
 
     @asynccontextmanager
-    async def _turn(self, owner: str) -> AsyncIterator[None]:
+    async def _turn(self, owner: str, until: float) -> AsyncIterator[None]:
         if self._room.full and self._room.waiting >= self._most_waiting:
             raise OverloadedError(
                 f"{self._room.running} requests of this kind run and {self._room.waiting} wait.",
@@ -135,12 +169,11 @@ class Isolation:
                 hint="Try again later.",
             )
         try:
-            async with self._room.places(owner, patience=self._patience):
+            async with self._room.places(owner, patience=until - asyncio.get_running_loop().time()):
                 self._keep()
                 yield
         except TimeoutError:
-            message = f"The request waited {self._patience:g} seconds for its turn."
-            raise OverloadedError(message, code="queue_timeout", hint="Try again later.") from None
+            raise self.late() from None
         finally:
             self._let_go()
 
@@ -152,7 +185,7 @@ class Isolation:
     def _let_go(self) -> None:
         if not self._room.running and self._server is not None:
             self._keep()
-            self._timer = asyncio.get_running_loop().call_later(self._idle, self.close)
+            self._timer = asyncio.get_running_loop().call_later(self._idle, self._end_forking)
 
     def _started(self) -> _Forkserver:
         if self._server is None or not self._server.alive:
@@ -161,13 +194,13 @@ class Isolation:
             self._server = _Forkserver()
         return self._server
 
-    async def _answered(self, server: _Forkserver, task: Task, piece: bytes) -> bytes:
+    async def _answered(self, server: _Forkserver, task: Task, piece: bytes, until: float) -> bytes:
         with server.begun(task) as end:
             try:
-                async with asyncio.timeout(self._deadline):
+                async with asyncio.timeout_at(until):
                     kind, answer = await _exchanged(end, piece)
-            except TimeoutError:
-                raise task.too_much() from None
+            except TimeoutError:  # Its processor time had not come to its limit: others had the processor.
+                raise self.late() from None
             except (OSError, asyncio.IncompleteReadError):
                 raise _Died from None
         if kind == DONE:
@@ -209,6 +242,7 @@ class _Forkserver:
         ours.setblocking(False)
         self._control = ours
         self._last = 0
+        self._ready: set[str] = set()
         self._end = weakref.finalize(self, _end, self._process, ours)  # also where nobody closes it
         self._end.atexit = False  # Then its input ends anyway.
 
@@ -219,6 +253,18 @@ class _Forkserver:
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
+
+    async def ready(self, task: Task) -> None:
+        """Comes back once the task's code is imported and prepared there; what is wrong with it, a piece reports."""
+        if task.place in self._ready:
+            return
+        ours, theirs = socket.socketpair()
+        with ours, suppress(_Died, OSError):
+            ours.setblocking(False)
+            with theirs:
+                self._send({"run": task.place, "prepare": task.prepare}, theirs)
+            await asyncio.get_running_loop().sock_recv(ours, 1)  # Its other end is closed then.
+        self._ready.add(task.place)
 
     @contextmanager
     def begun(self, task: Task) -> Iterator[socket.socket]:

@@ -11,7 +11,8 @@ from antiphon.errors import AntiphonError
 from antiphon.errors.fault import Fault
 
 DONE, REFUSED, SPENT, BROKEN = b"d", b"r", b"s", b"b"
-"""The result; an error of ours as a `Fault`; the memory did not suffice; what failed without being foreseen."""
+"""The result; an error of ours as a `Fault`; memory, stack or a counter of a library did not suffice; what failed
+without being foreseen."""
 
 
 def outcome_of(function: Callable[[bytes], bytes] | None, piece: bytes | BaseException) -> tuple[bytes, bytes]:
@@ -25,5 +26,7 @@ def outcome_of(function: Callable[[bytes], bytes] | None, piece: bytes | BaseExc
         return REFUSED, msgspec.msgpack.encode(Fault.of(error))
     except (MemoryError, RecursionError):
         return SPENT, b""
-    except BaseException as error:  # noqa: BLE001 - it ends here, and the server's log has it
+    except Exception as error:  # noqa: BLE001 - it ends here, and the server's log has it
         return BROKEN, "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
+    except BaseException:  # noqa: BLE001 - a panic of Rust's, such as of more states than a grammar may have
+        return SPENT, b""

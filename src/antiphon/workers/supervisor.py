@@ -19,6 +19,7 @@ from antiphon.config import Config, LoadedConfig
 from antiphon.errors import AntiphonError, ConfigError, EngineError
 from antiphon.http.server.handed import PLAIN, SECURE
 from antiphon.http.server.server import GRACE, bound, check_open, listening
+from antiphon.http.server.watchdog import LAST
 from antiphon.http.tls import Certificate, certificate
 from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded, keys_of, set_up, terminal_is_gone
@@ -34,8 +35,8 @@ LOG = logging.getLogger("antiphon.workers")
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.0, 0.2, 30.0
 _STEADY_SECONDS = 10.0
 """A worker that lived this long is replaced at once."""
-_END_SECONDS = 5.0
-"""What a worker may take to end, beyond the time that its requests have."""
+_END_SECONDS = LAST + 0.5
+"""What a worker may take to end, beyond the time that its requests have; before that it ends itself and says why."""
 
 Announce = Callable[[str, str | None, ModelSummary], None]
 """Takes the URL, that for Ollama's clients, and lines that describe the default model."""

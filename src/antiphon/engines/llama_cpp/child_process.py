@@ -28,6 +28,8 @@ from .settings import LlamaCppSettings
 
 _CHILD = Path(__file__).with_name("child.py")
 _SOCKET_PATH_LIMIT = 100
+_LEAVES = 1.0
+"""Seconds in which a child leaves by itself; to kill it loses nothing."""
 _HEADROOM = 2 * 2**30
 """Bytes beyond the estimate that the child may take before its allocations fail: stacks, buffers, grammars."""
 _NEEDED = re.compile(
@@ -132,7 +134,7 @@ class ChildProcess:
             assert self._process.stdin is not None
             self._process.stdin.close()  # The child leaves at the end of its input.
             try:
-                await asyncio.wait_for(self._process.wait(), 5)
+                await asyncio.wait_for(self._process.wait(), _LEAVES)
             except TimeoutError:
                 with suppress(ProcessLookupError):
                     self._process.kill()

@@ -26,6 +26,9 @@ MOST_PATTERN = 128
 MOST_PATTERNS = 16
 """Patterns of a plain schema."""
 
+MOST_NUMBER = 10.0**40
+"""Above it, and below its inverse, are numbers that take long to write as a pattern: their digits are counted twice."""
+
 _VALUES = frozenset(
     "type enum const required minimum maximum exclusiveMinimum exclusiveMaximum "
     "minLength maxLength minItems maxItems".split()
@@ -64,11 +67,18 @@ def is_plain(schema: Any) -> bool:
                     return False
             if left >= 0:
                 todo += _inner(node) if is_schema else [(value, False) for value in node.values()]
-        elif is_schema and not isinstance(node, bool):
+        elif not _is_plain_value(node, is_schema):
             return False
         if min(left, characters, patterns) < 0:
             return False
     return True
+
+
+def _is_plain_value(value: Any, is_schema: bool) -> bool:
+    """Whether a value that is no text, list or object may stand where it does."""
+    if isinstance(value, bool):
+        return True
+    return not is_schema and (not value or 1 / MOST_NUMBER < abs(value) < MOST_NUMBER)
 
 
 def _is_plain_node(node: dict[str, Any]) -> bool:

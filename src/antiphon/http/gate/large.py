@@ -51,6 +51,7 @@ class LargeWork:
         _return_large_blocks()
         self._rules = rules
         self._one = ThreadPoolExecutor(1, thread_name_prefix="large-request")
+        self._settling = False
         self.bytes: int = 0
         """Of all large bodies that are here."""
 
@@ -68,6 +69,16 @@ class LargeWork:
             if room.size > HUGE:
                 asyncio.get_running_loop().call_later(SETTLED, self._trim)
             room.leave()
+
+    def settle(self) -> None:
+        """Gives back, a moment later, what is left in heaps of work that took much memory and leaves no circles."""
+        if not self._settling:
+            self._settling = True
+            asyncio.get_running_loop().call_later(SETTLED, self._settled)
+
+    def _settled(self) -> None:
+        self._settling = False
+        self._in_turn(_trim)
 
     def take(self, size: int) -> None:
         if self.bytes + size > self.limits.max_bodies:
@@ -96,8 +107,11 @@ class LargeWork:
     def _trim(self) -> None:
         """Memory of huge requests goes back to the system when the last of them is over."""
         if self.bytes <= HUGE:
-            with suppress(RuntimeError):  # the application ended
-                self._one.submit(_give_back)
+            self._in_turn(_give_back)
+
+    def _in_turn(self, work: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the application ended
+            self._one.submit(work)
 
     def close(self) -> None:
         self._one.shutdown(wait=False, cancel_futures=True)
@@ -124,7 +138,12 @@ def _return_large_blocks() -> None:
 
 
 def _give_back() -> None:
-    """What glibc keeps of smaller blocks, in the heap of each thread. Our readers leave no circles; others' may."""
+    """What huge requests took. Our readers leave no circles; others' may."""
     gc.collect(1)  # a look at all objects takes too long
+    _trim()
+
+
+def _trim() -> None:
+    """What glibc keeps of smaller blocks, in the heap of each thread."""
     if _TRIM is not None:
         _TRIM(0)

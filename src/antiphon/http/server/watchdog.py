@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import math
 import os
 import select
 import signal
@@ -24,8 +25,8 @@ SILENCE = 5.0
 """Seconds after which a loop that answers nothing is told to the log."""
 PULSE = 1.0
 """Seconds between two questions to the loop, which are all that an idle one is woken for."""
-LAST = 5.0
-"""Seconds that a process has to end once its requests had their time."""
+LAST = 2.0
+"""Seconds that a process has to end once its requests had their time and told of it."""
 _THREADS, _FRAMES = 64, 24
 """How much of where they stand is told, the innermost frames first of all."""
 _STOPS = (signal.SIGTERM, signal.SIGINT)
@@ -106,7 +107,9 @@ class Watchdog:
         if self._loop is None:
             time.sleep(min(self._pulse, 0.1))
             return
-        ready, _, _ = select.select([self._ours], [], [], self._pulse)
+        until = math.inf if self._deadline is None else self._deadline
+        seconds = max(min(self._pulse, until - time.monotonic()), 0.0)
+        ready, _, _ = select.select([self._ours], [], [], seconds)
         for number in self._ours.recv(64) if ready else b"":
             self._pass_on(number)
 
@@ -150,7 +153,7 @@ class Watchdog:
             if self._deadline is None:
                 faulthandler.dump_traceback_later(self._silence + 2 * self._pulse, file=sys.__stderr__)
             else:
-                left = max(self._deadline - time.monotonic(), 0.0) + 2 * self._pulse
+                left = max(self._deadline - time.monotonic(), 0.0) + self._pulse
                 faulthandler.dump_traceback_later(left, file=sys.__stderr__, exit=True)
 
     def _end_process(self) -> None:

@@ -28,7 +28,7 @@ from .templates import check_parts, checked, given_template, parts_of, template_
 from .templates_tried import chat_of, check_sizes, reply_pieces, tried, with_tokens
 from .write import piece_with_tokens
 
-CHECK = Task("antiphon.wire.native.template_work:check", "the check of the template", "template", processor=2.0)
+CHECK = Task("antiphon.wire.native.template_work:check", "the check of the template", "template", processor=1.3)
 TRY = Task("antiphon.wire.native.template_work:try_out", "the trial of the template", "template", processor=1.0)
 
 _ANY = replace(OPENAI, max_stops=None, max_tools=None)
