@@ -26,10 +26,10 @@ log = logging.getLogger("antiphon.generation")
 
 MOST_LOGGED = 500
 """Characters of what the engine's compiler says of a schema that go into a line of the log."""
-MOST_BYTES = 6 * 2**20
-"""Of all grammars that are remembered together, beside the last: one that is used again and again is always here."""
-BYTES = 200
-"""What a character of a grammar takes, compiled; what the checks of finished values take is measured."""
+MOST_TEXT = 128 * 2**10
+"""Characters of all grammars that are remembered together: compiled, one takes some two hundred times its text."""
+MOST_TAKEN = 6 * 2**20
+"""Bytes of all those whose programs were tried first, which can take far more than their text says."""
 USES = 256
 """Replies that are followed by one grammar before it is compiled anew: what they have come to takes room."""
 TAIL = 256
@@ -56,8 +56,9 @@ class _Known:
     uses: int = 0
 
     @property
-    def bytes(self) -> int:
-        return max(BYTES * len(self.grammar.lark), self.taken)
+    def text(self) -> int:
+        """Characters of its grammar."""
+        return len(self.grammar.lark)
 
     @property
     def is_used_up(self) -> bool:
@@ -138,10 +139,14 @@ class ReplyCompiler:
         return await self._in_time(lambda: known.grammar.renamed(others))
 
     def _forget(self) -> None:
-        """Forgets those that were not used for longest, until the others are few and small enough."""
-        left = sum(known.bytes for known in self._known.values())
-        while len(self._known) > self._capacity or (left > MOST_BYTES and len(self._known) > 1):
-            left -= self._known.pop(next(iter(self._known))).bytes
+        """Forgets those that were not used for longest, until the others are few and small enough; never the last."""
+        text = sum(known.text for known in self._known.values())
+        taken = sum(known.taken for known in self._known.values())
+        for key in [*self._known][:-1]:
+            known = self._known[key]
+            if len(self._known) > self._capacity or text > MOST_TEXT or (taken > MOST_TAKEN and known.taken):
+                del self._known[key]
+                text, taken = text - known.text, taken - known.taken
 
     async def _compile(self, format: Format, shape: ReplyShape, prompt: Sequence[Piece], domain: str) -> _Known:
         vocabulary, isolated = await self.vocabulary(), self._isolation
