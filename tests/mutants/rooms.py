@@ -31,8 +31,9 @@ ROOMS = (
     Room(
         "gate",
         {
-            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py",
-            "http/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py",
+            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py api/test_several_servers.py",
+            "http/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py api/test_browser_gate.py",
+            "http/gate/browsers.py": "api/test_browser_gate.py api/test_browsers.py api/test_responses_socket.py",
             "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
             "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
             "http/gate/large.py": "api/test_large.py api/test_large_memory.py",
@@ -71,9 +72,12 @@ ROOMS = (
             "http/server/socket.py": "api/test_socket_hostile.py api/test_responses_socket.py",
             "http/server/reader.py": "api/test_slow_clients.py api/test_socket_hostile.py",
             "http/server/handed.py": "cli/test_workers.py",
+            "http/server/watchdog.py": "api/test_watchdog.py",
             "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
             "http/client_mcp.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
-            "http/cors.py": "api/test_browsers.py api/test_keys.py",
+            "http/cors.py": "api/test_browsers.py api/test_browser_gate.py api/test_keys.py",
+            "http/origins.py": "api/test_browser_gate.py api/test_browsers.py",
+            "http/paths.py": "api/test_protocol_edges.py api/test_keys.py",
             "http/hosts.py": "api/test_hosts.py api/test_browsers.py",
             "http/error_shapes.py": "api/test_bad_input.py api/test_messages.py api/test_ollama.py api/databricks",
             "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py",
@@ -140,11 +144,11 @@ ROOMS = (
             "tools/test_sandbox_walls.py tools/test_sandbox_stop.py tools/test_interpreter_pool.py",
         },
     ),
+    Room("tenancy", {"tenancy.py": "tenancy api/test_tenants.py api/test_admission.py api/test_rates.py"}),
     Room(
         "limits",
         {
             "config/limits.py": "config docs/test_settings.py",
-            "tenancy.py": "tenancy api/test_tenants.py",
             "tokens/bpe.py": "tokens/test_bpe.py tokens/test_encode.py tokens/test_slices.py",
             "tokens/bytelevel.py": "tokens/test_hf.py tokens/test_wordpiece.py tokens/test_gguf.py",
             "tokens/decoder.py": "tokens/test_scanner.py tokens/test_pieces.py tokens/test_bpe.py",

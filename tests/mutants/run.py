@@ -23,7 +23,7 @@ from queue import SimpleQueue
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.rooms import ROOMS, ROOT
-from mutants.sample import Known, Mutant, argued, sample
+from mutants.sample import Entries, Known, Mutant, argued, sample
 from mutants.trial import ended, passed, started
 
 MOST = 0.05
@@ -39,13 +39,25 @@ TRIES = 3
 class Laboratory:
     """Copies of the repository, one for each worker, in which tests run with one fault."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, entries: Entries) -> None:
+        self._entries = entries
         self._running: set[ForkServerProcess] = set()
         self._closed = False
         self._free: SimpleQueue[Path] = SimpleQueue()
         self._seconds: dict[tuple[str, ...], float] = {}
         for number in range(workers):
             self._free.put(_copy(folder / str(number)))
+
+    def record(self, test: str) -> None:
+        """What the tests of a file enter, where that is not known."""
+        copy = self._free.get()
+        try:
+            entered = copy.with_suffix(".entered")
+            entered.unlink(missing_ok=True)
+            if self._passes(copy, [test], LONGEST, entered) is not None:
+                self._entries.add(test, entered.read_text() if entered.exists() else "")
+        finally:
+            self._free.put(copy)
 
     def outcome(self, mutant: Mutant) -> str:
         """``killed``, ``timeout`` or ``survived``; the last too where no test finds it each time.
@@ -68,9 +80,9 @@ class Laboratory:
         A test that failed has to fail again, and to pass without the fault. Tests that took too long must take much
         less without it, now. So neither a test that fails now and then nor a busy machine finds a fault.
         """
-        for tests in filter(None, (mutant.tests[:1], mutant.tests[1:])):
+        for tests in filter(None, (self._entries.first(mutant), mutant.tests[:1], mutant.tests[1:])):
             patience = PATIENCE + 3 * self._seconds.get(tests, 0)
-            failed = ("--last-failed", *tests)
+            failed = ("--last-failed", *dict.fromkeys(test.partition("::")[0] for test in tests))
             try:
                 _put(copy / mutant.path, mutant.source())
                 fine = self._passes(copy, tests, patience)
@@ -91,11 +103,11 @@ class Laboratory:
         self._seconds[tests] = time.monotonic() - begun
         return self._seconds[tests]
 
-    def _passes(self, copy: Path, tests: Iterable[str], patience: float) -> bool | None:
+    def _passes(self, copy: Path, tests: Iterable[str], patience: float, entered: Path | None = None) -> bool | None:
         """Whether the tests pass in this copy; None when they do not come to an end."""
         if self._closed:
             return None
-        process = started(copy, tests)
+        process = started(copy, tests, entered)
         self._running.add(process)
         try:
             process.join(patience)
@@ -136,7 +148,10 @@ def main() -> int:
     print(f"{len(mutants)} mutants, seed {asked.seed}: {len(outcomes)} are known, {len(left)} are tried", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="antiphon-mutants-") as folder, ThreadPoolExecutor(asked.workers) as pool:
-        laboratory = Laboratory(Path(folder), asked.workers)
+        entries = Entries(Path(asked.entered))
+        laboratory = Laboratory(Path(folder), asked.workers, entries)
+        for _ in pool.map(laboratory.record, entries.missing(left)):
+            pass
         tried = {pool.submit(laboratory.outcome, mutant): mutant for mutant in left}
         try:
             for each in as_completed(tried):
@@ -177,6 +192,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="test runs at once")
     parser.add_argument("--rooms", nargs="+", choices=[room.name for room in ROOMS], default=[r.name for r in ROOMS])
     parser.add_argument("--known", default=str(ROOT / ".mutants.jsonl"), help="what became of mutants before")
+    parser.add_argument("--entered", default=str(ROOT / ".mutants.entered.jsonl"), help="what each test enters")
     return parser.parse_args()
 
 

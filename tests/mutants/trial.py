@@ -26,9 +26,12 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([*LIBRARIES, __name__])
 
 
-def started(copy: Path, tests: Iterable[str]) -> ForkServerProcess:
-    """A process, of a session of its own, that runs ``tests`` in a copy of the repository; see `passed`."""
-    process = _CONTEXT.Process(target=_run, args=(str(copy), tuple(tests)))
+def started(copy: Path, tests: Iterable[str], entered: Path | None = None) -> ForkServerProcess:
+    """A process, of a session of its own, that runs ``tests`` in a copy of the repository; see `passed`.
+
+    With ``entered`` all of them, and what they enter is written there.
+    """
+    process = _CONTEXT.Process(target=_run, args=(str(copy), tuple(tests), entered))
     process.start()
     return process
 
@@ -53,7 +56,7 @@ def ended(process: ForkServerProcess) -> None:
     process.join()
 
 
-def _run(copy: str, tests: tuple[str, ...]) -> None:
+def _run(copy: str, tests: tuple[str, ...], entered: Path | None) -> None:
     os.setsid()
     os.chdir(copy)
     null = os.open(os.devnull, os.O_RDWR)
@@ -64,5 +67,9 @@ def _run(copy: str, tests: tuple[str, ...]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(own)
     import pytest  # the one of the process that this one is forked from
 
-    plain = ("-q", "-x", "-p", "no:randomly", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-    os._exit(_PASSED + pytest.main([*plain, *tests]))
+    from mutants.entered import Recorder
+
+    plain = ("-q", "-p", "no:randomly", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    if entered is not None:
+        os._exit(_PASSED + pytest.main([*plain, *tests], [Recorder(Path(copy), entered)]))
+    os._exit(_PASSED + pytest.main([*plain, "-x", *tests]))
