@@ -74,7 +74,7 @@ ROOMS = (
             "http/server/reader.py": "api/test_slow_clients.py api/test_socket_hostile.py",
             "http/server/handed.py": "cli/test_workers.py",
             "http/server/watchdog.py": "api/test_watchdog.py",
-            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
+            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py api/test_watchdog.py",
             "http/client_mcp.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
             "http/cors.py": "api/test_browsers.py api/test_browser_gate.py api/test_keys.py",
             "http/origins.py": "api/test_browser_gate.py api/test_browsers.py",
