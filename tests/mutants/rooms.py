@@ -83,6 +83,8 @@ ROOMS = (
             "http/error_shapes.py": "api/test_bad_input.py api/test_messages.py api/test_ollama.py api/databricks",
             "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
+            "http/post.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py "
+            "api/test_completions.py api/test_streams_resumed.py",
             "http/re*.py": "api/test_streams_resumed.py api/test_streams_survive.py api/test_dead_servers.py "
             "api/test_responses_life.py",
             "http/run*.py": "api/test_responses_life.py api/test_streams_resumed.py api/test_responses_stored.py",
