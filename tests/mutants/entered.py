@@ -72,13 +72,14 @@ def function_at(path: str, source: bytes, line: int) -> str | None:
     return f"{path} {inner[-1]}" if inner else None
 
 
-def first(entries: Iterable[Entry], function: str) -> tuple[str, ...]:
-    """The quickest tests that enter the function, as many as take `FIRST_SECONDS`."""
-    chosen, left = [], FIRST_SECONDS
+def first(entries: Iterable[Entry], function: str | None) -> tuple[tuple[str, ...], float]:
+    """The quickest tests that enter the function, as many as take `FIRST_SECONDS`, and what they take."""
+    chosen, seconds = [], 0.0
     for entry in sorted(entries, key=lambda entry: entry.seconds):
-        if function in entry.functions and (left := left - entry.seconds) >= 0:
+        if function in entry.functions and seconds + entry.seconds <= FIRST_SECONDS:
             chosen.append(entry.test)
-    return tuple(sorted(chosen))
+            seconds += entry.seconds
+    return tuple(sorted(chosen)), seconds
 
 
 def _functions(node: ast.AST, within: str) -> Iterator[tuple[int, int, str]]:

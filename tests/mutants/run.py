@@ -30,6 +30,8 @@ MOST = 0.05
 """The share that may survive."""
 PATIENCE = 45.0
 """Seconds that the tests of a mutant may take in any case, beside three times what they take without it."""
+SHORT_PATIENCE = 10.0
+"""The same for the quick tests that come first, of which is known what they take."""
 LONGEST = 1800.0
 """Seconds that tests may take without a fault."""
 TRIES = 3
@@ -80,8 +82,11 @@ class Laboratory:
         A test that failed has to fail again, and to pass without the fault. Tests that took too long must take much
         less without it, now. So neither a test that fails now and then nor a busy machine finds a fault.
         """
-        for tests in filter(None, (self._entries.first(mutant), mutant.tests[:1], mutant.tests[1:])):
-            patience = PATIENCE + 3 * self._seconds.get(tests, 0)
+        quick, seconds = self._entries.first(mutant)
+        self._seconds.setdefault(quick, seconds)
+        for tests in filter(None, (quick, mutant.tests[:1], mutant.tests[1:])):
+            least = SHORT_PATIENCE if tests is quick else PATIENCE
+            patience = least + 3 * self._seconds.get(tests, 0)
             failed = ("--last-failed", *dict.fromkeys(test.partition("::")[0] for test in tests))
             try:
                 _put(copy / mutant.path, mutant.source())
@@ -92,7 +97,7 @@ class Laboratory:
             if fine is False:
                 return None if again or not self._passes(copy, failed, LONGEST) else "killed"
             if fine is None:
-                return "timeout" if PATIENCE + self._measured(copy, tests) < patience else None
+                return "timeout" if least + self._measured(copy, tests) < patience else None
         return "survived"
 
     def _measured(self, copy: Path, tests: tuple[str, ...]) -> float:

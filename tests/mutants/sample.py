@@ -122,11 +122,11 @@ class Entries:
         with self._path.open("a") as file:
             file.write(json.dumps([test, _digest((test,)), lines]) + "\n")
 
-    def first(self, mutant: Mutant) -> tuple[str, ...]:
-        """Those of a mutant's tests which it meets first; none where no test's process enters its function."""
+    def first(self, mutant: Mutant) -> tuple[tuple[str, ...], float]:
+        """Those of a mutant's tests which it meets first, and their seconds; none where none enters its function."""
         function = function_at(mutant.path, mutant.original, mutant.mutation.line)
         files = [(file, _digest((file,))) for test in mutant.tests for file in _files(test)]
-        return first([entry for file in files for entry in self._files.get(file, [])], function) if function else ()
+        return first([entry for file in files for entry in self._files.get(file, [])], function)
 
 
 def _files(test: str) -> list[str]:
