@@ -229,8 +229,11 @@ async def test_one_that_nobody_can_know_ends_with_its_client(tmp_path: Path) -> 
         assert await two.cable.names("stream", "") == []
 
 
-async def test_a_stream_whose_engine_fails_ends_with_the_error_for_whoever_reads_it(tmp_path: Path) -> None:
-    async with servers(tmp_path, Breaking(REPLY[:40], EngineLostError("It is gone.")), Said()) as two:
+@pytest.mark.parametrize("fault", [EngineLostError("It is gone."), ZeroDivisionError("Nobody foresaw it.")])
+async def test_a_stream_whose_engine_fails_ends_with_the_error_for_whoever_reads_it(
+    tmp_path: Path, fault: Exception
+) -> None:
+    async with servers(tmp_path, Breaking(REPLY[:40], fault), Said()) as two:
         events = await (await two.begin()).rest()
         assert events[-1].data == "[DONE]"
         assert "error" in events[-2].data

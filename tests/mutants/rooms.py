@@ -84,7 +84,7 @@ ROOMS = (
             "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
             "http/post.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py "
-            "api/test_completions.py api/test_streams_resumed.py",
+            "api/test_completions.py api/test_streams_resumed.py api/test_rates.py",
             "http/re*.py": "api/test_streams_resumed.py api/test_streams_survive.py api/test_dead_servers.py "
             "api/test_responses_life.py",
             "http/run*.py": "api/test_responses_life.py api/test_streams_resumed.py api/test_responses_stored.py",
@@ -124,6 +124,7 @@ ROOMS = (
             "tools/registry.py": "tools/test_registry.py catalog/test_toolbox.py",
             "tools/function.py": "tools/test_function.py tools/test_router_faults.py",
             "tools/threads.py": "tools/test_threads.py tools/test_router_faults.py tools/test_function.py",
+            "tools/mcp/public.py": "tools/test_mcp_public.py",
             "tools/mcp/*.py": (
                 "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py tools/test_mcp_oauth.py"
                 " tools/test_mcp_requests.py tools/test_mcp_faults.py"
