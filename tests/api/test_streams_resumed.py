@@ -162,6 +162,14 @@ async def test_another_server_goes_on_from_the_very_token(tmp_path: Path, path: 
         assert late == rest[: len(late)], "it says nothing that the other server does not say"
 
 
+async def test_another_server_goes_on_though_nobody_asks_it(tmp_path: Path) -> None:
+    other = Said()
+    async with servers(tmp_path, Said(free=60), other, lease=SHORT) as two:
+        await (await two.begin()).take(30)
+        two.cable.whole.clear()
+        await until(lambda: bool(other.requests))
+
+
 async def test_what_is_stored_of_a_completion_is_there_once_whoever_ended_it(tmp_path: Path) -> None:
     one, other = Said(free=60), Said()
     async with servers(tmp_path, one, other, lease=SHORT) as two:

@@ -36,7 +36,7 @@ ROOMS = (
             "http/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py api/test_browser_gate.py",
             "http/gate/browsers.py": "api/test_browser_gate.py api/test_browsers.py api/test_responses_socket.py",
             "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
-            "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
+            "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py api/test_batches_beside.py",
             "http/gate/large.py": "api/test_large.py api/test_large_memory.py",
             "http/gate/shared_rates.py": "api/test_several_servers.py",
             "http/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
