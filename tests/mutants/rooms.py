@@ -81,7 +81,7 @@ ROOMS = (
             "http/paths.py": "api/test_protocol_edges.py api/test_keys.py",
             "http/hosts.py": "api/test_hosts.py api/test_browsers.py",
             "http/error_shapes.py": "api/test_bad_input.py api/test_messages.py api/test_ollama.py api/databricks",
-            "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py",
+            "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py api/test_keys.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
             "http/post.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py "
             "api/test_completions.py api/test_streams_resumed.py api/test_rates.py",
