@@ -16,9 +16,9 @@ from antiphon.api import Limits
 from antiphon.config import BatchesConfig
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
-from antiphon.errors import EngineLostError
+from antiphon.errors import EngineLostError, StoreError
 from antiphon.http.gate.keys import new_key
-from antiphon.store import Key, SqliteStore
+from antiphon.store import Delete, Key, MemoryStore, SqliteStore, Write
 from kit.api import END, app, exchange, ids, in_process, post_in_process, scripted
 from kit.batches import CHAT, begin, content, ended, get, jsonl, line, outcome, run, upload
 from kit.obliging import chatting_and_embedding
@@ -377,6 +377,34 @@ async def test_a_line_whose_engine_is_lost_is_run_again() -> None:
     async with alive(app(scripted(flaky))) as application:
         batch = await run(application, jsonl([line("a")]))
     assert batch["request_counts"]["completed"] == 1
+
+
+class FullOnce(MemoryStore):
+    """A store that has no room for one write."""
+
+    full = False
+
+    async def put_all(self, *writes: Write | Delete) -> None:
+        if self.full:
+            self.full = False
+            raise StoreError("There is no room.", code="store_full")
+        await super().put_all(*writes)
+
+
+@pytest.mark.one_process
+async def test_a_line_that_the_store_has_no_room_for_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.batches.run._WATCH", 0.01)  # seconds until the store is tried again
+    store, answered = FullOnce(), list[str]()
+
+    def filling(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
+        store.full = True
+        answered.append("a line")
+        return script(prompt, sampling, choice)
+
+    async with alive(app(scripted(filling), store=store)) as application:
+        batch = await run(application, jsonl([line("a")]))
+    assert (batch["status"], batch["request_counts"]["completed"], len(answered)) == ("completed", 1, 1)
+    assert not store.full
 
 
 async def test_a_store_that_lost_the_input_ends_the_batch(tmp_path: Path) -> None:

@@ -379,3 +379,16 @@ def assembled(events: list[Any]) -> dict[Any, Any]:
             for name, values in {**(choice["logprobs"] or {}), **more}.items():
                 mine[2].setdefault(name, []).extend(values)
     return fields
+
+
+async def test_as_many_prompts_run_at_once_as_the_engine_has_slots_for_their_choices() -> None:
+    running: list[int] = []
+
+    def counted(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
+        running.append(engine.running)
+        return ids("a", END)
+
+    engine = scripted(counted, slots=6)
+    got = await post_in_process(app(engine), "/v1/completions", prompt=["a"] * 5, n=3)
+    assert len(got.json["choices"]) == 15
+    assert max(running) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.archive.archive import Archive
+from antiphon.archive.archive import DAY, Archive
 from antiphon.errors import ConflictError, RequestError
 from antiphon.http.gate.idempotency import Idempotency
 from antiphon.store import Key, Leases, MemoryStore, Store
@@ -70,3 +70,10 @@ async def test_a_key_is_printable_and_short(key: str) -> None:
 @pytest.mark.parametrize("key", ["!", "~", "x" * 255])
 async def test_the_longest_and_the_oddest_key_are_taken(key: str) -> None:
     assert await claimed(idempotency(), "ann", key, b"{}", "first") == "first"
+
+
+async def test_a_key_outlives_a_sweep_for_a_day_and_no_longer() -> None:
+    store = MemoryStore()
+    await claimed(idempotency(store), "ann", "k", b"{}", "first")
+    assert await store.expire(1000.0 + DAY - 1) == 0
+    assert await store.expire(1000.0 + DAY) == 1

@@ -219,8 +219,9 @@ def test_the_file_holds_no_secret_and_is_its_owner_s_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize("text", ["", "{}", '[{"name": "a"}]', '[{"name": "a", "digest": "0", "scope": []}]'])
 def test_a_file_that_is_no_list_of_keys_lets_no_server_start(tmp_path: Path, text: str) -> None:
     (tmp_path / "keys.json").write_text(text)
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as refused:
         KeyFile(tmp_path / "keys.json").read()
+    assert refused.value.code == "key_file"
 
 
 def test_a_file_in_which_two_keys_have_one_name_lets_no_server_start(tmp_path: Path) -> None:

@@ -241,3 +241,10 @@ def test_tokens_are_used_up_before_a_request_is_and_each_says_what_it_is() -> No
         pass
     assert refused.value.retry_after == 1.0
     assert of_key.headers("")["x-ratelimit-remaining-requests"] == "2", "a request that was refused took none"
+
+
+async def test_the_tokens_of_an_answer_are_what_its_key_has_less() -> None:
+    application = app(ids("ok", END), limits=Limits(tokens_per_minute=1))
+    first = await in_process(application)
+    second = await in_process(application)
+    assert (first.status, second.status, second.error["code"]) == (200, 429, "rate_limit_exceeded")

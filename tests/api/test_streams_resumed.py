@@ -162,6 +162,14 @@ async def test_another_server_goes_on_from_the_very_token(tmp_path: Path, path: 
         assert late == rest[: len(late)], "it says nothing that the other server does not say"
 
 
+async def test_another_server_goes_on_though_nobody_asks_it(tmp_path: Path) -> None:
+    other = Said()
+    async with servers(tmp_path, Said(free=60), other, lease=SHORT) as two:
+        await (await two.begin()).take(30)
+        two.cable.whole.clear()
+        await until(lambda: bool(other.requests))
+
+
 async def test_what_is_stored_of_a_completion_is_there_once_whoever_ended_it(tmp_path: Path) -> None:
     one, other = Said(free=60), Said()
     async with servers(tmp_path, one, other, lease=SHORT) as two:
@@ -229,8 +237,11 @@ async def test_one_that_nobody_can_know_ends_with_its_client(tmp_path: Path) -> 
         assert await two.cable.names("stream", "") == []
 
 
-async def test_a_stream_whose_engine_fails_ends_with_the_error_for_whoever_reads_it(tmp_path: Path) -> None:
-    async with servers(tmp_path, Breaking(REPLY[:40], EngineLostError("It is gone.")), Said()) as two:
+@pytest.mark.parametrize("fault", [EngineLostError("It is gone."), ZeroDivisionError("Nobody foresaw it.")])
+async def test_a_stream_whose_engine_fails_ends_with_the_error_for_whoever_reads_it(
+    tmp_path: Path, fault: Exception
+) -> None:
+    async with servers(tmp_path, Breaking(REPLY[:40], fault), Said()) as two:
         events = await (await two.begin()).rest()
         assert events[-1].data == "[DONE]"
         assert "error" in events[-2].data

@@ -31,10 +31,12 @@ ROOMS = (
     Room(
         "gate",
         {
-            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py",
-            "http/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py",
+            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py "
+            "api/test_several_servers.py",
+            "http/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py api/test_browser_gate.py",
+            "http/gate/browsers.py": "api/test_browser_gate.py api/test_browsers.py api/test_responses_socket.py",
             "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
-            "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py",
+            "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py api/test_batches_beside.py",
             "http/gate/large.py": "api/test_large.py api/test_large_memory.py",
             "http/gate/shared_rates.py": "api/test_several_servers.py",
             "http/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
@@ -71,13 +73,18 @@ ROOMS = (
             "http/server/socket.py": "api/test_socket_hostile.py api/test_responses_socket.py",
             "http/server/reader.py": "api/test_slow_clients.py api/test_socket_hostile.py",
             "http/server/handed.py": "cli/test_workers.py",
-            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
+            "http/server/watchdog.py": "api/test_watchdog.py",
+            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py api/test_watchdog.py",
             "http/client_mcp.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
-            "http/cors.py": "api/test_browsers.py api/test_keys.py",
+            "http/cors.py": "api/test_browsers.py api/test_browser_gate.py api/test_keys.py",
+            "http/origins.py": "api/test_browser_gate.py api/test_browsers.py",
+            "http/paths.py": "api/test_protocol_edges.py api/test_keys.py",
             "http/hosts.py": "api/test_hosts.py api/test_browsers.py",
             "http/error_shapes.py": "api/test_bad_input.py api/test_messages.py api/test_ollama.py api/databricks",
-            "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py",
+            "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py api/test_keys.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
+            "http/post.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py "
+            "api/test_completions.py api/test_streams_resumed.py api/test_rates.py",
             "http/re*.py": "api/test_streams_resumed.py api/test_streams_survive.py api/test_dead_servers.py "
             "api/test_responses_life.py",
             "http/run*.py": "api/test_responses_life.py api/test_streams_resumed.py api/test_responses_stored.py",
@@ -117,6 +124,7 @@ ROOMS = (
             "tools/registry.py": "tools/test_registry.py catalog/test_toolbox.py",
             "tools/function.py": "tools/test_function.py tools/test_router_faults.py",
             "tools/threads.py": "tools/test_threads.py tools/test_router_faults.py tools/test_function.py",
+            "tools/mcp/public.py": "tools/test_mcp_public.py",
             "tools/mcp/*.py": (
                 "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py tools/test_mcp_oauth.py"
                 " tools/test_mcp_requests.py tools/test_mcp_faults.py"
@@ -140,11 +148,11 @@ ROOMS = (
             "tools/test_sandbox_walls.py tools/test_sandbox_stop.py tools/test_interpreter_pool.py",
         },
     ),
+    Room("tenancy", {"tenancy.py": "tenancy api/test_tenants.py api/test_admission.py api/test_rates.py"}),
     Room(
         "limits",
         {
             "config/limits.py": "config docs/test_settings.py",
-            "tenancy.py": "tenancy api/test_tenants.py",
             "tokens/bpe.py": "tokens/test_bpe.py tokens/test_encode.py tokens/test_slices.py",
             "tokens/bytelevel.py": "tokens/test_hf.py tokens/test_wordpiece.py tokens/test_gguf.py",
             "tokens/decoder.py": "tokens/test_scanner.py tokens/test_pieces.py tokens/test_bpe.py",

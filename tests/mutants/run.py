@@ -23,13 +23,15 @@ from queue import SimpleQueue
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants.rooms import ROOMS, ROOT
-from mutants.sample import Known, Mutant, argued, sample
+from mutants.sample import Entries, Known, Mutant, argued, sample
 from mutants.trial import ended, passed, started
 
 MOST = 0.05
 """The share that may survive."""
 PATIENCE = 45.0
 """Seconds that the tests of a mutant may take in any case, beside three times what they take without it."""
+SHORT_PATIENCE = 10.0
+"""The same for the quick tests that come first, of which is known what they take."""
 LONGEST = 1800.0
 """Seconds that tests may take without a fault."""
 TRIES = 3
@@ -39,13 +41,25 @@ TRIES = 3
 class Laboratory:
     """Copies of the repository, one for each worker, in which tests run with one fault."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, entries: Entries) -> None:
+        self._entries = entries
         self._running: set[ForkServerProcess] = set()
         self._closed = False
         self._free: SimpleQueue[Path] = SimpleQueue()
         self._seconds: dict[tuple[str, ...], float] = {}
         for number in range(workers):
             self._free.put(_copy(folder / str(number)))
+
+    def record(self, test: str) -> None:
+        """What the tests of a file enter, where that is not known."""
+        copy = self._free.get()
+        try:
+            entered = copy.with_suffix(".entered")
+            entered.unlink(missing_ok=True)
+            if self._passes(copy, [test], LONGEST, entered) is not None:
+                self._entries.add(test, entered.read_text() if entered.exists() else "")
+        finally:
+            self._free.put(copy)
 
     def outcome(self, mutant: Mutant) -> str:
         """``killed``, ``timeout`` or ``survived``; the last too where no test finds it each time.
@@ -68,9 +82,12 @@ class Laboratory:
         A test that failed has to fail again, and to pass without the fault. Tests that took too long must take much
         less without it, now. So neither a test that fails now and then nor a busy machine finds a fault.
         """
-        for tests in filter(None, (mutant.tests[:1], mutant.tests[1:])):
-            patience = PATIENCE + 3 * self._seconds.get(tests, 0)
-            failed = ("--last-failed", *tests)
+        quick, seconds = self._entries.first(mutant)
+        self._seconds.setdefault(quick, seconds)
+        for tests in filter(None, (quick, mutant.tests[:1], mutant.tests[1:])):
+            least = SHORT_PATIENCE if tests is quick else PATIENCE
+            patience = least + 3 * self._seconds.get(tests, 0)
+            failed = ("--last-failed", *dict.fromkeys(test.partition("::")[0] for test in tests))
             try:
                 _put(copy / mutant.path, mutant.source())
                 fine = self._passes(copy, tests, patience)
@@ -80,7 +97,7 @@ class Laboratory:
             if fine is False:
                 return None if again or not self._passes(copy, failed, LONGEST) else "killed"
             if fine is None:
-                return "timeout" if PATIENCE + self._measured(copy, tests) < patience else None
+                return "timeout" if least + self._measured(copy, tests) < patience else None
         return "survived"
 
     def _measured(self, copy: Path, tests: tuple[str, ...]) -> float:
@@ -91,11 +108,11 @@ class Laboratory:
         self._seconds[tests] = time.monotonic() - begun
         return self._seconds[tests]
 
-    def _passes(self, copy: Path, tests: Iterable[str], patience: float) -> bool | None:
+    def _passes(self, copy: Path, tests: Iterable[str], patience: float, entered: Path | None = None) -> bool | None:
         """Whether the tests pass in this copy; None when they do not come to an end."""
         if self._closed:
             return None
-        process = started(copy, tests)
+        process = started(copy, tests, entered)
         self._running.add(process)
         try:
             process.join(patience)
@@ -136,7 +153,10 @@ def main() -> int:
     print(f"{len(mutants)} mutants, seed {asked.seed}: {len(outcomes)} are known, {len(left)} are tried", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="antiphon-mutants-") as folder, ThreadPoolExecutor(asked.workers) as pool:
-        laboratory = Laboratory(Path(folder), asked.workers)
+        entries = Entries(Path(asked.entered))
+        laboratory = Laboratory(Path(folder), asked.workers, entries)
+        for _ in pool.map(laboratory.record, entries.missing(left)):
+            pass
         tried = {pool.submit(laboratory.outcome, mutant): mutant for mutant in left}
         try:
             for each in as_completed(tried):
@@ -177,6 +197,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="test runs at once")
     parser.add_argument("--rooms", nargs="+", choices=[room.name for room in ROOMS], default=[r.name for r in ROOMS])
     parser.add_argument("--known", default=str(ROOT / ".mutants.jsonl"), help="what became of mutants before")
+    parser.add_argument("--entered", default=str(ROOT / ".mutants.entered.jsonl"), help="what each test enters")
     return parser.parse_args()
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 
+from mutants.entered import first, function_at, recorded
 from mutants.mutations import Mutation, mutations_of
 from mutants.rooms import ROOT, Room
 
@@ -101,6 +102,38 @@ class Known:
             for line in self._path.read_text().splitlines():
                 key, outcome, tests = json.loads(line)
                 yield key, (outcome, tests)
+
+
+class Entries:
+    """What the tests of each file enter, a line each in a file; taken anew when that file has changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._files = {(test, digest): recorded(text) for test, digest, text in map(json.loads, lines)}
+
+    def missing(self, mutants: Iterable[Mutant]) -> list[str]:
+        """The files with tests of these mutants of which nothing is known."""
+        tests = {file for mutant in mutants for test in mutant.tests for file in _files(test)}
+        return [test for test in sorted(tests) if (test, _digest((test,))) not in self._files]
+
+    def add(self, test: str, lines: str) -> None:
+        self._files[test, _digest((test,))] = recorded(lines)
+        with self._path.open("a") as file:
+            file.write(json.dumps([test, _digest((test,)), lines]) + "\n")
+
+    def first(self, mutant: Mutant) -> tuple[tuple[str, ...], float]:
+        """Those of a mutant's tests which it meets first, and their seconds; none where none enters its function."""
+        function = function_at(mutant.path, mutant.original, mutant.mutation.line)
+        files = [(file, _digest((file,))) for test in mutant.tests for file in _files(test)]
+        return first([entry for file in files for entry in self._files.get(file, [])], function)
+
+
+def _files(test: str) -> list[str]:
+    """The files with tests at a place of `rooms`, paths below the repository's root."""
+    path = ROOT / test
+    found = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
+    return [str(file.relative_to(ROOT)) for file in found]
 
 
 @cache

@@ -19,24 +19,24 @@ LIBRARIES = (
     "msgspec", "starlette.applications", "starlette.routing", "uvicorn", "jinja2", "jsonschema_rs", "docstring_parser",
     "httpx", "httpx2", "sqlite3", "psutil", "llguidance", "numpy", "tokenizers", "openai", "mcp", "regex",
 )  # fmt: skip
-_NOT_BEGUN = 1
 _PASSED = 100
-"""Codes of a process: what multiprocessing itself exits with, and what `_run` adds to the code of pytest."""
+"""What `_run` adds to pytest's code: a process that ends otherwise, as that of a stuck server does, passed nothing."""
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([*LIBRARIES, __name__])
 
 
-def started(copy: Path, tests: Iterable[str]) -> ForkServerProcess:
-    """A process, of a session of its own, that runs ``tests`` in a copy of the repository; see `passed`."""
-    process = _CONTEXT.Process(target=_run, args=(str(copy), tuple(tests)))
+def started(copy: Path, tests: Iterable[str], entered: Path | None = None) -> ForkServerProcess:
+    """A process, of a session of its own, that runs ``tests`` in a copy of the repository; see `passed`.
+
+    With ``entered`` all of them, and what they enter is written there.
+    """
+    process = _CONTEXT.Process(target=_run, args=(str(copy), tuple(tests), entered))
     process.start()
     return process
 
 
 def passed(process: ForkServerProcess) -> bool | None:
-    """Whether the tests passed; None while they run. Raises `RuntimeError` where they were never begun."""
-    if process.exitcode == _NOT_BEGUN:
-        raise RuntimeError("the tests could not be begun")
+    """Whether the tests passed; None while they run."""
     return None if process.exitcode is None else process.exitcode == _PASSED
 
 
@@ -53,7 +53,7 @@ def ended(process: ForkServerProcess) -> None:
     process.join()
 
 
-def _run(copy: str, tests: tuple[str, ...]) -> None:
+def _run(copy: str, tests: tuple[str, ...], entered: Path | None) -> None:
     os.setsid()
     os.chdir(copy)
     null = os.open(os.devnull, os.O_RDWR)
@@ -64,5 +64,9 @@ def _run(copy: str, tests: tuple[str, ...]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(own)
     import pytest  # the one of the process that this one is forked from
 
-    plain = ("-q", "-x", "-p", "no:randomly", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-    os._exit(_PASSED + pytest.main([*plain, *tests]))
+    from mutants.entered import Recorder
+
+    plain = ("-q", "-p", "no:randomly", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    if entered is not None:
+        os._exit(_PASSED + pytest.main([*plain, *tests], [Recorder(Path(copy), entered)]))
+    os._exit(_PASSED + pytest.main([*plain, "-x", *tests]))

@@ -134,6 +134,21 @@ async def test_a_server_that_was_restarted_is_used_again(caplog: pytest.LogCaptu
     assert "postgresql://" not in caplog.text
 
 
+async def test_a_transaction_whose_connection_is_lost_is_not_done_again(address: str, store: Store) -> None:
+    """Nobody knows whether it was done."""
+    backends = list[int]()
+
+    async def lose(connection: Connection) -> None:
+        backends.append(connection.info.backend_pid)
+        run(address, f"SELECT pg_terminate_backend({backends[-1]})")
+        await connection.execute("SELECT 1")
+
+    assert isinstance(store, PostgresStore)
+    with pytest.raises(StoreError) as caught:
+        await store._write(lose)
+    assert (len(backends), caught.value.code) == (1, "store_failed")
+
+
 async def test_a_database_that_is_read_only_is_read_and_says_why(address: str, store: Store) -> None:
     await store.put(KEY, Record(b"value", 1.0))
     run(address, f"ALTER DATABASE {address.rpartition('/')[2]} SET default_transaction_read_only = on")

@@ -262,3 +262,14 @@ async def test_more_places_than_there_are_are_given_when_the_room_is_empty() -> 
     await visitors.go("a1")
     assert visitors.entered == ["a1", "b1"]
     assert visitors.room.running == 5
+
+
+async def test_nobody_enters_a_room_of_size_0_until_it_grows() -> None:
+    sizes = [0]
+    visitors = Visitors(FairRoom(lambda: sizes[0]))
+    await visitors.come("a1")
+    assert (visitors.entered, visitors.room.full) == ([], True)
+    sizes[0] = 1
+    visitors.room.let_in()
+    await visitors.go("a1")
+    assert (visitors.entered, visitors.room.full) == (["a1"], False)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.api import Limits
 from antiphon.errors import (
     AntiphonError,
     ConfigError,
@@ -20,7 +21,9 @@ from antiphon.errors import (
     Position,
     UnsupportedError,
 )
+from antiphon.http.rules import Rules
 from antiphon.workers.peer import Peer, Share
+from antiphon.workers.remote import RemoteAdmission
 from kit.waiting import until
 
 ERRORS = [
@@ -71,7 +74,7 @@ class Pair:
 @pytest.fixture
 async def pair() -> AsyncIterator[Pair]:
     room, (left, right) = Room(), socket.socketpair()
-    one = await Peer.over(left, {"room": room.room, "fails": room.fails}, {"say": room.heard.append})
+    one = await Peer.over(left, {"room": room.room, "slot": room.room, "fails": room.fails}, {"say": room.heard.append})
     other = await Peer.over(right, {}, {})
     yield Pair(room, one, other)
     one.close()
@@ -98,6 +101,21 @@ async def test_who_waits_enters_when_the_other_leaves_and_who_gives_up_never_doe
         assert pair.room.inside == ["ann"]
     assert await carl == {"name": "carl"}
     assert pair.room.inside == []
+
+
+async def test_a_worker_counts_its_own_that_run_and_that_wait(pair: Pair) -> None:
+    admission = RemoteAdmission(Rules(Limits()), pair.other)
+
+    async def bob() -> tuple[int, int]:
+        async with admission.slot("bob"):
+            return admission.running, admission.waiting
+
+    async with admission.slot("ann"):
+        waits = asyncio.create_task(bob())
+        await until(lambda: pair.room.waiting == 1)
+        assert (admission.running, admission.waiting) == (1, 1)
+    assert await waits == (1, 0)
+    assert (admission.running, admission.waiting) == (0, 0)
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
