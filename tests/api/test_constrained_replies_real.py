@@ -168,7 +168,7 @@ async def test_an_answer_reasons_first_where_its_schema_does(client: openai.Asyn
     form: Any = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": schema}}
     question: Any = [{"role": "user", "content": "Is 7 prime? And is 9?"}]
     reply = await client.chat.completions.create(
-        model="smollm2", messages=question, response_format=form, temperature=0, max_tokens=120
+        model="smollm2", messages=question, response_format=form, temperature=0, max_tokens=240
     )
     found = json.loads(reply.choices[0].message.content or "")
     assert {name: list(found[name]) for name in objects} == {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -95,8 +96,14 @@ class Postgres:
             self.bouncer = subprocess.Popen(
                 [program("pgbouncer"), "-q", f"{self.folder}/bouncer.ini"], **_identity(), stderr=subprocess.DEVNULL
             )
-            wait_until(lambda: (self.folder / ".s.PGSQL.6432").exists())
+            wait_until(lambda: _listens(self.folder / ".s.PGSQL.6432"))
         return self.address(database, port=6432)
+
+
+def _listens(path: Path) -> bool:
+    """Whether a server takes connections at a socket, which is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
 
 
 @contextmanager
