@@ -243,6 +243,7 @@ def test_tokens_are_used_up_before_a_request_is_and_each_says_what_it_is() -> No
     assert of_key.headers("")["x-ratelimit-remaining-requests"] == "2", "a request that was refused took none"
 
 
+@pytest.mark.one_process("of what a key used the workers tell each other once a second")
 async def test_the_tokens_of_an_answer_are_what_its_key_has_less() -> None:
     application = app(ids("ok", END), limits=Limits(tokens_per_minute=1))
     first = await in_process(application)
