@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,10 +38,12 @@ CODES = {
 
 
 @pytest.mark.parametrize("result", CODES)
-def test_each_result_has_its_code_and_its_words_stay_in_the_log(result: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_result_has_its_code_and_its_words_stay_in_the_log(
+    result: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     error = sqlite3.OperationalError("near /secret/place")
     error.sqlite_errorcode, error.sqlite_errorname = result, "SQLITE_X"
-    fault = store_fault(error)
+    fault = store_fault(error, tmp_path)
     assert fault.code == CODES[result]
     assert (fault.message, fault.hint) == (MEANINGS[fault.code], HINTS[fault.code])
     assert "/secret" not in str(fault)
@@ -47,9 +52,9 @@ def test_each_result_has_its_code_and_its_words_stay_in_the_log(result: int, cap
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "a disk"), sqlite3.ProgrammingError("none of SQLite's results")])
 def test_what_has_no_result_is_a_fault_all_the_same(
-    error: OSError | sqlite3.Error, caplog: pytest.LogCaptureFixture
+    error: OSError | sqlite3.Error, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert store_fault(error).code == "store_failed"
+    assert store_fault(error, tmp_path).code == "store_failed"
     assert type(error).__name__ in caplog.text
 
 
@@ -60,3 +65,25 @@ def test_damage_says_what_to_do() -> None:
         MEANINGS["store_corrupt"],
         HINTS["store_corrupt"],
     )
+
+
+FAILED_WRITE = """
+import sqlite3, sys
+from pathlib import Path
+from antiphon.store.faults import store_fault
+
+error = sqlite3.OperationalError("disk I/O error")
+error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+print(store_fault(error, Path(sys.argv[1])).code)
+"""
+
+
+@pytest.mark.parametrize(("options", "code"), [("rw", "store_full"), ("ro", "store_readonly")])
+def test_a_file_system_that_takes_no_writes_any_more_is_not_full(options: str, code: str, tmp_path: Path) -> None:
+    """As ext4 becomes after an error of its disk: SQLite tells of a failed write alone."""
+    inside = f'mount -t tmpfs -o {options} none "{tmp_path}" && exec "$0" -c "$1" "{tmp_path}/sessions.db"'
+    namespace = ["unshare", "-Urm"]
+    if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system lets no user mount a file system of their own")
+    command = [*namespace, "sh", "-c", inside, sys.executable, FAILED_WRITE]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == code

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
+from pathlib import Path
 
 from antiphon.errors import StoreError
 
@@ -45,13 +47,23 @@ MEANINGS = {
 }
 
 
-def store_fault(error: sqlite3.Error | OSError) -> StoreError:
+def store_fault(error: sqlite3.Error | OSError, path: Path) -> StoreError:
     """The error that clients are told of; what SQLite or the system said is in the log."""
     result = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     found = next((one for one in (result, result & 0xFF) if one in FAULTS), sqlite3.SQLITE_ERROR)
     code = FAULTS[found]
+    if code == "store_full" and _mounted_readonly(path):
+        code = "store_readonly"
     log.error("%s: %s (%s)", code, error, getattr(error, "sqlite_errorname", type(error).__name__))
     return StoreError(MEANINGS[code], code=code, hint=HINTS[code])
+
+
+def _mounted_readonly(path: Path) -> bool:
+    """SQLite reports a write that failed, and not that the file system takes none any more."""
+    try:
+        return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def damaged() -> StoreError:

@@ -133,7 +133,7 @@ class SqliteThread:
 
     def _fail(self, calls: Sequence[_Call[Any]], error: Exception) -> None:
         if isinstance(error, sqlite3.Error | OSError):
-            fault = store_fault(error)
+            fault = store_fault(error, self._path)
         elif isinstance(error, StoreError):
             fault = error
         else:
