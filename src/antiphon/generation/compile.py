@@ -139,12 +139,16 @@ class ReplyCompiler:
         return await self._in_time(lambda: known.grammar.renamed(others))
 
     def _forget(self) -> None:
-        """Forgets those that were not used for longest, until the others are few and small enough; never the last."""
+        """Forgets those that were not used for longest, until the others are few and small enough.
+
+        The last stays whatever its text is, unless it took too much to try: then it is for one reply.
+        """
         text = sum(known.text for known in self._known.values())
         taken = sum(known.taken for known in self._known.values())
-        for key in [*self._known][:-1]:
-            known = self._known[key]
-            if len(self._known) > self._capacity or text > MOST_TEXT or (taken > MOST_TAKEN and known.taken):
+        last = next(reversed(self._known))
+        for key, known in list(self._known.items()):
+            much = key != last and (len(self._known) > self._capacity or text > MOST_TEXT)
+            if much or (taken > MOST_TAKEN and known.taken):
                 del self._known[key]
                 text, taken = text - known.text, taken - known.taken
 

@@ -35,6 +35,9 @@ SPARE_FILES = 256
 """For all that is no connection: models, stores, engines."""
 GARBAGE = (10_000, 20, 20)
 """How seldom circles of objects are looked for (`gc.set_threshold`): requests make many objects, and no circles."""
+SWITCHED = 0.0005
+"""Seconds after which a thread that computes lets the event loop on (`sys.setswitchinterval`): an answer waits for that
+some ten times, with each call of the system that it makes."""
 BACKLOG = 2048
 """Connections that wait to be accepted."""
 GRACE = 2
@@ -57,7 +60,8 @@ def serve(
 
 
 def on_loop(work: Coroutine[Any, Any, None]) -> None:
-    """Runs ``work`` on the fastest event loop that is here."""
+    """Runs ``work`` on the fastest event loop that is here, in a process that is a server's."""
+    sys.setswitchinterval(SWITCHED)
     with asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto", log_config=None).get_loop_factory()) as runner:
         runner.run(work)
 
