@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from antiphon.tenancy import DisplacedError, DomainGate, FairRoom, Tenant
+from antiphon.tenancy import _MOST_REMEMBERED, DisplacedError, DomainGate, FairRoom, Tenant
 from kit.waiting import turns
 
 
@@ -89,6 +89,19 @@ async def test_no_more_owners_are_remembered_than_some_thousands() -> None:
         async with visitors.places(str(i)):
             pass
     assert len(visitors._turns) < 5000
+
+
+async def test_who_waits_takes_no_other_owner_s_place_among_those_remembered() -> None:
+    visitors = room(1)
+    for i in range(_MOST_REMEMBERED - 1):
+        async with visitors.room.places(str(i)):
+            pass
+    await visitors.come("a1", "b1", "c1", "01")
+    await visitors.go("a1")
+    await visitors.come("11")
+    await visitors.go("01")
+    assert visitors.entered == ["a1", "01", "11"], "their last turn is longer ago than b and c have waited"
+    await visitors.go("11", "b1", "c1")
 
 
 async def test_who_gives_up_leaves_no_trace_also_in_the_moment_of_entering() -> None:
