@@ -214,6 +214,15 @@ async def test_the_first_of_another_domain_waits_until_nobody_runs_and_from_then
         assert await both.enter_async_context(gate.places(bob))
 
 
+async def test_owners_who_share_the_cache_run_beside_each_other() -> None:
+    gate = DomainGate(lambda apart: 2, shared=True)
+    async with gate.places(Tenant(owner="ann")):
+        other = asyncio.create_task(gate.places(Tenant(owner="bob")).__aenter__())
+        await turns(3)
+        assert other.done()
+        assert other.result() is False
+
+
 async def test_a_stranger_who_gives_up_changes_nothing() -> None:
     gate = DomainGate(lambda apart: 2)
     async with gate.places(Tenant(owner="ann")):
