@@ -20,14 +20,14 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import OverloadedError, RequestError
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
-from antiphon.http.gate.large import HUGE, LargeWork
+from antiphon.http.gate.large import HUGE, SETTLED, LargeWork
 from antiphon.http.rules import Rules
 from antiphon.tokens import ByteTokenizer, TableTokenizer
 from antiphon.tokens.slices import SLICE, between_matches, in_slices
 from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.json import decode
 from kit.api import END, START, Answered, exchange, ids, in_process_into, post_in_process, request, running, scripted
-from kit.waiting import until
+from kit.waiting import LoopClock, until
 
 CONTEXT = 4096
 
@@ -294,6 +294,21 @@ async def test_work_that_waits_when_the_server_ends_is_not_begun() -> None:
     with pytest.raises(asyncio.CancelledError):
         await second
     assert begun == [1]
+
+
+async def test_heaps_are_trimmed_once_for_all_who_ask_in_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    large, clock, free = LargeWork(Rules(Limits())), LoopClock(monkeypatch), threading.Event()
+    busy = asyncio.ensure_future(large.run(free.wait, HUGE + 1))  # what is asked of the thread meanwhile waits
+    asked = []
+    for _ in range(2):
+        large.settle()
+        large.settle()
+        await clock.forward(SETTLED)
+        asked.append(large._one._work_queue.qsize())
+    free.set()
+    await busy
+    large.close()
+    assert asked == [1, 2]
 
 
 SMALL_BLOCKS = """

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
@@ -146,7 +145,7 @@ app = create_app(StaticCatalog({"small": model(Stuck([]))}))
 ready = lambda url: print(url, flush=True)
 on_loop(serving(app, port=0, drain=0, own_process=True, on_ready=ready))
 """
-TESTS = Path(__file__).parents[1]
+PATHS = os.pathsep.join(path for path in sys.path if path)
 STUCK = ("stuck_in_c", "stuck_in_python", "a_thread", "stuck_with_the_interpreter")
 
 
@@ -172,7 +171,7 @@ def servers_with_one_stuck_request() -> Iterator[dict[str, subprocess.Popen[str]
 def started(how: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         [sys.executable, "-c", SERVER, how],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(TESTS)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": PATHS},
     ) as server:  # fmt: skip
         try:
             yield server

@@ -27,7 +27,7 @@ def task(name: str, *, processor: float = 5.0, memory: int = 64 * 2**20) -> Task
 
 @asynccontextmanager
 async def isolation(monkeypatch: pytest.MonkeyPatch, **settings: float) -> AsyncIterator[Isolation]:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     monkeypatch.setenv("ANTIPHON_SECRET", "hidden")
     opened = Isolation(**settings)  # type: ignore[arg-type]
     try:
@@ -226,14 +226,14 @@ print(asyncio.run(Isolation(starting=60).run(Task("kit.isolated:seen", "the piec
 
 
 async def test_a_server_that_has_a_limit_of_memory_itself_raises_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     host = await asyncio.create_subprocess_exec(sys.executable, "-c", LIMITED, stdout=asyncio.subprocess.PIPE)
     output, _ = await host.communicate()
     assert json.loads(output)["memory"] == 2**33
 
 
 async def test_no_process_outlives_a_server_that_was_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     pipe = tmp_path / "waiting"
     os.mkfifo(pipe)
     host = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, str(pipe), stdout=asyncio.subprocess.PIPE)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 from kit.waiting import PATIENCE
 
@@ -40,9 +39,9 @@ with antiphon.open_model(model(engine)) as small:
 
 
 def test_an_interrupted_chat_has_stopped_and_the_model_goes_on() -> None:
-    tests = Path(__file__).parent.parent
+    paths = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(
-        [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(tests)}
+        [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
     ) as child:
         try:
             assert child.stdout is not None

@@ -53,6 +53,7 @@ ROOMS = (
             "store/faults.py": "store/test_fault_codes.py store/test_damage.py api/test_faults.py cli/test_faults.py",
             "store/key_file.py": "api/test_encrypted_reasoning.py cli/test_serve_sessions.py",
             "store/leases.py": "store/test_leases.py",
+            "store/memory.py": "store/test_leases.py store/test_contract.py store/test_sessions.py api/test_faults.py",
             "store/opening.py": "catalog/test_stores.py cli/test_serve_sessions.py",
             "store/postgres*.py": "store/test_postgres.py store/test_contract.py",
             "store/sessions.py": "store/test_sessions.py store/test_clock.py api/test_interactive.py "
@@ -80,7 +81,8 @@ ROOMS = (
             "http/origins.py": "api/test_browser_gate.py api/test_browsers.py",
             "http/paths.py": "api/test_protocol_edges.py api/test_keys.py",
             "http/hosts.py": "api/test_hosts.py api/test_browsers.py",
-            "http/error_shapes.py": "api/test_bad_input.py api/test_messages.py api/test_ollama.py api/databricks",
+            "http/error_shapes.py": "api/test_error_shapes.py api/test_bad_input.py api/test_messages.py "
+            "api/test_ollama.py api/databricks",
             "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py api/test_keys.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
             "http/post.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py "

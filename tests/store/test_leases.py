@@ -134,6 +134,15 @@ async def test_a_signal_comes_once_from_elsewhere_and_at_once_from_here(leases: 
     assert heard.lost == []
 
 
+async def test_a_lease_ends_at_its_second_and_is_abandoned_from_then_on(store: SlowStore, clock: Times) -> None:
+    await store.claim(KEY, "one", 15.0)
+    for now, held in ((14.9, True), (15.0, False)):
+        clock.now = now
+        assert (await store.lease(KEY) is not None) == held
+        assert await store.abandoned("session") == ([] if held else [KEY])
+    assert await store.claim(KEY, "other", 15.0) is not None
+
+
 async def test_a_lease_that_another_claimed_is_lost(leases: Leases, store: SlowStore, clock: Times) -> None:
     heard = Heard()
     store.open.clear()  # This process hears nothing, while the clock goes on.

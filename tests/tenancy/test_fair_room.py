@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from antiphon.tenancy import DisplacedError, DomainGate, FairRoom, Tenant
+from antiphon.tenancy import _MOST_REMEMBERED, DisplacedError, DomainGate, FairRoom, Tenant
 from kit.waiting import turns
 
 
@@ -89,6 +89,19 @@ async def test_no_more_owners_are_remembered_than_some_thousands() -> None:
         async with visitors.places(str(i)):
             pass
     assert len(visitors._turns) < 5000
+
+
+async def test_who_waits_takes_no_other_owner_s_place_among_those_remembered() -> None:
+    visitors = room(1)
+    for i in range(_MOST_REMEMBERED - 1):
+        async with visitors.room.places(str(i)):
+            pass
+    await visitors.come("a1", "b1", "c1", "01")
+    await visitors.go("a1")
+    await visitors.come("11")
+    await visitors.go("01")
+    assert visitors.entered == ["a1", "01", "11"], "their last turn is longer ago than b and c have waited"
+    await visitors.go("11", "b1", "c1")
 
 
 async def test_who_gives_up_leaves_no_trace_also_in_the_moment_of_entering() -> None:
@@ -199,6 +212,15 @@ async def test_the_first_of_another_domain_waits_until_nobody_runs_and_from_then
     async with AsyncExitStack() as both:
         assert await both.enter_async_context(gate.places(ann))
         assert await both.enter_async_context(gate.places(bob))
+
+
+async def test_owners_who_share_the_cache_run_beside_each_other() -> None:
+    gate = DomainGate(lambda apart: 2, shared=True)
+    async with gate.places(Tenant(owner="ann")):
+        other = asyncio.create_task(gate.places(Tenant(owner="bob")).__aenter__())
+        await turns(3)
+        assert other.done()
+        assert other.result() is False
 
 
 async def test_a_stranger_who_gives_up_changes_nothing() -> None:

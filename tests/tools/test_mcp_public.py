@@ -75,6 +75,15 @@ async def test_a_name_with_a_private_address_is_refused(monkeypatch: pytest.Monk
             await got(f"http://pages.example:{port}/")
 
 
+async def test_a_name_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unknown(host: str, port: Any, **options: Any) -> list[Any]:
+        raise socket.gaierror("unknown")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+    with pytest.raises(httpx2.ConnectError, match=r"pages\.example has no address"):
+        await got("http://pages.example/")
+
+
 async def test_a_name_is_looked_up_once_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     names = Names(monkeypatch, ["127.0.0.1"], ["10.0.0.1"])
     async with serving() as port:

@@ -8,13 +8,18 @@ import http.client
 import json
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from antiphon.config import Config, LoadedConfig, ServerConfig
 from antiphon.http.server.handed import PLAIN, SECURE
 from antiphon.workers.acceptor import Acceptor, Listener
+from antiphon.workers.given import Memory
+from antiphon.workers.supervisor import Supervisor
 from kit.certificates import signed
 from kit.waiting import PATIENCE, until
 
@@ -77,11 +82,38 @@ async def test_while_all_workers_are_away_a_request_is_told_when_to_come_again(
     assert await asyncio.to_thread(ask, client, body) == (503, "7" if seconds else "1", "overloaded")
 
 
+async def test_what_comes_behind_the_first_request_is_dropped(plain: tuple[Acceptor, int]) -> None:
+    acceptor, port = plain
+    acceptor.retry_after = lambda: 2.0
+    faults: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    writer.close()
+    await until(lambda: not acceptor._refused)
+    assert not faults
+
+
 async def test_the_same_over_tls(acceptor: tuple[Acceptor, int, ssl.SSLContext]) -> None:
     one, port, trusting = acceptor
     one.retry_after = lambda: 2.0
     client = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=trusting)
     assert await asyncio.to_thread(ask, client) == (503, "2", "overloaded")
+
+
+async def test_who_is_refused_may_come_again_when_the_first_worker_begins(tmp_path: Path) -> None:
+    loaded = LoadedConfig(Config(server=ServerConfig(workers=2)), tmp_path / "antiphon.toml", {})
+    acceptor, now = Acceptor([]), time.monotonic()
+    with Memory(2) as memory:
+        supervisor = Supervisor(loaded, lambda: loaded, memory, False, acceptor)
+    supervisor._failing = {0: now + 2000.0}
+    assert acceptor.retry_after() is None, "the other one may come now"
+    supervisor._failing[1] = now + 1000.0
+    assert 0.0 < (acceptor.retry_after() or 0.0) <= 1000.0
+    supervisor._failing[1] = now - 1.0
+    assert acceptor.retry_after() == 0.0
 
 
 async def test_what_is_no_request_is_closed_and_nothing_of_it_is_kept(plain: tuple[Acceptor, int]) -> None:
