@@ -10,8 +10,10 @@ import pytest
 from antiphon.conversation import ResponseFormat, ToolChoice, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.formats.openchatml import openchatml
+from antiphon.generation import compile as compile_module
 from antiphon.generation.compile import USES, ReplyCompiler
 from antiphon.grammar import ReplyShape
+from antiphon.isolation import Isolation
 from antiphon.tokens import ByteTokenizer, Control
 
 EOS = Control("<|im_end|>")
@@ -116,3 +118,17 @@ async def test_errors_name_the_parameter() -> None:
     with pytest.raises(RequestError) as refused:
         await compiler().compile(ReplyShape(tool_choice=ToolChoice("required")))
     assert refused.value.param == "tool_choice"
+
+
+async def test_a_grammar_whose_trial_took_much_is_for_one_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the one that was compiled last, which stays otherwise whatever its size."""
+    tried, plain = shaped({"type": "string", "pattern": "^(a|b)*c{1,9}$"}), shaped({"type": "integer"})
+    isolation, replies = Isolation(), compiler()
+    replies.try_in(isolation)
+    try:
+        assert await replies.compile(tried) is await replies.compile(tried)
+        monkeypatch.setattr(compile_module, "MOST_TAKEN", 0)
+        assert await replies.compile(tried) is not await replies.compile(tried)
+        assert await replies.compile(plain) is await replies.compile(plain)
+    finally:
+        isolation.close()
