@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -82,6 +83,34 @@ def test_a_schema_gives_plain_values(smollm2: antiphon.ChatModel) -> None:
     reply = smollm2.chat("A number from 3 to 5.", response=schema, max_tokens=60)
     assert reply.parsed is not None
     assert reply.parsed["n"] in (3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        "Describe Rome.",
+        [{"role": "user", "content": "Describe Rome."}, {"role": "assistant", "content": "In JSON?"}],
+        [{"role": "user", "content": [{"type": "text", "text": "Describe"}, {"type": "text", "text": " Rome."}]}],
+    ],
+)
+def test_the_last_message_of_the_user_says_which_json_is_wanted(smollm2: antiphon.ChatModel, messages: Any) -> None:
+    """`render` shows what the model is given, and the conversation stays as the caller wrote it."""
+    prompt = smollm2.render(messages, response=Struct)
+    assert (
+        f"Describe Rome.\n\nAnswer with JSON of this schema: {json.dumps(Shape(Struct).response_format.schema)}"
+        in str(prompt)
+    )
+    reply = smollm2.chat(messages, response=Struct, max_tokens=2)
+    assert reply.usage.prompt_tokens == len(prompt.ids or ())
+    assert [message.text for message in reply.conversation.messages if "schema" in message.text] == []
+
+
+@pytest.mark.parametrize("format", ["harmony", "openchatml"])
+def test_a_format_that_says_so_itself_says_it_once(smollm2_path: Path, format: str) -> None:
+    with antiphon.open_model(smollm2_path, format=format) as opened:
+        prompt = str(opened.render("Describe Rome.", response=Struct))
+    assert prompt.count("population") == 2 * prompt.count('"required"') > 0
+    assert "Answer with JSON" not in prompt
 
 
 def test_an_answer_that_its_limit_cut_has_no_value(smollm2: antiphon.ChatModel) -> None:

@@ -7,7 +7,6 @@ schema may hold integers of any size and halves of characters.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -88,13 +87,13 @@ def _memory() -> int:
 
     It is a fresh one, whose heap gives little back. Where that is not known: the most that it ever had in all.
     """
-    if sys.platform == "linux":
-        with open("/proc/self/statm", "rb") as file:
-            resident, shared = map(int, file.read().split()[1:3])
-        return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
     import resource  # Windows has no such module, and no such processes
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if sys.platform != "linux":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    with open("/proc/self/statm", "rb") as file:
+        resident, shared = map(int, file.read().split()[1:3])
+    return (resident - shared) * resource.getpagesize()
 
 
 def prepare() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import UnionType
 from typing import Annotated, Any, Generic, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from antiphon.conversation import ResponseFormat
+from antiphon.conversation import ResponseFormat, Role, TextPart
 from antiphon.errors import FormatError, Position, RequestError
+from antiphon.formats import Format
+from antiphon.generation import TurnRequest
 from antiphon.wire.json import encode_given
 
 from .msgspec_types import MsgspecType
@@ -76,6 +79,23 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
                 position=Position(path=path),
                 hint="Use texts, numbers, dates, lists, enums, dataclasses, msgspec structs or pydantic models.",
             ) from error
+
+
+def told(request: TurnRequest, format: Format) -> TurnRequest:
+    """The request whose last message of a user says which JSON is wanted, where the format has no place for that.
+
+    A model that does not know what it is held to fills the fields with whatever it was about to say.
+    """
+    conversation, wanted = request.conversation, request.conversation.response_format
+    users = [i for i, message in enumerate(conversation.messages) if message.role is Role.USER]
+    if wanted is None or format.framed or not users:
+        return request
+    line = f"\n\nAnswer with JSON of this schema: {json.dumps(wanted.schema, ensure_ascii=False)}"
+    messages = list(conversation.messages)
+    last = messages[users[-1]]
+    parts = (*last.parts, TextPart(line)) if last.parts else ()
+    messages[users[-1]] = replace(last, text=last.text + line, parts=parts)
+    return replace(request, conversation=replace(conversation, messages=tuple(messages)))
 
 
 def json_type(kind: Any) -> JsonType:
