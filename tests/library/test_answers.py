@@ -105,6 +105,11 @@ def test_the_last_message_of_the_user_says_which_json_is_wanted(smollm2: antipho
     assert [message.text for message in reply.conversation.messages if "schema" in message.text] == []
 
 
+@pytest.mark.parametrize("kind", [int, bool, str])
+def test_of_a_value_without_parts_nothing_is_said(smollm2: antiphon.ChatModel, kind: type) -> None:
+    assert smollm2.render("2 + 2?", response=kind) == smollm2.render("2 + 2?")
+
+
 @pytest.mark.parametrize("format", ["harmony", "openchatml"])
 def test_a_format_that_says_so_itself_says_it_once(smollm2_path: Path, format: str) -> None:
     with antiphon.open_model(smollm2_path, format=format) as opened:

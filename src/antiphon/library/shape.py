@@ -84,13 +84,15 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
 def told(request: TurnRequest, format: Format) -> TurnRequest:
     """The request whose last message of a user says which JSON is wanted, where the format has no place for that.
 
-    A model that does not know what it is held to fills the fields with whatever it was about to say.
+    A model that does not know what it is held to fills the fields with whatever it was about to say. A number or a
+    truth value alone has no fields, and models answer the question itself more often right.
     """
     conversation, wanted = request.conversation, request.conversation.response_format
+    schema = wanted.schema if wanted is not None else None
     users = [i for i, message in enumerate(conversation.messages) if message.role is Role.USER]
-    if wanted is None or format.framed or not users:
+    if not isinstance(schema, dict) or schema.keys() <= {"type"} or format.framed or not users:
         return request
-    line = f"\n\nAnswer with JSON of this schema: {json.dumps(wanted.schema, ensure_ascii=False)}"
+    line = f"\n\nAnswer with JSON of this schema: {json.dumps(schema, ensure_ascii=False)}"
     messages = list(conversation.messages)
     last = messages[users[-1]]
     parts = (*last.parts, TextPart(line)) if last.parts else ()
