@@ -19,7 +19,7 @@ from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.errors import EngineLostError, StoreError
 from antiphon.http.gate.keys import new_key
-from antiphon.store import Delete, Key, MemoryStore, Record, SqliteStore, Write
+from antiphon.store import Delete, Key, MemoryStore, Record, SqliteStore, Store, Write
 from kit.api import END, app, exchange, ids, in_process, post_in_process, scripted
 from kit.batches import CHAT, begin, content, ended, get, jsonl, line, outcome, run, upload
 from kit.obliging import chatting_and_embedding
@@ -317,7 +317,12 @@ async def test_a_key_that_was_removed_runs_no_more_lines() -> None:
 
 
 async def nothing_queued(application: Starlette) -> bool | None:
-    return not await application.state.context.archive.store.names("batch_queue", "") or None
+    return await empty(application.state.context.archive.store)
+
+
+async def empty(store: Store) -> bool | None:
+    """Whether no batch of the store is to be gone on with."""
+    return not await store.names("batch_queue", "") or None
 
 
 async def test_a_key_has_no_more_batches_than_it_may() -> None:
@@ -418,7 +423,6 @@ async def test_a_store_that_lost_the_input_ends_the_batch(tmp_path: Path, caplog
         made = (await post_in_process(application, "/v1/batches", **request)).json
         batch = await ended(application, made["id"])
         lost = await content(application, None)
-        await until_found(lambda: nothing_queued(application))
         await until_found(lambda: let_go(store, batch["id"], caplog))
     assert (batch["status"], batch["errors"]["data"][0]["code"], lost) == ("failed", "store_corrupt", [])
     assert AGAIN not in caplog.text, "what is damaged is not tried again"
@@ -437,10 +441,11 @@ async def test_a_batch_that_ended_as_its_server_died_is_not_looked_for_again(tmp
     engine, store = scripted(script), SqliteStore(tmp_path / "s.db")
     async with alive(app(engine, store=store)) as application:
         batch = await run(application, jsonl([line("a")]))
-        await until_found(lambda: nothing_queued(application))
+        await until_found(lambda: empty(store))
         await store.put(Key("batch_queue", "", batch["id"]), Record(b"", batch["created_at"]))
-    async with alive(app(engine, store=SqliteStore(tmp_path / "s.db"))) as application:
-        await until_found(lambda: nothing_queued(application))
+    store = SqliteStore(tmp_path / "s.db")
+    async with alive(app(engine, store=store)) as application:
+        await until_found(lambda: empty(store))
         assert (await get(application, f"/v1/batches/{batch['id']}")).json == batch
     assert len(engine.requests) == 1
 
