@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import inspect
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from antiphon.api import Limits, create_app
 from antiphon.errors import ModelError, OverloadedError
 from antiphon.generation import Model, ModelFacts
 from antiphon.http.gate.admission import Admission
+from antiphon.http.lifecycle import Work
 from antiphon.http.rules import Rules
 from antiphon.http.server.server import Server
 from kit.api import END, Answered, app, ids, in_process, in_process_into, scripted
@@ -130,6 +132,20 @@ async def test_at_the_deadline_what_still_runs_ends_with_an_error_that_can_be_re
     error = got.events[-2]["error"] if stream else got.error
     assert (got.status, error["code"]) == (200 if stream else 503, "draining")
     assert engine.running == 0
+
+
+async def test_work_that_was_stopped_before_it_began_never_begins() -> None:
+    work, begun = Work(), list[str]()
+
+    async def answer() -> None:
+        begun.append("the answer")
+
+    work.stop(OverloadedError("The server stopped.", code="draining"))
+    work.stop(OverloadedError("Too late.", code="queue_timeout"))
+    answering = answer()
+    with pytest.raises(OverloadedError) as stopped:
+        await work.run(answering)
+    assert (stopped.value.code, begun, inspect.getcoroutinestate(answering)) == ("draining", [], inspect.CORO_CLOSED)
 
 
 class Unloadable:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from antiphon.api import Limits
-from kit.api import END, Got, app, chat, ids, request, running, scripted
+from antiphon.api import Limits, create_app
+from antiphon.catalog.static import StaticCatalog
+from kit.api import END, Got, app, chat, ids, in_process, request, running, scripted
 from kit.bad_fields import BAD_FIELDS, CALL, UNSUPPORTED, USER
 
 ENGINE = scripted(ids("Fine.", END), context=400)
@@ -154,3 +155,21 @@ def test_engine_settings_of_others_are_never_forwarded(base: str) -> None:
     plain = chat(base)
     assert chat(base, **odd).status == plain.status == 200
     assert ENGINE.requests[0] == ENGINE.requests[1]
+
+
+async def test_a_server_without_a_default_model_asks_for_one_by_name() -> None:
+    got = await in_process(create_app(StaticCatalog({})))
+    error = got.error
+    assert (got.status, error["code"], error["param"]) == (400, "missing_required_parameter", "model")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [("GET", "/v1/messages", 405, "POST"), ("POST", "/v1/messages/x/y", 404, None)],
+)
+def test_what_no_route_answers_is_refused_with_the_id_of_the_request(
+    base: str, method: str, path: str, status: int, allow: str | None
+) -> None:
+    got = request(base, method, path, x_request_id="mine-1")
+    assert (got.status, got.json["request_id"], got.headers["x-request-id"]) == (status, "mine-1", "mine-1")
+    assert got.headers.get("allow") == allow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.errors import EngineLostError, StoreError
 from antiphon.http.gate.keys import new_key
-from antiphon.store import Delete, Key, MemoryStore, SqliteStore, Write
+from antiphon.store import Delete, Key, MemoryStore, Record, SqliteStore, Store, Write
 from kit.api import END, app, exchange, ids, in_process, post_in_process, scripted
 from kit.batches import CHAT, begin, content, ended, get, jsonl, line, outcome, run, upload
 from kit.obliging import chatting_and_embedding
@@ -316,7 +317,12 @@ async def test_a_key_that_was_removed_runs_no_more_lines() -> None:
 
 
 async def nothing_queued(application: Starlette) -> bool | None:
-    return not await application.state.context.archive.store.names("batch_queue", "") or None
+    return await empty(application.state.context.archive.store)
+
+
+async def empty(store: Store) -> bool | None:
+    """Whether no batch of the store is to be gone on with."""
+    return not await store.names("batch_queue", "") or None
 
 
 async def test_a_key_has_no_more_batches_than_it_may() -> None:
@@ -407,7 +413,8 @@ async def test_a_line_that_the_store_has_no_room_for_is_written_later(monkeypatc
     assert not store.full
 
 
-async def test_a_store_that_lost_the_input_ends_the_batch(tmp_path: Path) -> None:
+async def test_a_store_that_lost_the_input_ends_the_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "antiphon.batches")
     store = SqliteStore(tmp_path / "s.db")
     async with alive(app(scripted(script), store=store)) as application:
         file = (await upload(application, jsonl([line("a")]))).json["id"]
@@ -416,7 +423,31 @@ async def test_a_store_that_lost_the_input_ends_the_batch(tmp_path: Path) -> Non
         made = (await post_in_process(application, "/v1/batches", **request)).json
         batch = await ended(application, made["id"])
         lost = await content(application, None)
+        await until_found(lambda: let_go(store, batch["id"], caplog))
     assert (batch["status"], batch["errors"]["data"][0]["code"], lost) == ("failed", "store_corrupt", [])
+    assert AGAIN not in caplog.text, "what is damaged is not tried again"
+
+
+AGAIN = "goes on from where it is"
+
+
+async def let_go(store: SqliteStore, id: str, caplog: pytest.LogCaptureFixture) -> bool | None:
+    """Whether no server has the batch any more, or one tries it again."""
+    return True if AGAIN in caplog.text or await store.lease(Key("batch", "", id)) is None else None
+
+
+async def test_a_batch_that_ended_as_its_server_died_is_not_looked_for_again(tmp_path: Path) -> None:
+    """Its end is written before it leaves the queue."""
+    engine, store = scripted(script), SqliteStore(tmp_path / "s.db")
+    async with alive(app(engine, store=store)) as application:
+        batch = await run(application, jsonl([line("a")]))
+        await until_found(lambda: empty(store))
+        await store.put(Key("batch_queue", "", batch["id"]), Record(b"", batch["created_at"]))
+    store = SqliteStore(tmp_path / "s.db")
+    async with alive(app(engine, store=store)) as application:
+        await until_found(lambda: empty(store))
+        assert (await get(application, f"/v1/batches/{batch['id']}")).json == batch
+    assert len(engine.requests) == 1
 
 
 async def test_requests_go_before_the_lines_of_a_batch() -> None:

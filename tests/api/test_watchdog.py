@@ -203,3 +203,28 @@ def test_a_server_that_is_stuck_ends_when_it_is_told_to_and_takes_its_processes_
             assert all(map(ended, children_of[how]))
         for child in children_of["stuck_with_the_interpreter"]:
             child.kill()
+
+
+LOCKED = """
+import asyncio, io, sys, threading
+from antiphon.http.server.watchdog import Watchdog
+
+class Loop(asyncio.SelectorEventLoop):
+    def call_soon_threadsafe(self, *_): 7 ** 10 ** 9
+
+sys.stderr = io.StringIO()
+watchdog = Watchdog(Loop(), pulse=0.05, grace=0.5)
+watchdog.stopping()
+watchdog.begin()
+threading.Event().wait()
+"""
+
+
+def test_where_a_call_holds_the_interpreter_s_lock_a_process_that_was_told_to_stop_ends_all_the_same() -> None:
+    """In a program too that has put something without a descriptor in the place of its standard error."""
+    ended = subprocess.run(
+        [sys.executable, "-c", LOCKED],
+        stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": PATHS}, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr[:9]) == (1, "Timeout (")
+    assert "in call_soon_threadsafe" in ended.stderr

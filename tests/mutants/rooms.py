@@ -73,7 +73,7 @@ ROOMS = (
         {
             "http/server/socket.py": "api/test_socket_hostile.py api/test_responses_socket.py",
             "http/server/reader.py": "api/test_slow_clients.py api/test_socket_hostile.py",
-            "http/server/handed.py": "cli/test_workers.py",
+            "http/server/handed.py": "workers/test_handed.py cli/test_workers.py",
             "http/server/watchdog.py": "api/test_watchdog.py",
             "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py api/test_watchdog.py",
             "http/client_mcp.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",

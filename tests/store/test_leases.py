@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from antiphon.errors import StoreError
 from antiphon.store import Key, Lease, Leases, MemoryLeases, MemoryStore
-from kit.waiting import until
+from kit.waiting import turns, until
 
 KEY, OTHER = Key("session", "ann", "s"), Key("session", "ann", "t")
 
@@ -248,6 +248,21 @@ async def test_a_key_is_waited_for_until_its_lease_is_over(leases: Leases, store
     await store.release(first)
     assert await store.claim(KEY, "a third", 15.0)
     await waiting
+
+
+@pytest.mark.parametrize("end", [Leases.release, Leases.abandon])
+async def test_a_key_that_this_process_has_is_waited_for_until_it_gives_it_up(
+    leases: Leases, end: Callable[[Leases, Lease], Awaitable[None]]
+) -> None:
+    lease = await acquired(leases, Heard())
+    waiting = asyncio.ensure_future(leases.until_free(KEY))
+    await turns(3)
+    assert not waiting.done()
+    await end(leases, lease)
+    await turns(3)
+    heard = waiting.done()
+    waiting.cancel()
+    assert heard, "whoever waits hears of it"
 
 
 async def test_leases_that_cannot_be_renewed_for_another_reason_are_lost(

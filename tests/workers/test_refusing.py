@@ -8,6 +8,7 @@ import http.client
 import json
 import socket
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,9 +17,12 @@ from typing import Any
 import pytest
 
 from antiphon.config import Config, LoadedConfig, ServerConfig
+from antiphon.errors import EngineError
 from antiphon.http.server.handed import PLAIN, SECURE
 from antiphon.workers.acceptor import Acceptor, Listener
 from antiphon.workers.given import Memory
+from antiphon.workers.refusing import Refused, refusal
+from antiphon.workers.spawned import WorkerProcess
 from antiphon.workers.supervisor import Supervisor
 from kit.certificates import signed
 from kit.waiting import PATIENCE, until
@@ -149,3 +153,39 @@ async def test_what_is_taken_back_is_another_s_and_comes_first(plain: tuple[Acce
     await until(lambda: living.taken == dead.taken)
     living.taken[0].close()
     writer.close()
+
+
+async def test_what_is_taken_back_after_the_end_is_closed() -> None:
+    acceptor = Acceptor([])
+    acceptor.begin()
+    acceptor.end()
+    handed, client = socket.socketpair()
+    with handed, client:
+        acceptor.take_back([(handed, PLAIN)])
+        client.setblocking(False)
+        assert client.recv(1) == b""
+
+
+async def test_the_end_of_a_refusal_is_told_at_once_while_what_follows_is_still_read() -> None:
+    ours, theirs = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    over, answer = loop.create_future(), refusal(1.0)
+    await loop.connect_accepted_socket(lambda: Refused(answer, over), ours)
+    reader, writer = await asyncio.open_connection(sock=theirs)
+    writer.write(b"POST / HTTP/1.1\r\n\r\nits body")
+    assert await reader.read() == answer
+    assert not over.done(), "the connection is open still"
+    writer.close()
+    await over
+
+
+async def test_asking_a_worker_that_died_is_no_fault_of_a_scrape_or_of_a_reload() -> None:
+    async def dying(talk: int, conduit: int) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(sys.executable, "-c", "pass")
+
+    worker = await WorkerProcess.start({}, {}, lambda _: None, dying)
+    with contextlib.suppress(EngineError):
+        await worker.gone()
+    assert (await worker.families(), await worker.reload({})) == ([], None)
+    with pytest.raises(EngineError, match="ended with status 0 before it served"):
+        await worker.ready
