@@ -73,15 +73,27 @@ from pathlib import Path
 from antiphon.store.faults import store_fault
 
 error = sqlite3.OperationalError("disk I/O error")
-error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+error.sqlite_errorcode = int(sys.argv[2])
 print(store_fault(error, Path(sys.argv[1])).code)
 """
 
 
-@pytest.mark.parametrize(("options", "code"), [("rw", "store_full"), ("ro", "store_readonly")])
-def test_a_file_system_that_takes_no_writes_any_more_is_not_full(options: str, code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "result", "code"),
+    [
+        ("rw", sqlite3.SQLITE_IOERR_WRITE, "store_full"),
+        ("ro", sqlite3.SQLITE_IOERR_WRITE, "store_readonly"),
+        ("ro", sqlite3.SQLITE_IOERR_FSYNC, "store_readonly"),
+        ("ro", sqlite3.SQLITE_CANTOPEN, "store_readonly"),
+        ("ro", sqlite3.SQLITE_CORRUPT, "store_corrupt"),
+        ("ro", sqlite3.SQLITE_ERROR, "store_failed"),
+    ],
+)
+def test_a_file_system_that_takes_no_writes_any_more_is_not_full(
+    options: str, result: int, code: str, tmp_path: Path
+) -> None:
     """As ext4 becomes after an error of its disk: SQLite tells of a failed write alone."""
-    inside = f'mount -t tmpfs -o {options} none "{tmp_path}" && exec "$0" -c "$1" "{tmp_path}/sessions.db"'
+    inside = f'mount -t tmpfs -o {options} none "{tmp_path}" && exec "$0" -c "$1" "{tmp_path}/sessions.db" {result}'
     namespace = ["unshare", "-Urm"]
     if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this system lets no user mount a file system of their own")

@@ -188,7 +188,7 @@ class ReplyCompiler:
         return (grammar, programs) if programs else self._finished(grammar, vocabulary)
 
     async def _in_time(self, compiled: Callable[[], Made], until: float | None = None) -> Made:
-        """What ``compiled`` makes, beside the loop and by then; where nobody says when, within ``seconds``."""
+        """Runs ``compiled`` beside the loop, until then or, where nobody says when, for at most ``seconds``."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(loop.time() + self._seconds if until is None else until):

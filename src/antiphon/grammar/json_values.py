@@ -46,9 +46,9 @@ _SEPARATORS: dict[Blanks, tuple[str, str]] = {
 }
 """The comma and the colon."""
 _INSIDE: dict[Blanks, str] = {"printed": LINE, "any": BLANKS}
-"""What may stand at a bracket's inner side."""
+"""Blanks that may stand at a bracket's inner side."""
 _LOOSE = frozenset[Blanks](["optional", "printed", "any"])
-"""What the engine does not know."""
+"""Ways of blanks that the engine does not know."""
 
 
 class JsonWriter:

@@ -55,7 +55,7 @@ def rules_piece(text: str, path: str) -> bytes:
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """What was found of the schemas, by their path, and the bytes that compiling the programs took.
+    """Findings of the schemas, by their path, and the bytes that compiling the programs took.
 
     Of a pattern or a grammar it is found that it can be compiled.
     """
@@ -65,7 +65,7 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 def tried_of(answer: bytes, programs: Sequence[Json | Regex] = ()) -> Tried:
-    """What the piece of work of ``programs``, or of a grammar, found."""
+    """Reads the findings of the piece of work of ``programs``, or of a grammar."""
     done = json.loads(answer)
     enforced = {
         program.path: Enforced(one["engine"], tuple(Relaxation(*each) for each in one["relaxed"]))

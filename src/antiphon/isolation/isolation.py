@@ -95,7 +95,7 @@ class Isolation:
         return time.monotonic() - began
 
     async def run(self, task: Task, piece: bytes, *, owner: str = "", until: float | None = None) -> bytes:
-        """What the task's function makes of ``piece``, for a request of ``owner``; some answers are remembered.
+        """Runs the task's function on ``piece``, for a request of ``owner``; some answers are remembered.
 
         ``until``: when it is to be there by the event loop's clock, where that is not ``seconds`` from now.
         Raises what the function raises; `RequestError` (``work_limit``) where its process came to a limit or died;

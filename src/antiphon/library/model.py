@@ -17,7 +17,7 @@ from .naming import ChatNames, EmbedNames, named
 from .offer import offer_of
 from .options import ChatOptions, request_of
 from .reply import Delta, Reply
-from .shape import ResponseType, Shape, told
+from .shape import ResponseType, Shape, with_schema
 from .text import Prompt
 from .turns import answered
 
@@ -60,8 +60,8 @@ class LoadedModel:
         **options: Unpack[ChatOptions],
     ) -> Prompt:
         """The exact prompt that `chat` would give the model with the same arguments, with its token ids."""
-        asked = request_of(messages, options, offer_of(options.get("tools")), _response_format(response))
-        request = told(asked, self.format)
+        requested = request_of(messages, options, offer_of(options.get("tools")), _response_format(response))
+        request = with_schema(requested, self.format)
         pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
         return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
 
@@ -90,7 +90,7 @@ class AsyncChatModel(LoadedModel):
             messages: A question; messages, as values or as chat APIs write them; a conversation; the body of a chat
                 request, whose settings count where no option is given.
             response: A type or a JSON Schema: the reply is constrained to it, and ``Reply.parsed`` is its value. Where
-                the model's format does not say so itself, the last message of the user tells it.
+                the model's format has no place for the schema, the user's last message states it.
             system: The first message, a text.
             history: A conversation to go on with (`Reply.conversation`).
             tools: A list of Python functions, which run here, and of `ToolSpec` values or the dictionaries of chat

@@ -81,14 +81,14 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
             ) from error
 
 
-def told(request: TurnRequest, format: Format) -> TurnRequest:
-    """The request whose last message of a user says which JSON is wanted, where the format has no place for that.
+def with_schema(request: TurnRequest, format: Format) -> TurnRequest:
+    """The request whose last message of a user states the schema, where the format has no place for it.
 
-    A model that does not know what it is held to fills the fields with whatever it was about to say. A number or a
+    A model that does not know the schema fills the fields with whatever it was about to say. A number or a
     truth value alone has no fields, and models answer the question itself more often right.
     """
-    conversation, wanted = request.conversation, request.conversation.response_format
-    schema = wanted.schema if wanted is not None else None
+    conversation, response_format = request.conversation, request.conversation.response_format
+    schema = response_format.schema if response_format is not None else None
     users = [i for i, message in enumerate(conversation.messages) if message.role is Role.USER]
     if not isinstance(schema, dict) or schema.keys() <= {"type"} or format.framed or not users:
         return request

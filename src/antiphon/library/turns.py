@@ -23,7 +23,7 @@ from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, ru
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolStarted
 
 from .reply import Delta, Reply
-from .shape import Shape, told
+from .shape import Shape, with_schema
 
 Parsed = TypeVar("Parsed")
 WHOLE = (FinishReason.STOP_EOS, FinishReason.STOP_SEQUENCE)
@@ -109,7 +109,7 @@ async def answered(
     Raises what planning, the engine, or a value of another type raise. Closing the generator stops engine and tools.
     """
     answer = Answer(request.conversation, shape)
-    plan = await prepare_turn(model, told(request, model.format))
+    plan = await prepare_turn(model, with_schema(request, model.format))
     async with aclosing(run_rounds(plan, router)) as events:
         async for event in events:
             delta = answer.feed(event)

@@ -38,6 +38,8 @@ HINTS = {
 }
 PASSING = frozenset({"store_full", "store_busy"})
 """What leaves an open file as it was; after the others it is opened anew."""
+_OF_FILES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+"""The primary results of operations on files, which fail where a file system takes no writes any more."""
 MEANINGS = {
     "store_full": "There is no room left to store this.",
     "store_readonly": "The store cannot be written.",
@@ -52,7 +54,7 @@ def store_fault(error: sqlite3.Error | OSError, path: Path) -> StoreError:
     result = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     found = next((one for one in (result, result & 0xFF) if one in FAULTS), sqlite3.SQLITE_ERROR)
     code = FAULTS[found]
-    if code == "store_full" and _mounted_readonly(path):
+    if result & 0xFF in _OF_FILES and code in ("store_full", "store_failed") and _mounted_readonly(path):
         code = "store_readonly"
     log.error("%s: %s (%s)", code, error, getattr(error, "sqlite_errorname", type(error).__name__))
     return StoreError(MEANINGS[code], code=code, hint=HINTS[code])

@@ -36,7 +36,7 @@ _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.0, 0.2, 30.0
 _STEADY_SECONDS = 10.0
 """A worker that lived this long is replaced at once."""
 _END_SECONDS = LAST + 0.5
-"""What a worker may take to end, beyond the time that its requests have; before that it ends itself and says why."""
+"""Seconds that a worker may take to end, beyond those of its requests; before that it ends itself and says why."""
 
 Announce = Callable[[str, str | None, ModelSummary], None]
 """Takes the URL, that for Ollama's clients, and lines that describe the default model."""

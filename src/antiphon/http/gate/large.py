@@ -138,12 +138,12 @@ def _return_large_blocks() -> None:
 
 
 def _give_back() -> None:
-    """What huge requests took. Our readers leave no circles; others' may."""
+    """Gives back the memory of huge requests. Our readers leave no circles; others' may."""
     gc.collect(1)  # a look at all objects takes too long
     _trim()
 
 
 def _trim() -> None:
-    """What glibc keeps of smaller blocks, in the heap of each thread."""
+    """Gives back the smaller blocks that glibc keeps in the heap of each thread."""
     if _TRIM is not None:
         _TRIM(0)
