@@ -117,9 +117,13 @@ def named(task: Task) -> Json:
 
 
 def loop_holds(loop: Loop, side: Side) -> list[bool]:
-    """Plays the loop: whether each call was right, and each answer holds what it must."""
+    """Plays the loop: whether each call was right, and each answer holds what it must.
+
+    An answer counts where the calls were made of whose results it tells: what is said without them is invented.
+    """
     messages = [{"role": "system", "content": loop.system}] if loop.system else []
     checks: list[bool] = []
+    called = True
     for turn in loop.turns:
         messages += user(turn.ask)
         reply = side.chat(body(messages, LONG, tools=list(loop.tools)))
@@ -127,11 +131,12 @@ def loop_holds(loop: Loop, side: Side) -> list[bool]:
         if turn.name is not None:
             task = Task(turn.ask, loop.tools, loop.system, turn.name, turn.arguments)
             checks.append(len(reply.calls) == 1 and task.wants(*reply.calls[0]))
+            called = called and turn.name in [name for name, _ in reply.calls]
         if turn.name is not None and reply.calls:
             messages += results(reply, turn.result)
             reply = side.chat(body(messages, LONG, tools=list(loop.tools)))
             messages.append(reply.message)
-        checks.append(not reply.calls and turn.holds.search(reply.text) is not None)
+        checks.append(called and not reply.calls and turn.holds.search(reply.text) is not None)
     return checks
 
 
