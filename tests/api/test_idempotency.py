@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from antiphon.archive.archive import DAY, Archive
 from antiphon.errors import ConflictError, RequestError
 from antiphon.http.gate.idempotency import Idempotency
-from antiphon.store import Key, Leases, MemoryStore, Store
+from antiphon.store import Key, Leases, MemoryStore, Record, Store
 
 
-def idempotency(store: Store | None = None) -> Idempotency:
+def idempotency(
+    store: Store | None = None, clock: Callable[[], float] = lambda: 1000.0, steady: Callable[[], float] = lambda: 0.0
+) -> Idempotency:
     """A server's, over its own store or one that several share."""
     store = store or MemoryStore()
-    return Idempotency(Archive(store, lambda: 1000.0), Leases(store))
+    return Idempotency(Archive(store, clock, steady=steady), Leases(store))
 
 
 async def claimed(keys: Idempotency, owner: str, key: str, body: bytes, response: str) -> str:
@@ -77,3 +81,24 @@ async def test_a_key_outlives_a_sweep_for_a_day_and_no_longer() -> None:
     await claimed(idempotency(store), "ann", "k", b"{}", "first")
     assert await store.expire(1000.0 + DAY - 1) == 0
     assert await store.expire(1000.0 + DAY) == 1
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, -1.0, 61.0, 2 * DAY, 400 * DAY])
+async def test_a_jump_of_the_clock_makes_no_second_response_of_a_key(jump: float) -> None:
+    store, now, steady = MemoryStore(), [1_800_000_000.0], [0.0]
+    keys = idempotency(store, lambda: now[0], lambda: steady[0])
+    await claimed(keys, "ann", "k", b"{}", "first")
+    await store.put(Key("response", "ann", "first"), Record(b"{}", now[0], now[0] + 30 * DAY))
+    now[0] += jump
+    steady[0] += 1
+    assert await claimed(keys, "ann", "k", b"{}", "second") == "first"
+    assert await claimed(idempotency(store, lambda: now[0], lambda: steady[0]), "ann", "k", b"{}", "third") == "first"
+
+
+async def test_a_key_is_free_a_day_later_by_both_clocks() -> None:
+    store, now, steady = MemoryStore(), [1_800_000_000.0], [0.0]
+    keys = idempotency(store, lambda: now[0], lambda: steady[0])
+    await claimed(keys, "ann", "k", b"{}", "first")
+    await store.put(Key("response", "ann", "first"), Record(b"{}", now[0], now[0] + 30 * DAY))
+    now[0], steady[0] = now[0] + DAY, steady[0] + DAY
+    assert await claimed(keys, "ann", "k", b"{}", "second") == "second"

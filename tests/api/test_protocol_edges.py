@@ -62,7 +62,7 @@ def test_a_stream_to_http_1_0_has_no_chunks_and_ends_with_its_connection(
     assert (got.status, got.headers["connection"]) == (200, "close")
     assert {"transfer-encoding", "content-length"}.isdisjoint(got.headers)
     lines = [line for line in got.body.decode().split("\n") if line]
-    assert all(line.startswith(("data: ", "event: ", ":", "{")) for line in lines), lines
+    assert all(line.startswith(("data: ", "event: ", "id: ", ":", "{")) for line in lines), lines
     assert any('"K"' in line for line in lines), lines
     if path.startswith("/v1"):
         assert got.body.endswith(b"\n\n")

@@ -50,6 +50,21 @@ def test_each_result_has_its_code_and_its_words_stay_in_the_log(
     assert caplog.messages == [f"{fault.code}: near /secret/place (SQLITE_X)"]
 
 
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "store_full"),
+        (errno.EDQUOT, "store_full"),
+        (errno.EFBIG, "store_full"),
+        (errno.EROFS, "store_readonly"),
+        (errno.EACCES, "store_readonly"),
+        (errno.EPERM, "store_readonly"),
+    ],
+)
+def test_errors_of_the_system_have_the_codes_of_sqlites(number: int, code: str, tmp_path: Path) -> None:
+    assert store_fault(OSError(number, "a disk"), tmp_path).code == code
+
+
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "a disk"), sqlite3.ProgrammingError("none of SQLite's results")])
 def test_what_has_no_result_is_a_fault_all_the_same(
     error: OSError | sqlite3.Error, tmp_path: Path, caplog: pytest.LogCaptureFixture

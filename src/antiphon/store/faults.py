@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
@@ -28,6 +29,16 @@ FAULTS: dict[int, str] = {
 """By SQLite's result, extended or primary. A write that fails without ENOSPC met a quota or a limit of file sizes, or a
 broken disk; our statements violate no constraint in a store that is whole."""
 
+OF_SYSTEM: dict[int, int] = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EFBIG: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.EACCES: sqlite3.SQLITE_READONLY,
+    errno.EPERM: sqlite3.SQLITE_READONLY,
+}
+"""SQLite's results by the errors of the system that mean the same."""
+
 HINTS = {
     "store_full": "For the server's owner: make room where the store is. Requests that store nothing are answered.",
     "store_readonly": "For the server's owner: let the server write where the store is.",
@@ -51,7 +62,7 @@ MEANINGS = {
 
 def store_fault(error: sqlite3.Error | OSError, path: Path) -> StoreError:
     """The error that clients are told of; what SQLite or the system said is in the log."""
-    result = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    result = getattr(error, "sqlite_errorcode", OF_SYSTEM.get(getattr(error, "errno", 0) or 0, sqlite3.SQLITE_ERROR))
     found = next((one for one in (result, result & 0xFF) if one in FAULTS), sqlite3.SQLITE_ERROR)
     code = FAULTS[found]
     if result & 0xFF in _OF_FILES and code in ("store_full", "store_failed") and _mounted_readonly(path):
