@@ -107,7 +107,7 @@ def fenced(name: float, argument: float) -> list[tuple[Sequence[int], float]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "argument", "calls"), [(1.0, 0.6, True), (0.8, 0.9, True), (0.7, 0.9, False), (1.0, 0.4, False)]
+    ("name", "argument", "calls"), [(1.0, 0.42, True), (0.7, 0.9, True), (0.6, 1.0, False), (1.0, 0.38, False)]
 )
 async def test_a_call_in_another_form_of_which_the_model_was_not_sure_is_text(
     name: float, argument: float, calls: bool
