@@ -259,7 +259,7 @@ ROWS = (
     ),
     Row("named", "the right arguments", [partial(calls_right, task, named(task)) for task in CALLS[::3]]),
     Row("none", "answered in text", [partial(tells_in_text, task, {"tool_choice": "none"}) for task in TASKS[::5]]),
-    Row("tool loops", "right calls and answers", [partial(loop_holds, loop) for loop in LOOPS]),
+    Row("tool loops", "right calls, and answers that tell of them", [partial(loop_holds, loop) for loop in LOOPS]),
     Row("tool loops: what is evaluated", "only what is new", [partial(continues_cached, loop) for loop in LOOPS]),
     Row("chat", "the right answer", [partial(answers, *pair) for pair in QUESTIONS]),
     Row(

@@ -14,6 +14,7 @@ from antiphon.errors import ConflictError, Position, StoreError
 from antiphon.store import Key, Leases, Record, Store
 from antiphon.store.clock import ConfirmedClock, steady_time
 from antiphon.store.exclusive import Exclusive, exclusive
+from antiphon.structs import ready
 
 DAY = 24 * 3600.0
 SWEEP = 3600.0
@@ -96,7 +97,7 @@ def even_damaged() -> Iterator[None]:
 def from_json(stored: bytes, kind: type[Stored]) -> Stored:
     """What was stored as JSON. Raises `StoreError` where it cannot be read."""
     try:
-        return msgspec.json.decode(stored, type=kind)
+        return msgspec.json.decode(stored, type=ready(kind))
     except msgspec.DecodeError as error:
         raise StoreError("What is stored here cannot be read.", code="store_corrupt") from error
 

@@ -6,6 +6,7 @@ import msgspec
 
 from antiphon.store import Key, Store
 from antiphon.store.clock import ConfirmedClock
+from antiphon.structs import ready
 from antiphon.wire.batches.schema import ENDED
 from antiphon.wire.batches.state import BatchState
 
@@ -28,7 +29,7 @@ class BatchArchive(msgspec.Struct, frozen=True):
             return None
         if self.confirmed.expired(record.expires, record.expires - record.created):
             return None
-        return msgspec.msgpack.decode(record.value, type=BatchState)
+        return msgspec.msgpack.decode(record.value, type=ready(BatchState))
 
     async def ids(self, owner: str) -> list[str]:
         """Of all its batches, those that expired included."""

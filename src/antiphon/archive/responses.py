@@ -13,6 +13,7 @@ from antiphon.conversation import Message
 from antiphon.errors import NotFoundError, Position, RequestError, StoreError
 from antiphon.store import Key, Lease, Record, Write, pack, unpack
 from antiphon.store.retry import unless_changed, until_written
+from antiphon.structs import ready
 from antiphon.wire.json import encode
 from antiphon.wire.responses.approvals import with_results
 from antiphon.wire.responses.compaction import standing
@@ -237,7 +238,7 @@ class ResponseArchive:
 
 def _entry(stored: bytes) -> StoredEntry:
     try:
-        return msgspec.msgpack.decode(stored, type=StoredEntry)
+        return msgspec.msgpack.decode(stored, type=ready(StoredEntry))
     except msgspec.DecodeError as error:
         raise StoreError("A stored item cannot be read.", code="store_corrupt") from error
 

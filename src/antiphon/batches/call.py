@@ -21,6 +21,7 @@ from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.keys import Keyring, Principal
 from antiphon.http.gate.rates import Rates
 from antiphon.http.rules import Rules
+from antiphon.structs import ready
 from antiphon.wire.batches.schema import LineAnswer, OutputLine
 from antiphon.wire.json import encode
 from antiphon.wire.responses.schema import InputDetails, OutputDetails, ResponseUsage
@@ -164,7 +165,7 @@ def _receive(body: bytes) -> Receive:
 
 def _reasoning(body: bytes) -> int:
     try:
-        usage = msgspec.json.decode(body, type=_Used).usage
+        usage = msgspec.json.decode(body, type=ready(_Used)).usage
     except (msgspec.DecodeError, RecursionError):
         return 0
     details = usage and (usage.completion_tokens_details or usage.output_tokens_details)

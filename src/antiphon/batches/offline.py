@@ -14,6 +14,7 @@ import msgspec
 from antiphon.errors import NotFoundError, Position, RequestError
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import ANYBODY
+from antiphon.structs import ready
 from antiphon.wire.batches.lanes import Lanes
 from antiphon.wire.batches.lines import Line, LineReader, body_of
 
@@ -170,7 +171,7 @@ def answered_in(out: Path) -> set[str]:
 
 def _custom_id(line: bytes, out: Path) -> str:
     try:
-        return msgspec.json.decode(line, type=Answered).custom_id
+        return msgspec.json.decode(line, type=ready(Answered)).custom_id
     except (msgspec.DecodeError, RecursionError):
         message = f"{out} has a line that is no answer of a batch."
         raise RequestError(message, code="bad_batch", hint="Name another file.") from None

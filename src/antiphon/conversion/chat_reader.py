@@ -23,6 +23,7 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import ParseError, Position, RequestError
+from antiphon.structs import ready
 from antiphon.wire.chat.messages import TEXT_PARTS, to_messages
 from antiphon.wire.chat.schema import ChatMessage, ResponseFormatObject, Tool
 from antiphon.wire.chat.tools import read_format, read_tools
@@ -115,7 +116,7 @@ def _parts(content: list[Json]) -> tuple[Part, ...]:
 def decoded(value: object, kind: type[Any], path: str) -> Any:
     """A JSON value as a struct of the wire; through text, because some fields keep their own spelling."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(value), type=kind)
+        return msgspec.json.decode(msgspec.json.encode(value), type=ready(kind))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         problem, _, where = str(error).partition(" - at `$")
         raise ParseError(problem, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None

@@ -12,6 +12,7 @@ from antiphon.conversation import Loss
 from antiphon.errors import FormatError, NotFoundError, Position, RequestError, TemplateError, TokenError
 from antiphon.formats.openchatml import Finding, validate
 from antiphon.isolation import Task
+from antiphon.structs import ready
 from antiphon.wire.json import encode
 from antiphon.wire.native.convert_schema import ConversionFinding, Converted, ConvertRequest, FoundLoss
 
@@ -28,7 +29,7 @@ _FAULTS = (FormatError, RequestError, TemplateError, TokenError, RecursionError)
 
 def work(piece: bytes) -> bytes:
     """Converts what a request says, in a process of its own."""
-    return encode(converted(msgspec.json.decode(piece, type=ConvertRequest)))
+    return encode(converted(msgspec.json.decode(piece, type=ready(ConvertRequest))))
 
 
 def converted(wire: ConvertRequest) -> Converted:

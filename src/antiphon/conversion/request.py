@@ -11,6 +11,7 @@ import msgspec
 
 from antiphon.conversation import Conversation
 from antiphon.formats.openchatml import DocumentHeader, envelope_of
+from antiphon.structs import ready
 from antiphon.wire.transcript.schema import GenerationSettings
 
 REQUEST = "request"
@@ -69,7 +70,7 @@ def _fits(name: str, value: Any) -> bool:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return False
     try:
-        msgspec.convert({name: value}, GenerationSettings)
+        msgspec.convert({name: value}, ready(GenerationSettings))
     except msgspec.ValidationError:
         return False
     return True

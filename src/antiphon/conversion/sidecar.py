@@ -24,6 +24,7 @@ from antiphon.conversation.json import MessageJson, message_fields, message_of
 from antiphon.errors import ParseError
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.formats.openchatml import DocumentHeader, TranscriptEnvelope, Trivia
+from antiphon.structs import ready
 
 from .compare import same, same_header
 from .request import REQUEST, header_of
@@ -78,7 +79,7 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
 def read_sidecar(data: bytes) -> Sidecar:
     """Raises `ParseError` for what is no sidecar."""
     try:
-        sidecar = msgspec.convert(json.loads(data), Sidecar)
+        sidecar = msgspec.convert(json.loads(data), ready(Sidecar))
     except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise ParseError(f"this is no sidecar: {error}", code="bad_sidecar") from None
     if sidecar.schema != SCHEMA:
@@ -173,10 +174,10 @@ def about_of(value: Mapping[str, Any]) -> Conversation:
     """Raises `ParseError` for what does not describe a conversation."""
     try:
         return Conversation(
-            tools=msgspec.convert(value.get("tools", ()), tuple[ToolSpec, ...]),
-            builtins=msgspec.convert(value.get("builtins", ()), tuple[ToolNamespace, ...]),
-            settings=msgspec.convert(value.get("settings", {}), Settings),
-            response_format=msgspec.convert(value.get("response_format"), ResponseFormat | None),
+            tools=msgspec.convert(value.get("tools", ()), ready(tuple[ToolSpec, ...])),
+            builtins=msgspec.convert(value.get("builtins", ()), ready(tuple[ToolNamespace, ...])),
+            settings=msgspec.convert(value.get("settings", {}), ready(Settings)),
+            response_format=msgspec.convert(value.get("response_format"), ready(ResponseFormat | None)),
             verbatim=bool(value.get("verbatim")),
             extra=_extra(value),
         )

@@ -12,6 +12,7 @@ import msgspec
 
 from antiphon.conversation import Message
 from antiphon.conversation.json import FullMessageJson, full_message_json, message_of
+from antiphon.structs import ready
 
 IN_MEMORY = 1 << 20
 """Bytes that stay in memory; more go to a temporary file."""
@@ -38,4 +39,4 @@ class Spool:
         self._file.seek(0)
         with self._file as file:
             for line in file:
-                yield message_of(msgspec.convert(json.loads(line), FullMessageJson))
+                yield message_of(msgspec.convert(json.loads(line), ready(FullMessageJson)))

@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import ContextError, EngineError, EngineLostError, UnsupportedError
+from antiphon.structs import ready
 from antiphon.tokens import Tokenizer
 
 from .engine import EngineInfo, Sampling, Step
@@ -73,7 +74,7 @@ class Chunk(msgspec.Struct):
     usage: Usage | None = None
 
 
-_CHUNK = msgspec.json.Decoder(Chunk)
+_CHUNK = msgspec.json.Decoder(ready(Chunk))
 
 
 class CompletionsEngine(RemoteEngine):
@@ -180,7 +181,7 @@ async def served_model(client: HttpClient, name: str | None) -> tuple[str, int]:
     Errors: `EngineError` with the names that there are; `OverloadedError` when nobody answers there.
     """
     async with client.open_reply("GET", "/v1/models", None, refuse) as reply:
-        cards = msgspec.json.decode(await reply.read(), type=_Cards).data
+        cards = msgspec.json.decode(await reply.read(), type=ready(_Cards)).data
     card = next((card for card in cards if name in (None, card.id)), None)
     if card is None or card.context is None:
         names = ", ".join(card.id for card in cards)
@@ -208,7 +209,7 @@ def refusal(status: int, words: str) -> Exception:
 def _words(body: bytes) -> str:
     plain = body[:200].decode("utf-8", "replace")
     try:
-        answer = msgspec.json.decode(body, type=_Refusal)
+        answer = msgspec.json.decode(body, type=ready(_Refusal))
     except msgspec.MsgspecError:
         return plain
     error = answer.error.message if isinstance(answer.error, ErrorMessage) else answer.error

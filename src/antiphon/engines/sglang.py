@@ -14,6 +14,7 @@ import msgspec
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import EngineError, EngineLostError, ModelError, UnsupportedError
+from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
@@ -130,7 +131,7 @@ class SglangEngine(RemoteEngine):
             async with opened as reply, values_of(reply, whole=sampling.whole) as values:
                 begun = True
                 async for value in values:
-                    step = self._step(msgspec.json.decode(value, type=_Event), count, sampling, room)
+                    step = self._step(msgspec.json.decode(value, type=ready(_Event)), count, sampling, room)
                     count, ended = count + len(step.ids), step.end is not None
                     reply.is_whole = ended
                     yield step
@@ -153,7 +154,7 @@ class SglangEngine(RemoteEngine):
         apart = _apart(tenant.domain(shared=self._share_cache))
         body = {**self._body(prompt, sampling, None), **apart, "logprob_start_len": 0}
         async with self._client.open_reply("POST", "/generate", body, refuse) as reply:
-            meta = msgspec.json.decode(await reply.read(), type=_Event).meta_info
+            meta = msgspec.json.decode(await reply.read(), type=ready(_Event)).meta_info
         found = self._entries(meta.input_token_logprobs, meta.input_top_logprobs, alternatives)
         if [entry.id for entry in found] != list(prompt):
             raise EngineError("the server does not report log probabilities of a prompt", code="engine_too_old")
@@ -163,7 +164,7 @@ class SglangEngine(RemoteEngine):
         body = {"prompt": text, "add_special_tokens": False}
         try:
             async with self._calls.open_reply("POST", "/tokenize", body, unanswered) as reply:
-                return msgspec.json.decode(await reply.read(), type=Tokens).tokens
+                return msgspec.json.decode(await reply.read(), type=ready(Tokens)).tokens
         except UnsupportedError:
             return None
 
@@ -285,7 +286,7 @@ async def _facts(client: HttpClient) -> _Facts:
     for path in ("/server_info", "/get_server_info"):
         try:
             async with client.open_reply("GET", path, None, unanswered) as reply:
-                return msgspec.json.decode(await reply.read(), type=_Facts)
+                return msgspec.json.decode(await reply.read(), type=ready(_Facts))
         except UnsupportedError:
             continue
     return _Facts()

@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon.conversation import TokenLogprob
 from antiphon.errors import EngineError, RequestError, UnsupportedError
+from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
@@ -110,7 +111,7 @@ class VllmEngine(CompletionsEngine):
         if domain := tenant.domain(shared=self._share_cache):
             body["cache_salt"] = domain
         async with self._client.open_reply("POST", "/v1/completions", body, refuse) as reply:
-            answer = msgspec.json.decode(await reply.read(), type=_Scored)
+            answer = msgspec.json.decode(await reply.read(), type=ready(_Scored))
         reported = answer.choices[0].prompt_logprobs if answer.choices else None
         if reported is None or len(reported) != len(prompt):
             raise EngineError("the server does not report log probabilities of a prompt", code="engine_too_old")
@@ -126,7 +127,7 @@ class VllmEngine(CompletionsEngine):
         self._check_texts((query, *documents))
         body = {"model": self._name, "text_1": query, "text_2": list(documents)}
         async with self._client.open_reply("POST", "/score", body, refuse) as reply:
-            answer = msgspec.json.decode(await reply.read(), type=_Scores)
+            answer = msgspec.json.decode(await reply.read(), type=ready(_Scores))
         rows = sorted(answer.data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(len(documents))):
             raise EngineError("the server has not scored each document")
@@ -154,7 +155,7 @@ class VllmEngine(CompletionsEngine):
         for path in ("/tokenize", "/v1/completions/render"):
             try:
                 async with self._client.open_reply("POST", path, body, unanswered) as reply:
-                    answer = msgspec.json.decode(await reply.read(), type=Tokens | list[_Rendered])
+                    answer = msgspec.json.decode(await reply.read(), type=ready(Tokens | list[_Rendered]))
             except (UnsupportedError, msgspec.ValidationError):
                 continue
             return answer.tokens if isinstance(answer, Tokens) else [id for part in answer for id in part.token_ids]

@@ -20,6 +20,7 @@ import msgspec
 from antiphon.conversation import TokenLogprob
 from antiphon.engines import EngineEnd, Step
 from antiphon.errors import EngineLostError, OverloadedError, StoreError
+from antiphon.structs import ready
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolEvent, ToolOutput, ToolResult, ToolStarted
 
 from .continuing import continued
@@ -76,7 +77,7 @@ def _plain(value: Any) -> str:
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
-_DECODER: msgspec.msgpack.Decoder[list[Input]] = msgspec.msgpack.Decoder(list[Input])
+_DECODER: msgspec.msgpack.Decoder[list[Input]] = msgspec.msgpack.Decoder(ready(list[Input]))
 
 
 def pack_inputs(inputs: Sequence[Input]) -> bytes:
@@ -198,7 +199,7 @@ class Tape:
             one = self._rest.popleft()
             if not isinstance(one, Made):
                 raise self._departed()
-            return msgspec.convert(one.value, kind)
+            return msgspec.convert(one.value, ready(kind))
         value = make()
         self._record(Made(msgspec.to_builtins(value)))
         return value

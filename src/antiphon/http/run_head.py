@@ -9,6 +9,7 @@ import msgspec
 from antiphon.conversation import Usage
 from antiphon.generation import TurnRequest
 from antiphon.store import pack, unpack
+from antiphon.structs import ready
 from antiphon.wire.json import encode
 from antiphon.wire.responses.compaction import Compaction, Summary
 from antiphon.wire.responses.schema import Response
@@ -45,7 +46,7 @@ class RunHead(msgspec.Struct, frozen=True, kw_only=True):
     compaction: StoredCompaction | None = None
 
     def began(self) -> Response:
-        return msgspec.json.decode(self.response, type=Response)
+        return msgspec.json.decode(self.response, type=ready(Response))
 
 
 def head_of_run(

@@ -14,6 +14,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
 from antiphon.errors import OverloadedError, RequestError
+from antiphon.structs import ready
 from antiphon.wire.batches.schema import ExpiresAfter, Purpose
 from antiphon.wire.errors import refused
 
@@ -159,7 +160,7 @@ def _lifetime(texts: dict[str, str]) -> float | None:
     if not given:
         return None
     try:
-        return float(msgspec.convert(given, ExpiresAfter, strict=False).seconds)
+        return float(msgspec.convert(given, ready(ExpiresAfter), strict=False).seconds)
     except msgspec.ValidationError as error:
         raise refused("expires_after", f"{str(error)[:200]}.") from None
 

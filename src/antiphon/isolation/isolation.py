@@ -22,6 +22,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError, OverloadedError, UnsupportedError
 from antiphon.errors.fault import Fault, fault_of
+from antiphon.structs import ready
 from antiphon.tenancy import FairRoom
 
 from .outcome import BROKEN, DONE, REFUSED
@@ -206,7 +207,7 @@ class Isolation:
         if kind == DONE:
             return answer
         if kind == REFUSED:
-            raise fault_of(msgspec.msgpack.decode(answer, type=Fault))
+            raise fault_of(msgspec.msgpack.decode(answer, type=ready(Fault)))
         if kind == BROKEN:
             log.error("a piece of work failed: %s", answer.decode("utf-8", "replace"))
             raise AntiphonError("the server made a mistake", code="internal_error")

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from antiphon.structs import ready
+
 from .json_forms import (
     BASE64,
     DATE,
@@ -57,7 +59,7 @@ class MsgspecType:
     def schema(self) -> Schema:
         """The schema, narrowed to what `read` takes."""
         schema = msgspec.json.schema(self.kind)
-        msgspec.json.Decoder(self.kind)  # some unions have a schema, and nobody could tell their values apart
+        ready(self.kind)  # some unions have a schema, and nobody could tell their values apart
         pending: list[Pair] = [(inspect.type_info(self.kind), schema)]
         seen: set[int] = set()
         while pending:
@@ -73,7 +75,7 @@ class MsgspecType:
 
     def read(self, text: str) -> Any:
         """Raises `ValueError` for a text that is no value."""
-        return msgspec.json.decode(text, type=self.kind)
+        return msgspec.json.decode(text, type=ready(self.kind))
 
 
 def _narrow(kind: inspect.Type, schema: Schema) -> None:

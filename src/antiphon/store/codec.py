@@ -9,6 +9,7 @@ import msgspec
 from antiphon.conversation import Message
 from antiphon.conversation.json import FullMessageJson, message_fields, message_of, parts_json
 from antiphon.errors import StoreError
+from antiphon.structs import ready
 from antiphon.tokens import SampledText, well_formed
 
 
@@ -24,7 +25,7 @@ class StoredMessage(FullMessageJson, frozen=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(StoredMessage)
+_DECODER = msgspec.msgpack.Decoder(ready(StoredMessage))
 
 
 def pack(message: Message) -> bytes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from antiphon.errors import NotFoundError, Position, RequestError, StoreError
+from antiphon.structs import ready
 
 from .clock import ConfirmedClock
 from .exclusive import turn
@@ -246,7 +247,7 @@ class Files:
             return None
         if self.confirmed.expired(record.expires, record.expires - record.created):
             return None
-        return msgspec.json.decode(record.value, type=StoredFile)
+        return msgspec.json.decode(record.value, type=ready(StoredFile))
 
 
 async def _batches(pieces: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:

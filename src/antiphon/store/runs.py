@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from antiphon.errors import StoreError
+from antiphon.structs import ready
 
 from .clock import ConfirmedClock, steady_time
 from .memory import MemoryStore
@@ -91,7 +92,7 @@ class StoredRuns:
 
 def _read(stored: bytes, kind: type[Form]) -> Form:
     try:
-        return msgspec.msgpack.decode(stored, type=kind)
+        return msgspec.msgpack.decode(stored, type=ready(kind))
     except msgspec.DecodeError as error:
         raise StoreError("A stored run cannot be read.", code="store_corrupt") from error
 

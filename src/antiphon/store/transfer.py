@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from antiphon.errors import ConfigError, ConflictError, StoreError
+from antiphon.structs import ready
 
 from .faults import damaged
 from .store import Key, Record, Store, total
@@ -53,7 +54,7 @@ class End(msgspec.Struct, frozen=True, tag_field="type", tag="end"):
     damaged: int
 
 
-_DECODER: msgspec.json.Decoder[Head | Line | End] = msgspec.json.Decoder(Head | Line | End)
+_DECODER: msgspec.json.Decoder[Head | Line | End] = msgspec.json.Decoder(ready(Head | Line | End))
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import hashlib
 import msgspec
 
 from antiphon.errors import TokenError
+from antiphon.structs import ready
 
 from .bpe import tiktoken_tokenizer
 from .table import TableTokenizer
@@ -46,7 +47,7 @@ def tekken_tokenizer(data: bytes) -> TableTokenizer:
     from tiktoken import Encoding  # text needs no vocabulary
 
     try:
-        file = msgspec.json.decode(data, type=_Tekken)
+        file = msgspec.json.decode(data, type=ready(_Tekken))
         first, size = file.config.default_num_special_tokens, file.config.default_vocab_size
         ranks = {binascii.a2b_base64(token.token_bytes): first + token.rank for token in file.vocab[: size - first]}
     except (msgspec.DecodeError, binascii.Error) as error:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, ToolSpec
+from antiphon.structs import ready
 
 from .arguments import BadArguments
 from .call import ToolCall, ToolOutput
@@ -49,7 +50,7 @@ class FunctionTool(DescribedTool):
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         try:
-            typed = msgspec.structs.asdict(msgspec.convert(dict(arguments), self._arguments))
+            typed = msgspec.structs.asdict(msgspec.convert(dict(arguments), ready(self._arguments)))
         except msgspec.ValidationError as error:
             raise ToolFailure(BadArguments(str(error)).error) from error
         if inspect.iscoroutinefunction(self._function):

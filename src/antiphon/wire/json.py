@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.errors import Position, RequestError
+from antiphon.structs import ready
 from antiphon.tokens import utf8
 
 from .allowed import allowed_values, known_values
@@ -91,7 +92,7 @@ def fields_of(body: bytes) -> dict[str, msgspec.Raw]:
 
 def _typed(body: bytes, kind: type[Wire]) -> Wire:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=ready(kind))
     except msgspec.ValidationError as error:
         raise _invalid(str(error), kind) from None
 

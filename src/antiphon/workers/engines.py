@@ -16,6 +16,7 @@ from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.llama_cpp.client import ServedModel
 from antiphon.engines.llama_cpp.host import ChildHost, Seat
 from antiphon.errors import EngineError
+from antiphon.structs import ready
 from antiphon.tenancy import Tenant
 
 from .peer import Offer, Share
@@ -100,7 +101,7 @@ class SharedEngines:
     ) -> AsyncGenerator[Share, None]:
         async with self._engine(settings).using() as running:
             host = host_of(running)
-            async with host.places(msgspec.convert(tenant, Tenant), count, prompt) as places:
+            async with host.places(msgspec.convert(tenant, ready(Tenant)), count, prompt) as places:
                 seats = [(seat.slot, seat.reuse) for seat in places.seats]
                 yield Share(Turn(opened_by(running), places.apart, seats), partial(_noted, places.seats))
 
@@ -116,7 +117,7 @@ ASLEEP = EngineInfo(name="asleep", context=0, slots=0)
 
 def settings_of(value: Any) -> LlamaCppSettings:
     """The settings as `msgspec.to_builtins` has them, paths as text."""
-    return msgspec.convert(value, LlamaCppSettings, dec_hook=lambda kind, text: kind(text))
+    return msgspec.convert(value, ready(LlamaCppSettings), dec_hook=lambda kind, text: kind(text))
 
 
 def host_of(engine: object) -> ChildHost:
@@ -132,7 +133,7 @@ def opened_by(engine: object) -> Opened:
 
 
 def _noted(seats: Sequence[Seat], note: Any) -> None:
-    match msgspec.convert(note, Placed | Made):
+    match msgspec.convert(note, ready(Placed | Made)):
         case Placed(seat, slot):
             seats[seat].placed(slot)
         case Made(seat, ids):

@@ -19,6 +19,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError, EngineError, EngineLostError
 from antiphon.errors.fault import Fault, fault_of
+from antiphon.structs import ready
 
 LOG = logging.getLogger("antiphon.workers")
 _LENGTH = 4
@@ -103,7 +104,7 @@ class Peer(asyncio.Protocol):
         self._offers, self._ears = offers, ears
         self._buffer = bytearray()
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode: Callable[[bytes], Message] = msgspec.msgpack.Decoder(Message).decode
+        self._decode: Callable[[bytes], Message] = msgspec.msgpack.Decoder(ready(Message)).decode
         self._transport: asyncio.WriteTransport | None = None
         self._guests: dict[int, _Guest] = {}
         self._waiting: dict[int, _Waiting] = {}

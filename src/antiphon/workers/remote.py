@@ -15,6 +15,7 @@ from antiphon.engines.llama_cpp.client import LlamaClient, ServedModel
 from antiphon.engines.llama_cpp.host import Places, Seat
 from antiphon.http.gate.admission import Admission
 from antiphon.http.rules import Rules
+from antiphon.structs import ready
 from antiphon.tenancy import Tenant
 from antiphon.wire.transcript.schema import TranscriptCancel
 
@@ -118,7 +119,7 @@ class RemoteHost:
         """Loads the model unless it is loaded; it stays as long as one worker has it."""
         host = cls(peer, settings, await asyncio.to_thread(KnownFile.read, settings.model))
         stay = await host._staying.enter_async_context(peer.enter("engine", name, size, host._plain))
-        await host._meet(msgspec.convert(stay.value, Opened))
+        await host._meet(msgspec.convert(stay.value, ready(Opened)))
         return host
 
     @property
@@ -134,7 +135,7 @@ class RemoteHost:
         return self._engine.restarts
 
     async def client(self) -> LlamaClient:
-        return await self._meet(msgspec.convert(await self._peer.call("engine_now", self._plain), Opened))
+        return await self._meet(msgspec.convert(await self._peer.call("engine_now", self._plain), ready(Opened)))
 
     @asynccontextmanager
     async def places(
@@ -142,7 +143,7 @@ class RemoteHost:
     ) -> AsyncGenerator[Places, None]:
         whose = msgspec.to_builtins(tenant)
         async with self._peer.enter("turn", self._plain, whose, count, prompt) as stay:
-            turn = msgspec.convert(stay.value, Turn)
+            turn = msgspec.convert(stay.value, ready(Turn))
             client = await self._meet(turn.engine)
             seats = tuple(_seat(stay, number, *found) for number, found in enumerate(turn.seats))
             try:

@@ -19,6 +19,7 @@ from antiphon.errors.fault import Fault, fault_of
 from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded
 from antiphon.observe.sums import Family, growing
+from antiphon.structs import ready
 
 from .peer import Ear, Offer, Peer, Share
 
@@ -134,7 +135,7 @@ class WorkerProcess:
         """What it counts; what it reported last where it does not answer."""
         with suppress(TimeoutError, EngineError):
             async with asyncio.timeout(_SCRAPE_SECONDS):
-                self._last = msgspec.convert(await self._peer.call("scrape"), list[Family])
+                self._last = msgspec.convert(await self._peer.call("scrape"), ready(list[Family]))
         return self._last
 
     @property
@@ -146,7 +147,7 @@ class WorkerProcess:
         """What became of it there; None of a worker that died, or does not answer."""
         with suppress(TimeoutError, EngineError):
             async with asyncio.timeout(_RELOAD_SECONDS):
-                return msgspec.convert(await self._peer.call("reload", given), Reloaded)
+                return msgspec.convert(await self._peer.call("reload", given), ready(Reloaded))
         return None
 
     async def refresh(self, name: str) -> None:
@@ -183,11 +184,11 @@ class WorkerProcess:
 
     def _is_ready(self, summary: object) -> None:
         if not self.ready.done():
-            self.ready.set_result(msgspec.convert(summary, ModelSummary))
+            self.ready.set_result(msgspec.convert(summary, ready(ModelSummary)))
 
     @asynccontextmanager
     async def _failed(self, fault: object) -> AsyncGenerator[Share, None]:
-        error = fault_of(msgspec.convert(fault, Fault))
+        error = fault_of(msgspec.convert(fault, ready(Fault)))
         self._reason = f" ({error})"
         if not self.ready.done():
             self.ready.set_exception(error)

@@ -26,6 +26,7 @@ from antiphon.http.server.server import Server, on_loop
 from antiphon.http.tls import certificate
 from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
+from antiphon.structs import ready
 from antiphon.wire.transcript.schema import TranscriptCancel
 
 from .given import Given
@@ -47,7 +48,7 @@ def main() -> None:
 def cancelled_here(context: Context, owner: str, id: str, request: object) -> bool:
     """Whether this worker makes that answer to a transcript, and cancelled what was requested."""
     try:
-        context.transcripts.cancel(owner, id, msgspec.convert(request, TranscriptCancel))
+        context.transcripts.cancel(owner, id, msgspec.convert(request, ready(TranscriptCancel)))
     except NotFoundError:
         return False
     return True
@@ -70,7 +71,7 @@ async def work(talk: socket.socket, conduit: socket.socket, folders: list[str]) 
     }  # fmt: skip
     peer = await Peer.over(talk, offers, {})
     try:
-        given = msgspec.convert(await peer.call("start"), Given)
+        given = msgspec.convert(await peer.call("start"), ready(Given))
         folders.append(given.folder)
         await worker.serve(given.config(), peer, conduit)
     except AntiphonError as error:
@@ -125,7 +126,7 @@ class Worker:
     @asynccontextmanager
     async def reload(self, given: Any) -> AsyncGenerator[Share, None]:
         await self._built.wait()
-        before, self._config = self._config, msgspec.convert(given, Given).config()
+        before, self._config = self._config, msgspec.convert(given, ready(Given)).config()
         reloaded = await self._reload.reload(self._server)
         self._config = self._config if reloaded.taken else before
         yield Share(reloaded)

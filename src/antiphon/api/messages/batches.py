@@ -10,6 +10,7 @@ from antiphon.batches.service import BatchService
 from antiphon.errors import AntiphonError, NotFoundError, Position, RequestError
 from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 from antiphon.http.errors import api_error
+from antiphon.structs import ready
 from antiphon.wire.batches.schema import ENDED, WINDOW, Batch, BatchCreate, OutputLine
 from antiphon.wire.json import encode
 from antiphon.wire.messages.batch_schema import (
@@ -96,7 +97,7 @@ class MessageBatches(msgspec.Struct, frozen=True):
         if batch.status == "failed":
             error = _failure(batch, request_id)
             async for line in self._lines(owner, batch.input_file_id):
-                custom_id = msgspec.json.decode(line, type=_Named).custom_id
+                custom_id = msgspec.json.decode(line, type=ready(_Named)).custom_id
                 if custom_id not in named:
                     yield encode(MessageResult(custom_id=custom_id, result=error)) + b"\n"
 
@@ -129,7 +130,7 @@ async def _pieces(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 def _output(line: bytes) -> OutputLine:
-    return msgspec.json.decode(line, type=OutputLine)
+    return msgspec.json.decode(line, type=ready(OutputLine))
 
 
 def _failure(batch: Batch, request_id: str) -> MessageErrored:

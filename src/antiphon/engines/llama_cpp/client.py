@@ -19,6 +19,7 @@ from antiphon.errors import (
     RequestError,
     UnsupportedError,
 )
+from antiphon.structs import ready
 
 from .fragments import Fragments
 from .scoring import Forced, Scorer, Send, reported
@@ -159,7 +160,7 @@ class LlamaClient:
         body: Json = {"input": [list(input) for input in inputs], "encoding_format": "float"}
         async with self._streams.open_reply("POST", "/v1/embeddings", body, refuse) as reply:
             answer: object = msgspec.json.decode(await reply.read())
-        rows = msgspec.convert(_at(answer, "data"), list[_Vector])
+        rows = msgspec.convert(_at(answer, "data"), ready(list[_Vector]))
         vectors = tuple(row.embedding for row in sorted(rows, key=lambda row: row.index))
         return Embeddings(vectors, sum(map(len, inputs)))
 
@@ -170,7 +171,7 @@ class LlamaClient:
         body: Json = {"query": query, "documents": list(documents)}
         async with self._streams.open_reply("POST", "/v1/rerank", body, refuse) as reply:
             answer: object = msgspec.json.decode(await reply.read())
-        rows = sorted(msgspec.convert(_at(answer, "results"), list[_Ranked]), key=lambda row: row.index)
+        rows = sorted(msgspec.convert(_at(answer, "results"), ready(list[_Ranked])), key=lambda row: row.index)
         logits = [row.relevance_score for row in rows if row.relevance_score is not None]
         if [row.index for row in rows] != list(range(len(documents))) or len(logits) < len(rows):
             raise EngineError("the engine has not scored each document")
@@ -248,7 +249,7 @@ class _ErrorBody(msgspec.Struct):
 def refuse(status: int, body: bytes) -> Exception:
     """An answer that is not 200, as one of our errors."""
     try:
-        failure = msgspec.json.decode(body, type=_ErrorBody).error
+        failure = msgspec.json.decode(body, type=ready(_ErrorBody)).error
     except msgspec.MsgspecError:
         failure = Failure(message=body[:200].decode("utf-8", "replace"))
     failure.code = status

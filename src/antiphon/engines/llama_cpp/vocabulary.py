@@ -21,6 +21,7 @@ import msgspec
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import EngineLostError, TokenError
 from antiphon.errors.extras import require
+from antiphon.structs import ready
 
 from .child_process import child_environment, private_folder
 
@@ -112,7 +113,7 @@ class _Child:
         data = answer.read()
         if answer.status != 200:
             raise TokenError("the engine cannot encode this text", code="token_error")
-        return msgspec.json.decode(data, type=_Tokens).tokens
+        return msgspec.json.decode(data, type=ready(_Tokens)).tokens
 
 
 class _OverSocket(http.client.HTTPConnection):

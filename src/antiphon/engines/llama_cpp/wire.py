@@ -15,6 +15,7 @@ import msgspec
 from antiphon.conversation import TokenLogprob
 from antiphon.engines.engine import EngineEnd, Sampling, Step
 from antiphon.engines.http import EventLines
+from antiphon.structs import ready
 
 from .fragments import Fragments
 
@@ -146,14 +147,14 @@ class EventReader:
 
     def __init__(self) -> None:
         self._lines = EventLines()
-        self._decoder = msgspec.json.Decoder(Event)
+        self._decoder = msgspec.json.Decoder(ready(Event))
 
     def feed(self, data: bytes) -> list[Event]:
         return [self._event(field, value) for field, value in self._lines.feed(data) if value.startswith(b"{")]
 
     def _event(self, field: bytes, value: bytes) -> Event:
         if field == b"error":
-            return Event(error=msgspec.json.decode(value, type=Failure))
+            return Event(error=msgspec.json.decode(value, type=ready(Failure)))
         return self._decoder.decode(value)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.errors import Position, TemplateError
+from antiphon.structs import ready
 
 from . import base
 from .base import BaseTemplate
@@ -50,7 +51,7 @@ def load_template_json(
 ) -> tuple[str, BaseTemplate]:
     """The name and template of a JSON file. Raises `TemplateError` that says where it is wrong."""
     try:
-        given = msgspec.json.decode(text, type=JsonTemplate)
+        given = msgspec.json.decode(text, type=ready(JsonTemplate))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise TemplateError(f"the chat template is no such JSON: {error}", code="bad_template") from error
     registry = templates if templates is not None else builtin_templates()

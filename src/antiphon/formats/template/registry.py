@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from antiphon.errors import TemplateError, near
+from antiphon.structs import ready
 
 from .base import BaseTemplate
 from .blocks import Blocks, Rule
@@ -89,7 +90,7 @@ def class_of(name: str, blocks: Blocks, generation: Mapping[str, Any], rule: Rul
 def declarations() -> tuple[Declaration, ...]:
     """The built-in table, read once. It ships inside the package and never changes."""
     table = files(__package__).joinpath("templates.json").read_bytes()
-    return msgspec.json.decode(table, type=tuple[Declaration, ...])
+    return msgspec.json.decode(table, type=ready(tuple[Declaration, ...]))
 
 
 def builtin_templates() -> TemplateRegistry:

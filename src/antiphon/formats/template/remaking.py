@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.errors import AntiphonError
+from antiphon.structs import ready
 from antiphon.tokens import Control
 
 from .jinja import JinjaCache, JinjaFormat, jinja_format
@@ -31,7 +32,7 @@ def work(piece: bytes) -> bytes:
 
     Raises `TemplateError` where the source is no template; what it refuses to write is its own affair.
     """
-    format = made_of(msgspec.json.decode(piece, type=TemplateParts))
+    format = made_of(msgspec.json.decode(piece, type=ready(TemplateParts)))
     for _, conversation in sample_prompts():
         try:
             list(format.render(conversation))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.errors import TemplateError
+from antiphon.structs import ready
 
 from .reply import CallForm, Pairs, ReplyDescription
 from .reply.description import MOST_LITERAL, has_long_literals
@@ -30,7 +31,7 @@ def load_replies(text: str, kind: Literal["json", "toml"]) -> ReplyDescription:
     if isinstance(value, Mapping) and "fields" in value:
         return from_response_template(value)
     try:
-        found = msgspec.convert(value, ReplyDescription)
+        found = msgspec.convert(value, ready(ReplyDescription))
     except msgspec.ValidationError as error:
         raise TemplateError(str(error), code="bad_replies", hint=_HINT) from None
     if fault := _unknown(value, msgspec.to_builtins(found), "$") or _fault(found):

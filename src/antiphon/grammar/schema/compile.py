@@ -22,6 +22,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -45,13 +46,28 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _HINTS = {"multipleOf": "Give a minimum: the engine counts from 0 on, and some hundreds of steps below it. "}
 
 
+class Judge:
+    """The validator of a schema, made when it is first needed: a pattern takes up to 80 ms, which no thread shares."""
+
+    def __init__(self, schema: JsonSchema, path: str, *, digits: bool = False) -> None:
+        """``digits``: as for `_validator`."""
+        self._make = partial(_validator, schema, path, digits=digits)
+        self._made: jsonschema_rs.Validator | None = None
+
+    @property
+    def validator(self) -> jsonschema_rs.Validator:
+        """Raises `RequestError` (``invalid_schema``) for what is no schema."""
+        self._made = self._made or self._make()
+        return self._made
+
+
 class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     """``engine`` is the schema for the engine, ``relaxed`` what of the original ``schema`` it does not enforce."""
 
     engine: JsonSchema
     relaxed: tuple[Relaxation, ...]
     path: str
-    validator: jsonschema_rs.Validator
+    judge: Judge
     schema: JsonSchema
 
     def fault(self, text: str) -> str | None:
@@ -71,7 +87,7 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
             return f"not JSON: {error}"
         fault = self.fault_of(value)
         if fault is None and any(number == number.to_integral_value() for number in fractions):
-            return replace(self, validator=_validator(self.schema, self.path, digits=True)).fault_of(value)
+            return replace(self, judge=Judge(self.schema, self.path, digits=True)).fault_of(value)
         return fault
 
     def fault_of(self, value: Any) -> str | None:
@@ -92,8 +108,8 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
 
     def _first_error(self, value: Any, work: int) -> str | None:
         if work > MOST_EXPLAINED:
-            return None if self.validator.is_valid(value) else "the value does not fit the schema"
-        for error in self.validator.iter_errors(value):
+            return None if self.judge.validator.is_valid(value) else "the value does not fit the schema"
+        for error in self.judge.validator.iter_errors(value):
             return f"{error.message} (at {_steps(error.instance_path) or 'the top'})"
         return None
 
@@ -119,9 +135,13 @@ def compile_schema(
     Errors: `RequestError` for what is no schema or goes beyond ``limits``; `UnsupportedError`, in ``strict`` mode, that
     names a keyword which cannot be enforced while sampling, and its place.
     """
-    judge = judge_schema(schema, path, limits=limits)
-    found = enforced or _enforced(judge.schema, path, strict=strict)
-    return CompiledSchema(found.engine, found.relaxed, path, judge.validator, judge.schema)
+    if enforced is not None:  # The other process made a validator, too: it can be made here when a value is there.
+        check_schema(schema, path, limits)
+        schema = normalized(schema)
+        return CompiledSchema(enforced.engine, enforced.relaxed, path, Judge(schema, path), schema)
+    judged = judge_schema(schema, path, limits=limits)
+    found = _enforced(judged.schema, path, strict=strict)
+    return CompiledSchema(found.engine, found.relaxed, path, judged.judge, judged.schema)
 
 
 def judge_schema(schema: JsonSchema, path: str = "", *, limits: Limits = LIMITS) -> CompiledSchema:
@@ -133,7 +153,9 @@ def judge_schema(schema: JsonSchema, path: str = "", *, limits: Limits = LIMITS)
     if not isinstance(schema, dict | bool):
         raise no_schema("a schema is an object or a boolean", path)
     schema = normalized(schema)
-    return CompiledSchema(True, (), path, _validator(schema, path), schema)
+    judge = Judge(schema, path)
+    _ = judge.validator  # Whether there is one is told now.
+    return CompiledSchema(True, (), path, judge, schema)
 
 
 def _enforced(schema: JsonSchema, path: str, *, strict: bool) -> Enforced:

@@ -14,6 +14,7 @@ from antiphon.archive.archive import DAY, Archive
 from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.store import Key, Lease, Leases, Record
 from antiphon.store.exclusive import Exclusive, exclusive
+from antiphon.structs import ready
 
 _SANE = re.compile(r"[!-~]{1,255}")
 
@@ -70,7 +71,7 @@ class Idempotency:
         record = await self.archive.store.get(at)
         if record is None or self.archive.expired(record, DAY):
             return None
-        return msgspec.json.decode(record.value, type=Claim)
+        return msgspec.json.decode(record.value, type=ready(Claim))
 
 
 def in_progress() -> ConflictError:

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from antiphon.errors import ConfigError, NotFoundError, near
+from antiphon.structs import ready
 
 PREFIX = "ak-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -106,7 +107,7 @@ class KeyFile:
     def read(self) -> list[Key] | None:
         """Every key; None when there is no file. Raises `ConfigError` for one that cannot be read as keys."""
         try:
-            keys = msgspec.json.decode(self.path.read_bytes(), type=list[Key])
+            keys = msgspec.json.decode(self.path.read_bytes(), type=ready(list[Key]))
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:

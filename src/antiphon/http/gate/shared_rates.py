@@ -13,6 +13,7 @@ import msgspec
 
 from antiphon.store import Key, Leases, Record
 from antiphon.store.retry import until_written
+from antiphon.structs import ready
 
 from .rates import Account, Bucket, Rates
 
@@ -138,7 +139,7 @@ def _read(record: Record | None) -> Shared:
     if record is None:
         return Shared()
     try:
-        return msgspec.json.decode(record.value, type=Shared)
+        return msgspec.json.decode(record.value, type=ready(Shared))
     except msgspec.DecodeError:
         return Shared()
 

@@ -16,6 +16,7 @@ import msgspec
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from antiphon.structs import ready
 from antiphon.tools.network import Network
 from antiphon.tools.tool import ToolFailure
 
@@ -62,7 +63,7 @@ class SearxNG(msgspec.Struct, frozen=True):
     async def search(self, session: aiohttp.ClientSession, query: str, topn: int) -> Sequence[Hit]:
         async with session.get(URL(self.url) / "search", params={"q": query, "format": "json"}) as response:
             body = await _start_of(response.content, MAX_RESULTS)
-        found = msgspec.json.decode(body, type=_Found)
+        found = msgspec.json.decode(body, type=ready(_Found))
         return [Hit(hit.url, hit.title, hit.content) for hit in found.results[:topn]]
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.structs import ready
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -66,7 +67,7 @@ def read_mcp_config(text: str, environ: Mapping[str, str] | None = None) -> dict
     by default of this process. Raises `ConfigError` with the place of the mistake.
     """
     try:
-        servers = msgspec.json.decode(text, type=McpConfig).mcp_servers
+        servers = msgspec.json.decode(text, type=ready(McpConfig)).mcp_servers
     except msgspec.DecodeError as error:
         raise ConfigError(f"the MCP configuration cannot be read: {error}", code="mcp_config") from error
     variables = os.environ if environ is None else environ

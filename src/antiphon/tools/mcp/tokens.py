@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.structs import ready
 
 LARGEST = 1 << 20
 """Bytes of an entry; more is none of ours."""
@@ -44,7 +45,7 @@ class TokenStore:
         """What is stored for a server; an empty entry where nothing is. Raises `ConfigError` for a broken file."""
         try:
             with self._file(url).open("rb") as file:
-                entry = msgspec.json.decode(file.read(LARGEST), type=TokenEntry)
+                entry = msgspec.json.decode(file.read(LARGEST), type=ready(TokenEntry))
         except FileNotFoundError:
             return TokenEntry(server=url)
         except (OSError, msgspec.DecodeError) as error:

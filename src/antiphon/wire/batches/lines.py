@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from antiphon.structs import ready
+
 from .schema import LineFault
 
 MOST_FAULTS = 100
@@ -140,7 +142,7 @@ class LineReader:
 
     def _request(self, line: bytes) -> InputLine:
         try:
-            request = msgspec.json.decode(line, type=InputLine)
+            request = msgspec.json.decode(line, type=ready(InputLine))
         except msgspec.ValidationError as error:
             raise self._mistyped(str(error)) from None
         except (msgspec.DecodeError, RecursionError) as error:
@@ -176,7 +178,7 @@ class LineReader:
 
 def body_of(line: bytes) -> bytes:
     """The body of a line that was read before."""
-    return bytes(msgspec.json.decode(line, type=InputLine).body)
+    return bytes(msgspec.json.decode(line, type=ready(InputLine)).body)
 
 
 def prompt_key(body: dict[str, msgspec.Raw]) -> bytes:
@@ -193,7 +195,7 @@ def _digests(text: bytes) -> Iterator[bytes]:
 def _value(raw: msgspec.Raw | None, kind: type[Value]) -> Value | None:
     """A field, if it is of that kind; one that is not is refused by the endpoint."""
     try:
-        return None if raw is None else msgspec.json.decode(raw, type=kind)
+        return None if raw is None else msgspec.json.decode(raw, type=ready(kind))
     except (msgspec.DecodeError, RecursionError):
         return None
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from antiphon.structs import ready
 from antiphon.wire.batches.schema import ENDED, Batch, OutputLine
 from antiphon.wire.batches.state import PREFIX
 from antiphon.wire.errors import refused
@@ -62,7 +63,7 @@ def _line(request: BatchedMessage, path: str) -> bytes:
     if not body.startswith(b"{"):
         raise refused(path, "must be an object.", code="invalid_type")
     try:
-        streamed = msgspec.json.decode(body, type=_Streamed).stream
+        streamed = msgspec.json.decode(body, type=ready(_Streamed)).stream
     except (msgspec.DecodeError, RecursionError):
         streamed = None  # Of another type, which the answer to the request says.
     if streamed:

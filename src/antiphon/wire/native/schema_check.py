@@ -15,6 +15,7 @@ from antiphon.errors import ConfigError, RequestError, UnsupportedError
 from antiphon.errors.extras import extra
 from antiphon.grammar.grammar import Json
 from antiphon.isolation import Task
+from antiphon.structs import ready
 from antiphon.wire.json import encode
 
 from .schema_check_schema import (
@@ -46,7 +47,7 @@ CHECK = Task("antiphon.wire.native.schema_check:check", "the check of the schema
 
 def check(piece: bytes) -> bytes:
     """Checks what a request says, in a process of its own."""
-    return encode(checked(msgspec.json.decode(piece, type=SchemaCheckRequest)))
+    return encode(checked(msgspec.json.decode(piece, type=ready(SchemaCheckRequest))))
 
 
 def prepare() -> None:

@@ -15,6 +15,7 @@ from antiphon.formats.template.remaking import made_of
 from antiphon.formats.template.stability import common_tokens
 from antiphon.generation import Model
 from antiphon.isolation import Isolation, Task
+from antiphon.structs import ready
 from antiphon.tokens import Control, Piece
 from antiphon.wire.chat.read import Reading, to_turn
 from antiphon.wire.dialect import OPENAI
@@ -81,7 +82,7 @@ async def checked_template(
         parts = parts_of(wire, model)
     own, prompts = wire.template is None, model is not None
     work = CheckWork(parts=parts, own=own, response_template=wire.response_template, prompts=prompts)
-    done = msgspec.json.decode(await isolated.run(CHECK, encode(work), owner=owner), type=CheckDone)
+    done = msgspec.json.decode(await isolated.run(CHECK, encode(work), owner=owner), type=ready(CheckDone))
     if model is None:
         return done.checked
     changes = [
@@ -111,13 +112,13 @@ async def tried_template(
         today=reading.today,
         in_order=reading.dialect.tools_answer_in_order,
     )
-    found = msgspec.json.decode(await isolated.run(TRY, encode(work), owner=owner), type=TriedTemplate)
+    found = msgspec.json.decode(await isolated.run(TRY, encode(work), owner=owner), type=ready(TriedTemplate))
     return found if model is None else with_tokens(found, _pieces(found.pieces), model)
 
 
 def check(piece: bytes) -> bytes:
     """Checks a template, in a process of its own."""
-    work = msgspec.json.decode(piece, type=CheckWork)
+    work = msgspec.json.decode(piece, type=ready(CheckWork))
     format = _format(work.parts, own=work.own, response_template=work.response_template)
     found = check_template(format)
     prompts = [_pair(change) if work.prompts else None for change in found.changes]
@@ -126,7 +127,7 @@ def check(piece: bytes) -> bytes:
 
 def try_out(piece: bytes) -> bytes:
     """Tries a template, in a process of its own."""
-    work = msgspec.json.decode(piece, type=TryWork)
+    work = msgspec.json.decode(piece, type=ready(TryWork))
     dialect = replace(_ANY, tools_answer_in_order=work.in_order)
     format = _format(work.parts, own=False, response_template=work.request.response_template)
     reply = None if work.reply is None else _pieces(work.reply)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from antiphon.conversation import Message, Role
+from antiphon.structs import ready
 from antiphon.wire.chat.unfinished import LONGEST, canonical
 
 from .item_schema import InputItem, InputPart
@@ -62,7 +63,7 @@ def is_preamble(items: Sequence[InputItem], number: int) -> bool:
 
 def is_as_written(item: InputItem, stored: Mapping[str, Any]) -> bool:
     """Whether an item says what the stored one of the same id does, as far as it says anything."""
-    kind, written = item.type or "message", msgspec.convert(stored, InputItem)
+    kind, written = item.type or "message", msgspec.convert(stored, ready(InputItem))
     if kind != written.type or kind not in SAYS or item.encrypted_content:
         return False
     same = {name: _value(item, name) == _value(written, name) for name in (*SAYS[kind], *MAY_SAY)}

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.structs import ready
 from antiphon.tools.mcp import ClientServers, ListedTool, McpServer
 from antiphon.wire.built_in import impossible
 from antiphon.wire.errors import refused
@@ -102,7 +103,7 @@ def listed_before(entries: Iterable[Entry], label: str) -> tuple[ListedTool, ...
     for entry in reversed(list(entries)):
         match entry.item:
             case {"type": "mcp_list_tools", "server_label": str(of), "tools": list(tools), **rest} if of == label:
-                return None if rest.get("error") else tuple(msgspec.convert(tools, list[ListedTool]))
+                return None if rest.get("error") else tuple(msgspec.convert(tools, ready(list[ListedTool])))
             case _:
                 pass
     return None

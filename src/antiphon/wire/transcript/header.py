@@ -9,6 +9,7 @@ import msgspec
 
 from antiphon.errors import Position, RequestError
 from antiphon.formats.openchatml import DocumentHeader
+from antiphon.structs import ready
 
 from .schema import CapabilityLists, GenerationSettings, HeaderFields
 
@@ -18,7 +19,7 @@ SETTINGS = "generation_settings"
 def read_header(header: DocumentHeader) -> HeaderFields:
     """Raises `RequestError` with the path of a key whose value is of another type, or is none of its words."""
     try:
-        return msgspec.convert(_named(header.fields), HeaderFields)
+        return msgspec.convert(_named(header.fields), ready(HeaderFields))
     except msgspec.ValidationError as error:
         reason, _, where = str(error).partition(" - at `$.")
         path = where.rstrip("`") or "header"
