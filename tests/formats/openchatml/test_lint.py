@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from antiphon.errors import ParseError
 from antiphon.formats.openchatml import read, repair, validate
 from antiphon.formats.openchatml.conformance import Case, read_cases
+from antiphon.formats.openchatml.finding import RuleName
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity, edited, findings, mended
-from antiphon.formats.openchatml.lint.lint import MAX_ROUNDS, rule_of
+from antiphon.formats.openchatml.lint.lint import MAX_ROUNDS
 from antiphon.formats.openchatml.lint.reading_rules import READING_RULES
 from antiphon.formats.openchatml.lint.rule import LintRule
 from kit.lint_examples import whole
@@ -213,16 +215,14 @@ def test_the_best_reading_of_what_is_mended_loses_no_text() -> None:
     assert [m.text for m in messages.messages] == ["one", "two <|start|> x"]
 
 
-def test_no_two_rules_report_the_same() -> None:
-    doubled = []
-    for case in CASES:
-        for finding in validate(
-            case.transcript, fragment="--fragment" in case.flags, harmony="--harmony" in case.flags
-        ):
-            matching = [r.name for r in READING_RULES if r.pattern is not None and r.pattern.match(finding.message)]
-            doubled += [matching] if len(matching) > 1 else []
-            assert matching == [] or rule_of(finding, in_header=False).name == matching[0]
-    assert doubled == []
+def test_every_rule_that_a_reader_names_is_listed() -> None:
+    assert {rule.name for rule in READING_RULES} == set(get_args(RuleName))
+
+
+def test_words_of_a_text_do_not_move_its_finding_to_another_rule() -> None:
+    call = "<|start|>assistant to=functions.f call_id=c1<|channel|>commentary<|constrain|>json<|message|>{}<|call|>\n"
+    reply = "<|start|>tool call_id=c1 name=functions.g:%20<|message|>1<|end|>"
+    assert "reply-of-another" in names(findings(whole(call + reply)))
 
 
 def test_a_text_of_another_form_has_one_finding() -> None:

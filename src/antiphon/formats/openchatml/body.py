@@ -41,16 +41,24 @@ def constraint_problem(message: Message) -> Problem | None:
     return check(message.text) if check else None
 
 
+def _not_promised(message: str, offset: int = 0, hint: str | None = None) -> Problem:
+    return Problem(offset, message, hint, E_CONSTRAINT, rule="body-type")
+
+
+def _bad_arguments(message: str, offset: int = 0) -> Problem:
+    return Problem(offset, message, code=E_CALL, rule="call-arguments")
+
+
 def _json_problem(text: str) -> Problem | None:
     try:
         _FORM.decode(text)
     except json.JSONDecodeError as error:
         problem = f"the body is not JSON: {error.msg} at its line {error.lineno}, column {error.colno}"
-        return Problem(error.pos, problem, "The head promises <|constrain|>json.", E_CONSTRAINT)
+        return _not_promised(problem, error.pos, "The head promises <|constrain|>json.")
     except RecursionError:
-        return None if is_json(text) else Problem(0, "the body is not JSON", code=E_CONSTRAINT)
+        return None if is_json(text) else _not_promised("the body is not JSON")
     except ValueError as error:
-        return Problem(0, f"the body is not JSON: {error}", code=E_CONSTRAINT)
+        return _not_promised(f"the body is not JSON: {error}")
     return None
 
 
@@ -62,9 +70,9 @@ def _yaml_problem(text: str) -> Problem | None:
     except yaml.MarkedYAMLError as error:
         wrong, mark = yaml_problem(error, text), error.problem_mark
         at = 0 if mark is None else _offset(text, mark.line, mark.column)
-        return Problem(at, f"the body is not YAML: {wrong.message}", wrong.hint, E_CONSTRAINT)
+        return _not_promised(f"the body is not YAML: {wrong.message}", at, wrong.hint)
     except (yaml.YAMLError, ValueError) as error:
-        return Problem(0, f"the body is not YAML: {error}".splitlines()[0], code=E_CONSTRAINT)
+        return _not_promised(f"the body is not YAML: {error}".splitlines()[0])
     return None
 
 
@@ -72,7 +80,7 @@ def _toml_problem(text: str) -> Problem | None:
     try:
         tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        return Problem(0, f"the body is not TOML: {error}", code=E_CONSTRAINT)
+        return _not_promised(f"the body is not TOML: {error}")
     return None
 
 
@@ -84,9 +92,9 @@ def _xml_problem(text: str) -> Problem | None:
         parser.Parse(text, True)
     except expat.ExpatError as error:
         where = _offset(text, error.lineno - 1, error.offset)
-        return Problem(where, f"the body is not XML: {expat.ErrorString(error.code)}", code=E_CONSTRAINT)
+        return _not_promised(f"the body is not XML: {expat.ErrorString(error.code)}", where)
     except ValueError as error:
-        return Problem(0, f"the body is not XML: {error}", code=E_CONSTRAINT)
+        return _not_promised(f"the body is not XML: {error}")
     return None
 
 
@@ -117,7 +125,7 @@ def shape_problem(message: Message) -> Problem | None:
     broken = None if message.constrained else _json_problem(message.text)
     if broken is None and message.text.lstrip(" \t\r\n").startswith("{"):
         return None
-    return Problem(broken.offset if broken else 0, f"the arguments of {recipient} are not a JSON object", code=E_CALL)
+    return _bad_arguments(f"the arguments of {recipient} are not a JSON object", broken.offset if broken else 0)
 
 
 def body_problem(message: Message, tool: ToolSpec | None, *, shaped: bool = True) -> Problem | None:
@@ -192,11 +200,11 @@ def read_arguments(message: Message, tool: ToolSpec) -> CallArguments | Problem:
     try:
         values = _VALUES.decode(message.text) if message.text.strip() else {}
     except ValueError as error:
-        return Problem(0, f"the arguments of {tool.recipient} are not JSON: {error}", code=E_CALL)
+        return _bad_arguments(f"the arguments of {tool.recipient} are not JSON: {error}")
     except RecursionError:
-        return Problem(0, f"the arguments of {tool.recipient} are nested too deeply", code=E_CALL)
+        return _bad_arguments(f"the arguments of {tool.recipient} are nested too deeply")
     if not isinstance(values, dict):
-        return Problem(0, f"the arguments of {tool.recipient} are not a JSON object", code=E_CALL)
+        return _bad_arguments(f"the arguments of {tool.recipient} are not a JSON object")
     raw, deadline = message.text, None
     if DEADLINE in values and not _declares(tool, DEADLINE):
         deadline = values.pop(DEADLINE)
@@ -220,7 +228,7 @@ def _is_deadline(value: object) -> bool:
 
 
 def _no_deadline(value: object) -> Problem:
-    return Problem(0, f"{DEADLINE} is {value!r}, not a positive whole number", code=E_CALL)
+    return _bad_arguments(f"{DEADLINE} is {value!r}, not a positive whole number")
 
 
 def _declares(tool: ToolSpec, name: str) -> bool:
@@ -231,16 +239,16 @@ def _declares(tool: ToolSpec, name: str) -> bool:
 
 def _schema_problem(values: dict[str, Any], tool: ToolSpec) -> Problem | None:
     if tool.parameters is None:
-        return None if not values else Problem(0, f"{tool.recipient} takes no arguments", code=E_CALL)
+        return None if not values else _bad_arguments(f"{tool.recipient} takes no arguments")
     try:
         error = next(_schema_errors(values, tool.parameters), None)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, RequestError, ValueError) as broken:
         message = f"the schema of {tool.recipient} cannot be used: {getattr(broken, 'message', broken)}"
-        return Problem(0, message, "The call is not checked.", E_CALL, warning=True)
+        return Problem(0, message, "The call is not checked.", E_CALL, True, "call-arguments")
     if error is None:
         return None
     where = ".".join(map(str, error.instance_path))
-    return Problem(0, f"{tool.recipient}{'.' + where if where else ''}: {error.message}", code=E_CALL)
+    return _bad_arguments(f"{tool.recipient}{'.' + where if where else ''}: {error.message}")
 
 
 def _schema_errors(values: dict[str, Any], schema: JsonSchema) -> Iterator[jsonschema_rs.ValidationError]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 
 from antiphon.errors import ParseError, Position
 
@@ -29,6 +30,17 @@ SUMMARIES = {
 }
 """§14: every code of the specification, with a summary that is safe to show to an end user."""
 
+RuleName = Literal[
+    "other-form", "header-missing", "header-endless", "header-version-missing", "header-version", "header-form",
+    "header-yaml", "text-outside", "head-endless", "control-in-head", "control-in-body", "body-not-utf8", "truncated",
+    "turn-unfinished", "role-missing", "role-form", "role-unknown", "channel-unknown", "channel-form", "section-twice",
+    "section-empty", "recipient-unknown", "intent-unknown", "attribute-unknown", "attribute-place", "attribute-twice",
+    "attribute-conflict", "attribute-value", "call-id-missing", "call-id-twice", "call-channel", "call-footer",
+    "call-arguments", "reply-name-missing", "reply-id-missing", "reply-to-nothing", "reply-twice", "reply-of-another",
+    "body-type", "return-footer", "channel-missing", "capability", "version-1", "other",
+]  # fmt: skip
+"""The rules that readers find broken, as the linter lists them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -43,6 +55,7 @@ class Finding:
     hint: str | None = None
     warning: bool = False
     text: str = ""
+    rule: RuleName = "other"
 
     def error(self) -> ParseError:
         return ParseError(self.message, code=self.code, position=self.position, hint=self.hint)
@@ -60,6 +73,7 @@ class Problem:
     hint: str | None = None
     code: str = E_HEADER
     warning: bool = False
+    rule: RuleName = "other"
 
 
 LONGEST_WORD = 64

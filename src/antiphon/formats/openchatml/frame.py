@@ -8,7 +8,7 @@ from antiphon.conversation import Channel, End, Message, MessageStarted, Role, T
 from antiphon.errors.place import Place
 from antiphon.tokens import Piece, spell
 
-from .finding import Finding
+from .finding import Finding, Problem
 from .head import Head
 from .markers import MarkerScanner, first_marker
 from .spelling import BLANK, CALL, END, RETURN
@@ -18,7 +18,7 @@ MAX_HEAD = 4096
 MAX_SKIPPED = 65_536
 """Characters outside frames that are stored where not all of them are."""
 FOOTERS = {END.spelling: End.END, CALL.spelling: End.CALL, RETURN.spelling: End.RETURN}
-OUTSIDE = "text stands outside any frame"
+OUTSIDE = Problem(0, "text stands outside any frame", rule="text-outside")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class OutsideText:
         if self._keep and blanks:
             self._blanks.append(blanks)
 
-    def skip(self, text: str, at: Place, problem: str = OUTSIDE) -> None:
+    def skip(self, text: str, at: Place, problem: Problem = OUTSIDE) -> None:
         """Text that no frame holds; ``problem`` says why, when a run of it begins."""
         if self.skipped_at is None:
             self.skipped_at, self.problem = at.copy(), problem

@@ -9,7 +9,7 @@ from antiphon.conversation import End
 from antiphon.errors.place import Place
 from antiphon.tokens import Control, Piece
 
-from .finding import E_HEADER, E_TRUNCATED, Finding
+from .finding import E_HEADER, E_TRUNCATED, Finding, Problem, RuleName
 from .frame import FOOTERS, MAX_HEAD, OUTSIDE, Found, OpenFrame, OutsideText, Places, whole_frame
 from .head import Head, near_control
 from .head_reader import HeadReader
@@ -193,7 +193,8 @@ class FrameReader:
         outside, at = self._outside, self._outside.skipped_at
         if at is not None and not outside.reported:
             outside.reported = True
-            self._report(E_HEADER, outside.problem, self._hint_outside(), text=outside.skipped, place=at)
+            problem = outside.problem
+            self._report(problem.rule, problem.message, self._hint_outside(), text=outside.skipped, place=at)
 
     def _hint_outside(self) -> str:
         """What to do about text outside frames: behind a frame, its footer may have been meant as text."""
@@ -215,7 +216,7 @@ class FrameReader:
             self._skip_text_at(rest, self.place.after(text[: len(text) - len(rest)]))
 
     def _skip_head(self, spelled: str) -> None:
-        problem = f"no <|message|> within {MAX_HEAD} characters of a head"
+        problem = Problem(0, f"no <|message|> within {MAX_HEAD} characters of a head", rule="head-endless")
         self._outside.skip(spelled, self._frame.start, problem)
 
     def _add_section(self, spelling: str) -> None:
@@ -224,7 +225,8 @@ class FrameReader:
     def _drop_head(self, spelling: str) -> None:
         """A control that has no place in a head ends it."""
         head = self._dropped_head()
-        self._report(E_HEADER, f"{spelling} stands in a head, before any <|message|>", near_control(head), text=head)
+        message = f"{spelling} stands in a head, before any <|message|>"
+        self._report("control-in-head", message, near_control(head), text=head)
 
     def _reopen_head(self, spelling: str) -> None:
         self._drop_head(spelling)
@@ -232,7 +234,7 @@ class FrameReader:
 
     def _truncate_head(self, _: str) -> None:
         head = self._dropped_head()
-        self._report(E_TRUNCATED, "the text ends inside a head", near_control(head), text=head)
+        self._report("truncated", "the text ends inside a head", near_control(head), text=head, code=E_TRUNCATED)
 
     def _dropped_head(self) -> str:
         self._outside.repaired = True
@@ -261,7 +263,8 @@ class FrameReader:
         self._frame.is_utf8 = False
         good = next(i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
         place = self.place.after(text[:good])
-        self._report(E_HEADER, "the body is not UTF-8", "Other bytes go into a literal block (§3).", place=place)
+        hint = "Other bytes go into a literal block (§3)."
+        self._report("body-not-utf8", "the body is not UTF-8", hint, place=place)
 
     def _add_escaped(self, spelled: str) -> None:
         """``<<|name|>``: a control's spelling as text, outside literal blocks and only in a body (A-O22, A-O23)."""
@@ -269,7 +272,8 @@ class FrameReader:
 
     def _add_stray(self, spelling: str) -> None:
         """A-O04: there is no nesting; a control that has no place in a body is text there."""
-        self._report(E_HEADER, f"{spelling} stands in a body", f"As text it is written <{spelling} (§3).")
+        hint = f"As text it is written <{spelling} (§3)."
+        self._report("control-in-body", f"{spelling} stands in a body", hint)
         self._add_text(spelling)
 
     def _open_literal(self, spelling: str) -> None:
@@ -294,7 +298,7 @@ class FrameReader:
     def _truncate(self, where: str) -> None:
         self._report_skipped()
         hint = "A message ends with <|end|>, <|return|> or <|call|>."
-        self._report(E_TRUNCATED, f"the text ends inside {where}", hint)
+        self._report("truncated", f"the text ends inside {where}", hint, code=E_TRUNCATED)
         self._finish(End.NONE)
 
     def _finish(self, end: End) -> None:
@@ -304,9 +308,10 @@ class FrameReader:
     # -- findings -----------------------------------------------------------------------------------------------------
 
     def _report(
-        self, code: str, message: str, hint: str | None = None, *, text: str = "", place: Place | None = None
-    ) -> None:
-        self._add(Finding(code, message, (place or self.place).position(), hint, text=text))
+        self, rule: RuleName, message: str, hint: str | None = None, *, text: str = "", place: Place | None = None,
+        code: str = E_HEADER,
+    ) -> None:  # fmt: skip
+        self._add(Finding(code, message, (place or self.place).position(), hint, text=text, rule=rule))
 
     def _add(self, finding: Finding) -> None:
         self._found.append(finding)

@@ -95,8 +95,9 @@ class Head:
         """The problems with their places, for a frame that begins at ``start``."""
         lead = START.spelling
         return [
-            Finding(p.code, p.message, start.after(lead + spelled[: p.offset]).position(), p.hint, p.warning, spelled)
+            Finding(p.code, p.message, place.position(), p.hint, p.warning, spelled, p.rule)
             for p in self.problems
+            for place in [start.after(lead + spelled[: p.offset])]
         ]
 
     def message(self) -> Message:

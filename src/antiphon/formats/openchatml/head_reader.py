@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from antiphon.conversation import FUNCTIONS, Channel, Role
 from antiphon.tokens import Control, Piece, spell, well_formed
 
-from .finding import Problem, did_you_mean
+from .finding import Problem, RuleName, did_you_mean
 from .head import ATTRIBUTES, INTENTS, Head, ToolNames, head_pieces
 from .spelling import BY_SPELLING, CHANNEL, CONSTRAIN, PLAIN_VALUE, TOKEN, VALUE, decode_value
 
@@ -125,29 +125,31 @@ class _HeadParser:
             offset += len(part.spelling) if isinstance(part, Control) else len(part)
         head.length = offset
         if not parts or isinstance(parts[0], Control):
-            self._problem(0, "the frame has no role")
+            self._problem("role-missing", 0, "the frame has no role")
         for control in sections:
             if (head.channel is None) if control is CHANNEL else not head.constrained:
-                self._problem(offset, f"nothing follows {control}")
+                self._problem("section-empty", offset, f"nothing follows {control}")
         self._settle(offset)
         head.canonical = not head.problems and self._is_canonical(parts)
         return head
 
-    def _problem(self, offset: int, message: str, hint: str | None = None) -> None:
-        self._head.problems.append(Problem(offset, message, hint))
+    def _problem(self, rule: RuleName, offset: int, message: str, hint: str | None = None) -> None:
+        self._head.problems.append(Problem(offset, message, hint, rule=rule))
 
     def _enter(self, control: Control, sections: set[Control], offset: int) -> None:
         if control in sections:
             hint = "Each message has exactly one channel (§5)." if control is CHANNEL else "A body has one type (§6)."
-            self._problem(offset, f"{control} stands twice in one head", hint)
+            self._problem("section-twice", offset, f"{control} stands twice in one head", hint)
         elif control is CHANNEL and CONSTRAIN in sections:
-            self._problem(offset, "<|channel|> stands after <|constrain|>", "The channel comes first (§6).")
+            self._problem(
+                "channel-form", offset, "<|channel|> stands after <|constrain|>", "The channel comes first (§6)."
+            )
         sections.add(control)
 
     def _start(self, text: str, base: int) -> None:
         words = list(_WORD.finditer(text))
         if not words or words[0].start():
-            self._problem(base, "the frame has no role", "A role follows <|start|> at once.")
+            self._problem("role-missing", base, "the frame has no role", "A role follows <|start|> at once.")
         if not words:
             return
         self._seen.clear()
@@ -163,13 +165,13 @@ class _HeadParser:
         if known is not None:
             head.role = known
             if word != known:
-                self._problem(at, f"{word!r} is no role", "Only blanks and tabs may follow a role.")
+                self._problem("role-form", at, f"{word!r} is no role", "Only blanks and tabs may follow a role.")
             return
         head.role, head.name = Role.TOOL, well_formed(word)
         if not _TOOL_AUTHOR.match(word) or not (self._tools.knows(word) or "to" in self._values):
             head.is_unknown = True
             hint = "system, developer, user, assistant, tool, or a tool's qualified name."
-            self._problem(at, f"unknown role {word!r}", did_you_mean(word, _ROLES, hint))
+            self._problem("role-unknown", at, f"unknown role {word!r}", did_you_mean(word, _ROLES, hint))
 
     def _channel(self, text: str, base: int) -> None:
         words = list(_WORD.finditer(text))
@@ -179,13 +181,13 @@ class _HeadParser:
         at = base + words[0].start()
         channel = self._value(words[0].group(), at)
         if words[0].start():
-            self._problem(base, "a blank stands between <|channel|> and the channel")
+            self._problem("channel-form", base, "a blank stands between <|channel|> and the channel")
         if self._head.channel is None:
             self._head.channel = channel or None
             self._head.places["channel"] = at
             if channel not in _CHANNELS:
                 hint = did_you_mean(channel, _CHANNELS, "analysis, commentary or final.")
-                self._problem(at, f"unknown channel {channel!r}", hint)
+                self._problem("channel-unknown", at, f"unknown channel {channel!r}", hint)
         for word in words[1:]:
             self._attribute(word.group(), base + word.start(), ("to", "intent", "content_type"))
 
@@ -199,7 +201,7 @@ class _HeadParser:
             self._head.constrained = self._head.content_type is not None
             self._head.places["constrain"] = at
         for word in words[1:]:
-            self._problem(base + word.start(), f"{word.group()!r} follows the constrained type")
+            self._problem("attribute-place", base + word.start(), f"{word.group()!r} follows the constrained type")
             self._attribute(word.group(), base + word.start(), ATTRIBUTES)
 
     def _attribute(self, word: str, at: int, allowed: Sequence[str]) -> None:
@@ -207,18 +209,18 @@ class _HeadParser:
         if not equals or key not in ATTRIBUTES:
             hint = "Attributes are to, call_id, name, intent and content_type; a blank in a value is written %20."
             hint = did_you_mean(key, ATTRIBUTES, hint) if equals else hint
-            return self._problem(at, f"{word!r} is no attribute of a frame", hint)
+            return self._problem("attribute-unknown", at, f"{word!r} is no attribute of a frame", hint)
         if key not in allowed:
-            self._problem(at, f"{key}= belongs into the start section")
+            self._problem("attribute-place", at, f"{key}= belongs into the start section")
         if key in self._seen:
-            return self._problem(at, f"{key}= stands twice")
+            return self._problem("attribute-twice", at, f"{key}= stands twice")
         self._seen.add(key)
         value = self._value(raw, at + len(key) + 1)
         if key not in self._values:
             self._values[key] = value
             self._head.places[key] = at
         elif self._values[key] != value:
-            self._problem(at, f"{key}= has two values, {self._values[key]!r} and {value!r}")
+            self._problem("attribute-conflict", at, f"{key}= has two values, {self._values[key]!r} and {value!r}")
         return None
 
     def _value(self, raw: str, at: int) -> str:
@@ -228,7 +230,9 @@ class _HeadParser:
         if raw and end == len(raw):
             return value
         hint = "A value is visible ASCII without controls; other characters are percent-encoded."
-        self._problem(at + end, f"{raw!r} is no value of an attribute" if raw else "the value is empty", hint)
+        self._problem(
+            "attribute-value", at + end, f"{raw!r} is no value of an attribute" if raw else "the value is empty", hint
+        )
         return well_formed(value).strip(_CONTROL_CHARACTERS)
 
     def _settle(self, end: int) -> None:
@@ -241,10 +245,10 @@ class _HeadParser:
         if not self._tools.addresses(head.recipient):
             hint = "assistant, functions.x, browser.x, python, or a namespace that the header declares."
             hint = self._tools.did_you_mean(head.recipient or "", hint)
-            self._problem(head.places["to"], f"unknown recipient {head.recipient!r}", hint)
+            self._problem("recipient-unknown", head.places["to"], f"unknown recipient {head.recipient!r}", hint)
         if head.intent is not None and head.intent not in INTENTS:
             hint = did_you_mean(head.intent, INTENTS, "preamble, status or debug.")
-            self._problem(head.places["intent"], f"unknown intent {head.intent!r}", hint)
+            self._problem("intent-unknown", head.places["intent"], f"unknown intent {head.intent!r}", hint)
         self._settle_content_type(values.get("content_type") or None)
 
     def _settle_name(self, name: str | None, end: int) -> None:
@@ -253,10 +257,12 @@ class _HeadParser:
             head.name = name
         elif head.is_legacy_reply:
             if name is not None and self._tools.qualify(name) != head.name:
-                self._problem(head.places["name"], f"the reply of {head.name!r} is named {name!r}")
+                self._problem(
+                    "attribute-conflict", head.places["name"], f"the reply of {head.name!r} is named {name!r}"
+                )
         elif name is None:
             head.name = None
-            self._problem(end, "a tool's reply has no name=", "Write tool name=functions.x (§6).")
+            self._problem("reply-name-missing", end, "a tool's reply has no name=", "Write tool name=functions.x (§6).")
         else:
             head.name = self._tools.qualify(name)
 
@@ -266,7 +272,7 @@ class _HeadParser:
             head.content_type = content_type
         elif content_type is not None and content_type != head.content_type:
             at = head.places["content_type"]
-            self._problem(at, f"content_type={content_type} is not what <|constrain|> says")
+            self._problem("attribute-conflict", at, f"content_type={content_type} is not what <|constrain|> says")
 
     def _is_canonical(self, parts: Sequence[Piece]) -> bool:
         return spell(list(head_pieces(self._head.message()))) == spell(list(parts))

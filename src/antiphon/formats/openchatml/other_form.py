@@ -14,14 +14,18 @@ _ROLES = re.compile(r'"(?:messages|role|input)"\s*:')
 def other_form(text: str) -> Problem | None:
     """What a text is whose header cannot be read, by its first characters; None when nothing is known of it."""
     if is_v01(text):
-        return Problem(0, "this is a transcript of version 0.1", _convert("openchatml-0.1"))
+        return _other("this is a transcript of version 0.1", _convert("openchatml-0.1"))
     if text.lstrip().startswith(("<|im_start|>", "<|begin_of_text|>", "[INST]")):
-        return Problem(0, "this is a chat template's prompt", "A prompt cannot be read back as a transcript.")
+        return _other("this is a chat template's prompt", "A prompt cannot be read back as a transcript.")
     if not _JSON.match(text):
         return None
     if _ROLES.search(text):
-        return Problem(0, "this is chat JSON, not a transcript", _convert("chat"))
-    return Problem(0, "this is JSON, not a transcript", "A transcript is a YAML header, then frames.")
+        return _other("this is chat JSON, not a transcript", _convert("chat"))
+    return _other("this is JSON, not a transcript", "A transcript is a YAML header, then frames.")
+
+
+def _other(message: str, hint: str) -> Problem:
+    return Problem(0, message, hint, rule="other-form")
 
 
 def _convert(form: str) -> str:

@@ -130,7 +130,7 @@ class Reader:
         if not raw.strip(" \t\r\n"):
             self.header_text = scanner.bom + raw
             hint = 'Begin with a YAML header: version: "2.2".'
-            missing = Finding(E_HEADER, "the transcript has no header", start.position(), hint)
+            missing = Finding(E_HEADER, "the transcript has no header", start.position(), hint, rule="header-missing")
             return [] if self._fragment else [self._checked(missing)]
         header = read_header(scanner.text[: scanner.yaml_end], start)
         if isinstance(header, Finding):
@@ -144,7 +144,8 @@ class Reader:
         begun = start.copy()
         start.pass_over(text[:MAX_HEADER])
         hint = f"A header has at most {MAX_HEADER} characters. Is this an OpenChatML transcript?"
-        finding = Finding(E_HEADER, "the header does not end", start.position(), hint, text=text[:MAX_HEADER])
+        skipped = text[:MAX_HEADER]
+        finding = Finding(E_HEADER, "the header does not end", start.position(), hint, False, skipped, "header-endless")
         finding = _of_other_form(text, finding, begun)
         self._skipped = ""
         return [self._checked(finding), *self._skip(text)]
@@ -201,7 +202,7 @@ def _of_other_form(text: str, finding: Finding, start: Place) -> Finding:
     other = other_form(text)
     if other is None:
         return finding
-    return replace(finding, message=other.message, hint=other.hint, position=start.position())
+    return replace(finding, message=other.message, hint=other.hint, position=start.position(), rule=other.rule)
 
 
 def _chunks(transcript: str | bytes | Iterable[str | bytes]) -> Iterable[str | bytes]:

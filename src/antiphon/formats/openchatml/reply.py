@@ -75,7 +75,7 @@ class ReplyReader(FrameReader):
         """What may have become a control is none, and is no text."""
         tail, self._buffer = self._buffer, ""
         if tail:
-            self._report(E_TRUNCATED, "the reply ends inside a control", text=tail)
+            self._report("truncated", "the reply ends inside a control", text=tail, code=E_TRUNCATED)
 
     def control(self, control: Control) -> None:
         """A control token; one that the format does not know ends the turn."""
@@ -113,7 +113,7 @@ class ReplyReader(FrameReader):
 
     def _imply_head(self, spelling: str) -> None:
         """The model forgot how a frame begins; what it means is plain."""
-        self._report(E_HEADER, f"{spelling} stands before any <|start|>")
+        self._report("other", f"{spelling} stands before any <|start|>")
         self._frame = OpenFrame(self.place.copy())
         self._role = self._speaker.value
         self._frame.parts = [self._role]
@@ -142,7 +142,7 @@ class ReplyReader(FrameReader):
 
     def _insert_message(self, body: str) -> None:
         """The head has no ``<|message|>``: what is no head any more is the body."""
-        self._report(E_HEADER, "the message has a body but no <|message|>")
+        self._report("other", "the message has a body but no <|message|>")
         self._step(self._message_input(), MESSAGE.spelling)
         self._step(Input.TEXT, body)
 
@@ -163,7 +163,7 @@ class ReplyReader(FrameReader):
     def _report_bodiless(self, code: str) -> None:
         """A head without a body is skipped; one to which the model added nothing is no loss."""
         if self._frame.spelled != self._role:
-            self._report(code, "a head ends without a body", text=self._dropped_head())
+            self._report("other", "a head ends without a body", text=self._dropped_head(), code=code)
 
     # -- in a body ----------------------------------------------------------------------------------------------------
 
@@ -186,10 +186,10 @@ class ReplyReader(FrameReader):
     def _report_stray(self, spelling: str) -> None:
         """A control that has no place here is reported, and is in no message."""
         what = "stands in a body" if self._state is FrameState.BODY else "ends no message"
-        self._report(E_HEADER, f"{spelling} {what}", text=spelling)
+        self._report("other", f"{spelling} {what}", text=spelling)
 
     def _imply_end(self, spelling: str) -> None:
-        self._report(E_HEADER, f"{spelling} stands in a body that has not ended")
+        self._report("other", f"{spelling} stands in a body that has not ended")
         self._finish(End.END)
         self._step(spelling, spelling)
 

@@ -11,7 +11,7 @@ from antiphon.errors import Position
 from .body import body_problem, deadline_problem, has_tool_calls, is_object, reply_problem
 from .declarations import AUTHORS, TITLE, DeclaredTools, read_declaration
 from .document import Capabilities, DocumentHeader, HarmonyProfile
-from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem
+from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem, RuleName
 from .frame import Frame, Trivia
 from .head_reader import places_of
 from .markers import marker_finding
@@ -87,7 +87,7 @@ class Rules:
             return
         yield Finding(
             E_TRUNCATED, "no <|return|> or <|call|> at the end", end,
-            "An assistant's turn ends with a final answer or a call.", warning=not self._whole_turns,
+            "An assistant's turn ends with a final answer or a call.", not self._whole_turns, rule="turn-unfinished",
         )  # fmt: skip
 
     @staticmethod
@@ -96,14 +96,18 @@ class Rules:
         offset = head.length if place == "end" else places_of(head, spelled).get(place, 0)
         return frame.places.start.after(START.spelling + spelled[:offset]).position()
 
-    def _wrong(self, frame: Frame, place: str, message: str, hint: str | None = None, code: str = E_HEADER) -> Finding:
-        return Finding(code, message, self._at(frame, place), hint)
+    def _wrong(
+        self, rule: RuleName, frame: Frame, place: str, message: str, hint: str | None = None, *, code: str = E_HEADER,
+        warning: bool = False,
+    ) -> Finding:  # fmt: skip
+        return Finding(code, message, self._at(frame, place), hint, warning, rule=rule)
 
     def _channels(self, frame: Frame) -> Iterator[Finding]:
         message = frame.message
         if message.channel is None and self._require_channels and message.role in (Role.ASSISTANT, Role.TOOL):
             hint = "The harmony profile requires one of analysis, commentary and final."
-            yield self._wrong(frame, "end", f"the {message.role} message has no channel", hint, E_CHANNEL_MISSING)
+            wrong = f"the {message.role} message has no channel"
+            yield self._wrong("channel-missing", frame, "end", wrong, hint, code=E_CHANNEL_MISSING)
             return
         if not message.is_call:
             return
@@ -111,9 +115,8 @@ class Rules:
         if message.effective_channel not in allowed:
             what = "functions" if _is_function(message) else "built-in tools"
             place = "channel" if message.channel else "end"
-            yield self._wrong(
-                frame, place, f"{what} are called on {' or '.join(allowed)}, not on {message.effective_channel}"
-            )
+            wrong = f"{what} are called on {' or '.join(allowed)}, not on {message.effective_channel}"
+            yield self._wrong("call-channel", frame, place, wrong)
 
     def call_channels(self, call: Message) -> tuple[str, ...]:
         """The channels on which such a tool is called, the usual one first."""
@@ -124,28 +127,28 @@ class Rules:
         message = frame.message
         if is_unmarked_json(message):
             hint = "HIP-1.4: <|constrain|>json before <|message|>."
-            yield self._wrong(frame, "end", "the JSON arguments of the call are not marked as JSON", hint)
+            yield self._wrong("other", frame, "end", "the JSON arguments of the call are not marked as JSON", hint)
         elif is_unmarked_plan(message):
             hint = "HIP-1.6: intent=preamble for a plan that may be shown; status or debug for what is none."
-            yield self._wrong(frame, "channel", "the commentary to nobody has no intent", hint)
+            yield self._wrong("other", frame, "channel", "the commentary to nobody has no intent", hint)
 
     def _call(self, frame: Frame) -> Iterator[Finding]:
         call_id = frame.message.call_id
         if call_id is None:
             if not self.harmony:
-                yield self._wrong(frame, "end", "the call has no call_id", "Each call carries a unique call_id= (§8).")
+                hint = "Each call carries a unique call_id= (§8)."
+                yield self._wrong("call-id-missing", frame, "end", "the call has no call_id", hint)
             call_id = self.implied_id(frame.message) or ""
             _set_synthetic_id(frame, call_id)
         elif call_id in self._open or call_id in self._answered:
-            yield self._wrong(
-                frame, "call_id", f"the call_id {call_id!r} is used twice", "Unique in the transcript (§8)."
-            )
+            hint = "Unique in the transcript (§8)."
+            yield self._wrong("call-id-twice", frame, "call_id", f"the call_id {call_id!r} is used twice", hint)
         recipient = frame.message.recipient or ""
         self._open[call_id] = recipient
-        if hint := self._tools.undeclared(recipient):
-            yield self._wrong(frame, "to", f"{recipient} is not declared", hint, E_CALL)
-        elif hint := self._tools.unlisted(recipient):
-            yield replace(self._wrong(frame, "to", f"{recipient} is not declared", hint, E_CALL), warning=True)
+        undeclared = self._tools.undeclared(recipient)
+        if near := undeclared or self._tools.unlisted(recipient):
+            wrong = f"{recipient} is not declared"
+            yield self._wrong("other", frame, "to", wrong, near, code=E_CALL, warning=not undeclared)
 
     def implied_id(self, message: Message) -> str | None:
         """The id with which a call or a reply is read that has none (A-O12, A-O15); None: it is a reply to nothing."""
@@ -161,34 +164,36 @@ class Rules:
         if call_id is None:
             if not (frame.head.is_legacy_reply or self.harmony):
                 hint = "A reply echoes the call_id of its call (§8)."
-                yield self._wrong(frame, "end", "the tool's reply has no call_id", hint)
+                yield self._wrong("reply-id-missing", frame, "end", "the tool's reply has no call_id", hint)
             call_id = self.implied_id(message)
             if call_id is None:
-                yield self._wrong(frame, "role", f"no open call of {message.name} for this reply", code=E_CALL)
+                wrong = f"no open call of {message.name} for this reply"
+                yield self._wrong("reply-to-nothing", frame, "role", wrong, code=E_CALL)
                 return
             _set_synthetic_id(frame, call_id)
         if call_id not in self._open and call_id not in self._answered:
-            yield self._wrong(frame, "call_id", f"the reply to {call_id!r} answers no call", code=E_CALL)
+            wrong = f"the reply to {call_id!r} answers no call"
+            yield self._wrong("reply-to-nothing", frame, "call_id", wrong, code=E_CALL)
             return
         called = self._open.pop(call_id, None)
         self._answered.add(call_id)
         if called is None:
-            yield replace(self._wrong(frame, "call_id", f"{call_id!r} was answered before", code=E_CALL), warning=True)
+            wrong = f"{call_id!r} was answered before"
+            yield self._wrong("reply-twice", frame, "call_id", wrong, code=E_CALL, warning=True)
         elif message.name is None:
             frame.message = replace(frame.message, name=called)
         elif called != message.name:
-            yield replace(
-                self._wrong(frame, "name", f"{message.name} answers a call of {called}", code=E_CALL), warning=True
-            )
+            wrong = f"{message.name} answers a call of {called}"
+            yield self._wrong("reply-of-another", frame, "name", wrong, code=E_CALL, warning=True)
 
     def _allowed(self, frame: Frame) -> Iterator[Finding]:
         """A-O30: what the header's capabilities leave out may not be used."""
         capabilities, head = self._capabilities, frame.head
         if not capabilities.allows_role(head.author):
-            yield self._wrong(frame, "role", f"the role {head.author!r} is not among the header's capabilities")
+            yield self._unlisted(frame, "role", f"the role {head.author!r}")
         channels = capabilities.channels
         if head.channel is not None and channels is not None and head.channel not in channels:
-            yield self._wrong(frame, "channel", f"the channel {head.channel!r} is not among the header's capabilities")
+            yield self._unlisted(frame, "channel", f"the channel {head.channel!r}")
         if capabilities.tokens is None:
             return
         used = [CHANNEL] * (head.channel is not None) + [CONSTRAIN] * head.constrained
@@ -197,7 +202,10 @@ class Rules:
         spelled += ["<|start|>", "<|message|>"] + [f"<|{frame.message.end}|>"] * (frame.message.end is not End.NONE)
         missing = [token for token in spelled if token not in capabilities.tokens]
         if missing:
-            yield self._wrong(frame, "role", f"{missing[0]} is not among the header's capabilities")
+            yield self._unlisted(frame, "role", missing[0])
+
+    def _unlisted(self, frame: Frame, place: str, what: str) -> Finding:
+        return self._wrong("capability", frame, place, f"{what} is not among the header's capabilities")
 
     def author(self, message: Message) -> str | None:
         """The role to write for a reply of a tool where the header's capabilities exclude ``tool``; else None."""
@@ -217,7 +225,8 @@ class Rules:
         for place, is_used in used:
             if is_used:
                 hint = 'Write version: "2.2" in the header.'
-                yield self._wrong(frame, place, "a feature of version 2 in a transcript of version 1", hint)
+                wrong = "a feature of version 2 in a transcript of version 1"
+                yield self._wrong("version-1", frame, place, wrong, hint)
                 return
 
     def _declaration(self, frame: Frame) -> Iterator[Finding]:
@@ -226,15 +235,15 @@ class Rules:
         self._tools.add(declaration.namespaces)
         for recipient, problem in declaration.unread:
             message = f"the arguments of {recipient} are declared in a way that is not read: {problem}"
-            yield in_body(frame, Problem(0, message, "Its calls are not checked.", E_CALL, warning=True))
+            yield in_body(frame, Problem(0, message, "Its calls are not checked.", E_CALL, True, "call-arguments"))
 
     def _doubtful(self, frame: Frame, is_call: bool) -> list[Finding]:
         """Warnings: what a body may say, and perhaps does not mean."""
         found = [] if frame.marker is None else [marker_finding(frame.marker)]
         if self._mixes(frame.message, is_call):
             hint = "A turn never mixes <|call|> and tool_calls (§6); write each call as a frame."
-            wrong = self._wrong(frame, "role", "the turn calls with <|call|> and with tool_calls", hint, E_CALL)
-            found.append(replace(wrong, warning=True))
+            wrong = "the turn calls with <|call|> and with tool_calls"
+            found.append(self._wrong("other", frame, "role", wrong, hint, code=E_CALL, warning=True))
         return found
 
     def _mixes(self, message: Message, is_call: bool) -> bool:
@@ -281,15 +290,17 @@ def is_unmarked_plan(message: Message) -> bool:
 
 def _footer_findings(frame: Frame, is_call: bool) -> Iterable[Finding]:
     """A-O03: ``call`` ends calls and only them; ``return`` ends final answers."""
-    end, footer = frame.message.end, frame.places.footer
+    end, at = frame.message.end, frame.places.footer
     if end is End.CALL and not is_call:
         hint = "Only an assistant's message to a tool ends with <|call|>."
-        return [Finding(E_HEADER, "<|call|> ends a message that is no call", footer.position(), hint)]
+        message = "<|call|> ends a message that is no call"
+        return [Finding(E_HEADER, message, at.position(), hint, rule="call-footer")]
     if is_call and end in (End.END, End.RETURN):
         hint = f"A call ends with {CALL} (§6)."
-        return [Finding(E_HEADER, f"the call ends with <|{end}|>", footer.position(), hint)]
+        return [Finding(E_HEADER, f"the call ends with <|{end}|>", at.position(), hint, rule="call-footer")]
     if end is End.RETURN and not _is_final(frame) and not frame.head.is_unknown:  # whose role is an error already
-        return [Finding(E_HEADER, "<|return|> ends a message that is no final answer", footer.position(), warning=True)]
+        message = "<|return|> ends a message that is no final answer"
+        return [Finding(E_HEADER, message, at.position(), warning=True, rule="return-footer")]
     return ()
 
 
@@ -312,4 +323,4 @@ def in_body(frame: Frame, problem: Problem) -> Finding:
     """The finding for a problem in a body: at its place when the body is written as it reads, else at its start."""
     plain = frame.trivia is None or frame.trivia.body is None
     at = frame.places.body.after(frame.message.text[: problem.offset] if plain else "").position()
-    return Finding(problem.code, problem.message, at, problem.hint, problem.warning)
+    return Finding(problem.code, problem.message, at, problem.hint, problem.warning, rule=problem.rule)

@@ -11,7 +11,7 @@ import yaml
 from antiphon.errors.place import Place
 
 from .document import DocumentHeader
-from .finding import E_HEADER, Finding
+from .finding import E_HEADER, Finding, RuleName
 from .spelling import BLANK, START
 from .yaml_words import yaml_problem
 
@@ -73,6 +73,10 @@ def frames_behind(text: str) -> int:
     return at + 1 if at >= 0 else -1
 
 
+class _FormError(yaml.MarkedYAMLError):
+    """YAML that is well-formed, and has no place in a header."""
+
+
 class _PlainLoader(yaml.CSafeLoader):
     """Plain data only: duplicate keys are refused; dates, ``<<`` and ``=`` stay text."""
 
@@ -83,7 +87,7 @@ class _PlainLoader(yaml.CSafeLoader):
                 problem = (
                     f"the key {key.value!r} stands twice" if isinstance(key, yaml.ScalarNode) else "a key is no word"
                 )
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+                raise _FormError(problem=problem, problem_mark=key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep=True)
 
@@ -106,11 +110,12 @@ def read_header(text: str, start: Place) -> DocumentHeader | Finding:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         wrong = yaml_problem(error, text)
-        return _finding(wrong.message, text, start, wrong.line, wrong.column, wrong.hint)
+        rule: RuleName = "header-form" if isinstance(error, _FormError) else "header-yaml"
+        return _finding(rule, wrong.message, text, start, wrong.line, wrong.column, wrong.hint)
     except (yaml.YAMLError, ValueError) as error:
-        return _finding(f"the YAML is malformed: {error}".splitlines()[0], text, start)
+        return _finding("header-yaml", f"the YAML is malformed: {error}".splitlines()[0], text, start)
     if not isinstance(fields, dict) or node is None:
-        return _finding("the header is not a mapping of keys", text, start)
+        return _finding("header-form", "the header is not a mapping of keys", text, start)
     return _with_version(fields, node, text, start)
 
 
@@ -130,29 +135,35 @@ def _check_shape(text: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if problem:
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+            raise _FormError(problem=problem, problem_mark=event.start_mark)
 
 
 def _with_version(fields: dict[str, Any], node: yaml.Node, text: str, start: Place) -> DocumentHeader | Finding:
     """A-O28, A-O41: the version as written (2.10 is no float), of a major version that is read here."""
     entry = next(((k, v) for k, v in node.value if k.value == "version"), None)
     if entry is None:
-        return _finding("the header has no version", text, start, hint='Begin with version: "2.2".')
+        return _finding(
+            "header-version-missing", "the header has no version", text, start, hint='Begin with version: "2.2".'
+        )
     mark, version = entry[1].start_mark, entry[1].value
     if not isinstance(version, str):
-        return _finding("the version is no word", text, start, mark.line, mark.column, 'Write version: "2.2".')
+        hint = 'Write version: "2.2".'
+        return _finding("header-version", "the version is no word", text, start, mark.line, mark.column, hint)
     major, dot, minor = version.partition(".")
     if not (dot and major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
-        return _finding(f"the version {version!r} is not major.minor", text, start, mark.line, mark.column)
+        wrong = f"the version {version!r} is not major.minor"
+        return _finding("header-version", wrong, text, start, mark.line, mark.column)
     if major not in ("1", "2"):
         hint = "unsupported_version: this is a reader of versions 1 and 2."
-        return _finding(f"unsupported version {version}", text, start, mark.line, mark.column, hint)
+        return _finding("header-version", f"unsupported version {version}", text, start, mark.line, mark.column, hint)
     return DocumentHeader(version, {str(key): value for key, value in fields.items() if key != "version"})
 
 
-def _finding(message: str, text: str, start: Place, line: int = 0, column: int = 0, hint: str | None = None) -> Finding:
+def _finding(
+    rule: RuleName, message: str, text: str, start: Place, line: int = 0, column: int = 0, hint: str | None = None
+) -> Finding:
     lines = text.split("\n")
     before = sum(len(above) + 1 for above in lines[:line]) + column
     place = Place(start.offset, start.line, start.column)
     place.pass_over(text[:before])
-    return Finding(E_HEADER, message, place.position(), hint, text=text)
+    return Finding(E_HEADER, message, place.position(), hint, text=text, rule=rule)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from antiphon.formats.openchatml.finding import E_HEADER, Finding
 from antiphon.formats.openchatml.reader import validate
 
 from .linted_text import LintedText
 from .own_table import OWN_RULES
-from .reading_rules import HEADER_YAML, OTHER, READING_RULES
+from .reading_rules import READING_RULES
 from .rule import Diagnostic, Edit, LintRule, Severity
 
-RULES = {rule.name: rule for rule in (*READING_RULES, OTHER, *OWN_RULES)}
+RULES = {rule.name: rule for rule in (*READING_RULES, *OWN_RULES)}
 """Every rule by its name, in the order of a transcript."""
 MAX_ROUNDS = 1000
 """Rounds of mending; each mends at least one finding of every frame that has one."""
@@ -58,18 +57,10 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
     return "".join((*parts, text[at:]))
 
 
-def rule_of(finding: Finding, *, in_header: bool) -> LintRule:
-    """The rule that what the reader reports is broken by."""
-    for rule in READING_RULES:
-        if rule.pattern is not None and rule.pattern.match(finding.message):
-            return rule
-    return HEADER_YAML if in_header and finding.code == E_HEADER else OTHER
-
-
 def _read(source: LintedText, levels: Mapping[str, Severity], *, fragment: bool, harmony: bool) -> Iterator[Diagnostic]:
     for finding in validate(source.text, fragment=fragment, harmony=harmony):
         at = finding.position.offset or 0
-        rule = rule_of(finding, in_header=source.header is None and at <= source.frames_at)
+        rule = RULES[finding.rule]
         level = levels.get(rule.name, Severity.WARNING if finding.warning else Severity.ERROR)
         end = source.position(source.end_of(at))
         fix = _fix(rule, source, at)

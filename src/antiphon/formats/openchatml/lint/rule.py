@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -65,29 +64,15 @@ Fix = Callable[[LintedText, int], Edit | None]
 class LintRule:
     """One rule: its name, what it requires, and an example that breaks it and one that keeps it.
 
-    A rule of the specification has the ``pattern`` of what the reader reports, a rule of our own its ``check``.
+    A rule of our own has a ``check``; one of the specification has none, since the reader finds where it is broken.
     """
 
     name: str
-    level: Severity
     what: str
     bad: str
     good: str
-    pattern: re.Pattern[str] | None = None
-    check: Callable[[LintedText], Iterator[Spot]] | None = None
     fix: Fix | None = None
+    level: Severity = Severity.ERROR
+    check: Callable[[LintedText], Iterator[Spot]] | None = None
     flags: tuple[str, ...] = ()
     """What the examples need: ``harmony``, the rules of HIP-1."""
-
-
-def reader_rule(
-    name: str,
-    pattern: str,
-    what: str,
-    bad: str,
-    good: str,
-    fix: Fix | None = None,
-    *flags: str,
-    level: Severity = Severity.ERROR,
-) -> LintRule:
-    return LintRule(name, level, what, bad, good, re.compile(pattern, re.DOTALL), None, fix, flags)
