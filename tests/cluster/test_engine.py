@@ -12,18 +12,10 @@ from contextlib import aclosing
 import pytest
 
 from antiphon.engines import Engine, EngineEnd, EngineInfo, Sampling, ScriptedEngine, Step
-from antiphon.errors import (
-    AntiphonError,
-    ContextError,
-    EngineError,
-    EngineLostError,
-    OverloadedError,
-    Position,
-    UnsupportedError,
-)
+from antiphon.errors import ContextError, EngineLostError, Position, UnsupportedError
 from antiphon.ray.engine import RayEngine
 from antiphon.ray.hosting import EngineHost, batches
-from antiphon.ray.messages import Failure, decode, encode
+from antiphon.ray.messages import decode, encode
 from antiphon.tenancy import Tenant
 from kit.api import ids, scripted
 from kit.breaking import Breaking
@@ -122,16 +114,9 @@ async def test_who_goes_away_stops_the_engine_there(gather: float) -> None:
     await until(lambda: engine.running == 0)
 
 
-ERRORS: list[AntiphonError] = [
-    EngineLostError("It died.", hint="Try again."),
-    EngineError("It failed.", code="engine_too_old"),
-    OverloadedError("Full.", retry_after=7.5, code="memory_busy"),
-    UnsupportedError("No such thing.", position=Position(path="n")),
-]
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_its_errors_arrive_as_they_were_after_what_came_before(error: AntiphonError) -> None:
+async def test_its_errors_arrive_as_they_were_after_what_came_before() -> None:
+    error = ContextError("Too long.", position=Position(path="prompt"))
+    error.tokens, error.limit = 9, 8
     engine, came = await over(Breaking(PI[:3], error)), list[int]()
 
     async def read() -> None:
@@ -139,23 +124,10 @@ async def test_its_errors_arrive_as_they_were_after_what_came_before(error: Anti
             async for step in steps:
                 came.extend(step.ids)
 
-    with pytest.raises(type(error)) as raised:
+    with pytest.raises(ContextError) as raised:
         await read()
     assert came == PI[:3]
-    assert str(raised.value) == str(error)
-    assert raised.value.code == error.code
-    assert getattr(raised.value, "retry_after", None) == getattr(error, "retry_after", None)
-
-
-def test_an_error_of_a_class_that_is_not_known_there_is_that_of_its_base() -> None:
-    class Particular(ContextError):
-        default_code = "very_particular"
-
-    error = Particular("Too long.")
-    error.tokens, error.limit = 9, 8
-    came = decode(encode(Failure.of(error)), Failure).raised()
-    assert isinstance(came, ContextError)
-    assert (came.code, came.tokens, came.limit) == ("very_particular", 9, 8)
+    assert vars(raised.value) == vars(error)
 
 
 async def test_a_stream_that_ends_without_its_end_is_a_lost_engine() -> None:

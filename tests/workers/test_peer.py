@@ -12,26 +12,11 @@ from typing import Any
 import pytest
 
 from antiphon.api import Limits
-from antiphon.errors import (
-    AntiphonError,
-    ConfigError,
-    EngineError,
-    EngineLostError,
-    OverloadedError,
-    Position,
-    UnsupportedError,
-)
+from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.http.rules import Rules
 from antiphon.workers.peer import Peer, Share
 from antiphon.workers.remote import RemoteAdmission
 from kit.waiting import until
-
-ERRORS = [
-    UnsupportedError("not this", code="unsupported_parameter", position=Position(path="n"), hint="Try another."),
-    OverloadedError("full", code="queue_full", retry_after=7.5, hint="Later."),
-    ConfigError("wrong", code="port_taken"),
-    EngineError("broken"),
-]
 
 
 class Room:
@@ -118,10 +103,9 @@ async def test_a_worker_counts_its_own_that_run_and_that_wait(pair: Pair) -> Non
     assert (admission.running, admission.waiting) == (0, 0)
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_an_error_arrives_as_it_was_raised(pair: Pair, error: AntiphonError) -> None:
-    pair.room.failure = error
-    with pytest.raises(type(error)) as raised:
+async def test_an_error_arrives_as_it_was_raised(pair: Pair) -> None:
+    error = pair.room.failure = OverloadedError("full", code="queue_full", retry_after=7.5, hint="Later.")
+    with pytest.raises(OverloadedError) as raised:
         await pair.other.call("fails")
     assert vars(raised.value) == vars(error)
 

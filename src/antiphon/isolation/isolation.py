@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from antiphon.errors import AntiphonError, OverloadedError, UnsupportedError
-from antiphon.errors.fault import Fault, fault_of
+from antiphon.errors.fault import Fault
 from antiphon.structs import ready
 from antiphon.tenancy import FairRoom
 
@@ -207,7 +207,7 @@ class Isolation:
         if kind == DONE:
             return answer
         if kind == REFUSED:
-            raise fault_of(msgspec.msgpack.decode(answer, type=ready(Fault)))
+            raise msgspec.msgpack.decode(answer, type=ready(Fault)).error()
         if kind == BROKEN:
             log.error("a piece of work failed: %s", answer.decode("utf-8", "replace"))
             raise AntiphonError("the server made a mistake", code="internal_error")

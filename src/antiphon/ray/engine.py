@@ -93,7 +93,7 @@ class RayEngine:
                     open_choices -= step.end is not None
                     yield step
                 if batch.failure is not None:
-                    raise batch.failure.raised()
+                    raise batch.failure.error()
         if open_choices:
             raise EngineLostError("the engine's replica ended in the middle of a reply")
 

@@ -10,20 +10,9 @@ from antiphon.catalog import Catalog, open_catalog
 from antiphon.config import Config
 from antiphon.engines import Engine, Ranker, Step
 from antiphon.errors import AntiphonError, UnsupportedError
+from antiphon.errors.fault import Fault
 
-from .messages import (
-    Answer,
-    Batch,
-    EmbedCall,
-    Failure,
-    GenerateCall,
-    RankCall,
-    ScoreCall,
-    Tokens,
-    answered,
-    decode,
-    encode,
-)
+from .messages import Answer, Batch, EmbedCall, GenerateCall, RankCall, ScoreCall, Tokens, answered, decode, encode
 
 
 async def batches(steps: AsyncGenerator[Step, None], gather: float) -> AsyncGenerator[tuple[Step, ...], None]:
@@ -72,7 +61,7 @@ class EngineHost:
                 async for batch in gathered:
                     yield encode(Batch(steps=batch))
         except AntiphonError as error:
-            yield encode(Batch(failure=Failure.of(error)))
+            yield encode(Batch(failure=Fault.of(error)))
 
     async def describe(self) -> bytes:
         """Its `EngineInfo`."""
@@ -89,7 +78,7 @@ class EngineHost:
     async def rank(self, call: bytes) -> bytes:
         given, engine = decode(call, RankCall), self._engine
         if not isinstance(engine, Ranker):
-            return encode(Answer(failure=Failure.of(UnsupportedError(f"{engine.info.name} ranks no documents"))))
+            return encode(Answer(failure=Fault.of(UnsupportedError(f"{engine.info.name} ranks no documents"))))
         return await answered(engine.rank(given.query, given.documents, tenant=given.tenant))
 
     async def tokenize(self, text: str) -> bytes:

@@ -8,29 +8,9 @@ from typing import TypeVar
 import msgspec
 
 from antiphon.engines import Sampling, Step
-from antiphon.errors import (
-    AntiphonError,
-    ConfigError,
-    ContextError,
-    EngineError,
-    EngineLostError,
-    ModelError,
-    NotFoundError,
-    OverloadedError,
-    Position,
-    RequestError,
-    UnsupportedError,
-)
+from antiphon.errors import AntiphonError
+from antiphon.errors.fault import Fault
 from antiphon.tenancy import NOBODY, Tenant
-
-ERRORS: dict[str, type[AntiphonError]] = {
-    error.__name__: error
-    for error in (
-        EngineLostError, EngineError, ContextError, UnsupportedError, NotFoundError, RequestError, ModelError,
-        ConfigError,
-    )
-}  # fmt: skip
-"""What an engine may raise, the particular before the general; `OverloadedError` has a field of its own."""
 
 T = TypeVar("T")
 
@@ -73,55 +53,18 @@ class Tokens(msgspec.Struct, frozen=True):
     ids: list[int] | None
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An error of ours on its way: Ray would wrap it, and give it to the client as its own."""
-
-    error: str
-    message: str
-    code: str
-    path: str | None = None
-    hint: str | None = None
-    retry_after: float | None = None
-    tokens: int | None = None
-    limit: int | None = None
-
-    @classmethod
-    def of(cls, error: AntiphonError) -> Failure:
-        known = next((name for name, kind in ERRORS.items() if isinstance(error, kind)), "EngineError")
-        return cls(
-            error=known,
-            message=error.message,
-            code=error.code,
-            path=error.position.path if error.position else None,
-            hint=error.hint,
-            retry_after=error.retry_after if isinstance(error, OverloadedError) else None,
-            tokens=error.tokens if isinstance(error, ContextError) else None,
-            limit=error.limit if isinstance(error, ContextError) else None,
-        )
-
-    def raised(self) -> AntiphonError:
-        """The error again."""
-        if self.retry_after is not None:
-            return OverloadedError(self.message, retry_after=self.retry_after, code=self.code, hint=self.hint)
-        position = Position(path=self.path) if self.path is not None else None
-        error = ERRORS.get(self.error, EngineError)(self.message, code=self.code, position=position, hint=self.hint)
-        if isinstance(error, ContextError):
-            error.tokens, error.limit = self.tokens, self.limit
-        return error
-
-
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of some hundredths of a second, and why there are no more, where that is an error."""
 
     steps: tuple[Step, ...] = ()
-    failure: Failure | None = None
+    failure: Fault | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What else a replica answers: a value, or an error."""
 
     value: msgspec.Raw = msgspec.Raw(b"\xc0")  # nil
-    failure: Failure | None = None
+    failure: Fault | None = None
 
 
 async def answered(work: Awaitable[object]) -> bytes:
@@ -129,14 +72,14 @@ async def answered(work: Awaitable[object]) -> bytes:
     try:
         return encode(Answer(value=msgspec.Raw(encode(await work))))
     except AntiphonError as error:
-        return encode(Answer(failure=Failure.of(error)))
+        return encode(Answer(failure=Fault.of(error)))
 
 
 def answer_of(message: bytes, type: type[T]) -> T:
     """The value in an `Answer`. Raises its error."""
     answer = decode(message, Answer)
     if answer.failure is not None:
-        raise answer.failure.raised()
+        raise answer.failure.error()
     return decode(answer.value, type)
 
 

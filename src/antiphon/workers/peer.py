@@ -18,7 +18,7 @@ from typing import Any, cast
 import msgspec
 
 from antiphon.errors import AntiphonError, EngineError, EngineLostError
-from antiphon.errors.fault import Fault, fault_of
+from antiphon.errors.fault import Fault
 from antiphon.structs import ready
 
 LOG = logging.getLogger("antiphon.workers")
@@ -218,10 +218,8 @@ class Peer(asyncio.Protocol):
                 self._guests[id].note = share.note
                 self._send(Entered(id, share.value))
                 await over.wait()
-        except AntiphonError as error:
+        except (AntiphonError, TimeoutError) as error:
             fault = Fault.of(error)
-        except TimeoutError:
-            fault = Fault("TimeoutError", "")
         except Exception as error:
             LOG.exception("a worker's request failed here")
             fault = Fault.of(EngineError(f"the supervisor failed: {type(error).__name__}"))
@@ -236,7 +234,7 @@ def _answer(waiting: _Waiting, message: Entered | Left) -> None:
             waiting.entered.set_result(message.value)
         return
     if message.fault is not None and not waiting.entered.done():
-        waiting.entered.set_exception(fault_of(message.fault))
+        waiting.entered.set_exception(message.fault.error())
     if not waiting.left.done():
         waiting.left.set_result(None)
 

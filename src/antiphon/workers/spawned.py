@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from antiphon.errors import EngineError
-from antiphon.errors.fault import Fault, fault_of
+from antiphon.errors.fault import Fault
 from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded
 from antiphon.observe.sums import Family, growing
@@ -188,7 +188,7 @@ class WorkerProcess:
 
     @asynccontextmanager
     async def _failed(self, fault: object) -> AsyncGenerator[Share, None]:
-        error = fault_of(msgspec.convert(fault, ready(Fault)))
+        error = msgspec.convert(fault, ready(Fault)).error()
         self._reason = f" ({error})"
         if not self.ready.done():
             self.ready.set_exception(error)
