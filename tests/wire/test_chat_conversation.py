@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon import convert
 from antiphon.conversation import (
     Conversation,
     DeveloperContent,
@@ -19,7 +20,7 @@ from antiphon.conversation import (
     ToolNamespace,
     ToolSpec,
 )
-from antiphon.errors import RenderError, RequestError
+from antiphon.errors import ParseError, RenderError, RequestError
 from antiphon.wire.chat.conversation import read_chat, read_turn_request, write_chat, write_messages
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
@@ -98,6 +99,17 @@ def test_a_call_without_an_id_and_its_answer_get_the_same_one() -> None:
     result = Message(role=Role.TOOL, name="functions.f", text="1")
     calling, answering = write_messages([call, result])
     assert calling["tool_calls"][0]["id"] == answering["tool_call_id"] == "call_0"
+
+
+def test_two_calls_that_wait_have_two_ids_whoever_gives_them() -> None:
+    named, nameless = (Message(role=Role.ASSISTANT, recipient="functions.f", call_id=id) for id in ("call_0", None))
+    [message] = write_messages([named, nameless])
+    assert [call["id"] for call in message["tool_calls"]] == ["call_0", "call_1"]
+    with pytest.raises(RenderError):
+        write_messages([named, named])
+    bundles = [{"role": "assistant", "content": None, "tool_calls": [CALL]}] * 2
+    with pytest.raises(ParseError):
+        convert(json.dumps({"messages": bundles}), "openchatml", form="chat")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
 from antiphon.conversation import Conversation, Message, Settings
+from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, RenderError
 from antiphon.wire.chat.bundle import ChatElement, ChatMessageWriter, has_format, own_functions, settings_json
 
@@ -54,9 +53,7 @@ class ChatTarget:
 
 def read_back(element: ChatElement) -> tuple[Message, ...]:
     """The messages that a reader gets from a chat message behind those before it."""
-    call = element.answers
-    answers = replace(call, call_id=element.value["tool_call_id"]) if call else None
     try:
-        return read_message(element.value, 0, answers=answers)
+        return read_message(element.value, 0, OpenCalls(filter(None, [element.answers])))
     except ParseError as error:
         raise RenderError(f"chat JSON cannot say this: {error.message}", code=error.code) from None

@@ -22,6 +22,7 @@ from antiphon.conversation import (
     TextPart,
     ToolSpec,
 )
+from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, Position, RequestError
 from antiphon.structs import ready
 from antiphon.wire.chat.messages import TEXT_PARTS, to_messages
@@ -54,19 +55,13 @@ class ChatReader:
         )
         known = carried.union(CONVERSATION_KEYS)
         self.unread = [Loss(key, "not part of a conversation") for key in request if key not in known]
-        self._waiting: dict[str, Message] = {}
+        self._calls = OpenCalls()
 
     def begin(self) -> Sequence[Message]:
         return ()
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
-        call = self._waiting.get(str(element.get("tool_call_id"))) if isinstance(element, dict) else None
-        messages = read_message(element, index, answers=call)
-        for message in messages:
-            if message.is_call and message.call_id:
-                self._waiting[message.call_id] = message
-            elif message.call_id:
-                self._waiting.pop(message.call_id, None)
+        messages = read_message(element, index, self._calls)
         path = f"{self.path}[{index}]"
         self.unread += [Loss(f"{path}.{key}", "unknown") for key in element if key not in MESSAGE_KEYS]
         if not any(message.parts for message in messages):
@@ -77,13 +72,13 @@ class ChatReader:
         return ()
 
 
-def read_message(element: Any, index: int, *, answers: Message | None) -> tuple[Message, ...]:
-    """The frames of one chat message; ``answers`` is the call that waits for it. Raises `ParseError` with a path."""
+def read_message(element: Any, index: int, calls: OpenCalls) -> tuple[Message, ...]:
+    """The frames of one chat message behind those whose ``calls`` wait. Raises `ParseError` with a path."""
     media = _media(element)
     texts = {**element, "content": [part for part in element["content"] if _is_text(part)]} if media else element
     wire = decoded(texts, ChatMessage, f"messages[{index}]")
     with as_parse_errors():
-        frames = to_messages([wire], earlier=(answers,) if answers else (), first=index)
+        frames = to_messages([wire], earlier=calls, first=index)
     return _with_parts(frames, _parts(element["content"])) if media else frames
 
 

@@ -16,8 +16,9 @@ from antiphon.conversation import (
     Settings,
     ToolSpec,
 )
+from antiphon.conversation.calls import OpenCalls, make_call
 from antiphon.errors import ParseError, RenderError
-from antiphon.wire.chat.bundle import CallIds, function_json, own_functions, refuse_content
+from antiphon.wire.chat.bundle import WrittenCalls, function_json, own_functions, refuse_content
 from antiphon.wire.definitions import read_function
 from antiphon.wire.encrypted import Purpose
 from antiphon.wire.responses.approvals import REQUEST, RESPONSE
@@ -88,7 +89,7 @@ class Items:
     def __init__(self, path: str = "input") -> None:
         self._path = path
         self._number = 0
-        self._waiting: dict[str, Message] = {}
+        self._calls = OpenCalls()
         self._requests: dict[str | None, Entry] = {}
 
     def read(self, item: InputItem, follower: InputItem | None = None) -> tuple[Message, ...]:
@@ -96,8 +97,8 @@ class Items:
         if item.type == RESPONSE and item.approve:
             return ()  # What came of the call stands in its own item.
         before = [self._requests[id] for id in (item.approval_request_id,) if id in self._requests]
-        if call := self._waiting.get(item.call_id or ""):
-            before.append(Entry(None, (call,)))
+        if recipient := self._calls.recipient(item.call_id):
+            before.append(Entry(None, (make_call(recipient, "", item.call_id),)))
         reader = ItemReader(
             token="convert",  # noqa: S106 - a part of ids
             decrypt=_encrypted,
@@ -113,10 +114,7 @@ class Items:
             self._requests[entry.id] = entry
         self._number += 1
         for message in messages:
-            if message.is_call and message.call_id:
-                self._waiting[message.call_id] = message
-            elif message.call_id:
-                self._waiting.pop(message.call_id, None)
+            self._calls.follow(message)
         return messages
 
 
@@ -136,7 +134,7 @@ class ResponsesTarget:
 
     def __init__(self) -> None:
         self._list = JsonList("input")
-        self._calls = CallIds()
+        self._calls = WrittenCalls()
         self._items = Items()
         self._lifted = Lifted()
 
@@ -194,6 +192,5 @@ class ResponsesTarget:
         except ParseError as error:
             raise RenderError(f"Responses items cannot say this: {error.message}", code=error.code) from None
         for message in read:
-            if message.call_id and not message.is_call:
-                self._calls.close(message.call_id)
+            self._calls.follow(message)
         return read

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from antiphon.conversation import Channel, End, Message, OpaquePart, Part, Role, TextPart
+from antiphon.conversation import Channel, Message, OpaquePart, Part, TextPart
+from antiphon.conversation.calls import make_answer
 
 CALL_SCHEMA = "E-CALL-SCHEMA"
 """A call does not fit its tool's parameters."""
@@ -122,19 +123,9 @@ class ToolResult:
 
     def message(self, *, envelope: bool = False) -> Message:
         """The reply as a frame of the conversation, addressed to the assistant."""
-        text = self.text(envelope=envelope)
         media = self.output.media if self.output else ()
-        parts: tuple[Part, ...] = (TextPart(text), *media) if media else ()
-        return Message(
-            role=Role.TOOL,
-            name=self.call.recipient,
-            recipient="assistant",
-            channel=self.call.channel,
-            call_id=self.call.call_id,
-            text=text,
-            parts=parts,
-            end=End.END,
-        )
+        parts: tuple[Part, ...] = (TextPart(self.text(envelope=envelope)), *media)
+        return make_answer(self.call.recipient, self.call.call_id, parts, channel=self.call.channel)
 
 
 def without_surrogates(text: str) -> str:

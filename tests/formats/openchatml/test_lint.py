@@ -65,7 +65,7 @@ def test_every_finding_of_the_suite_has_a_rule_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_the_errors_are_those_of_validate(case: Case) -> None:
+def test_the_errors_of_the_suite_are_those_of_validate_and_what_is_mended_stays_mended(case: Case) -> None:
     fragment, harmony = "--fragment" in case.flags, "--harmony" in case.flags
     text = case.transcript.decode("utf-8", "surrogateescape")
     found = findings(text, fragment=fragment, harmony=harmony)
@@ -74,11 +74,7 @@ def test_the_errors_are_those_of_validate(case: Case) -> None:
         for finding in validate(case.transcript, fragment=fragment, harmony=harmony)
         if not finding.warning
     ]
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_what_is_mended_in_the_suite_stays_mended(case: Case) -> None:
-    hold_the_laws(case.transcript.decode("utf-8", "surrogateescape"), harmony="--harmony" in case.flags)
+    hold_the_laws(text, harmony=harmony)
 
 
 def hold_the_laws(text: str, *, harmony: bool = False) -> None:

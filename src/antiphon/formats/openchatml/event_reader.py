@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from antiphon.conversation import Channel, End, Intent, Message, Role
+from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
+from antiphon.conversation.calls import make_answer, make_call
 
 from .body import canonical_call
 from .events import WireEvent
@@ -64,14 +65,9 @@ def _longer(message: Message, event: WireEvent) -> Message:
 
 
 def _call(event: WireEvent) -> Message:
-    return Message(
-        role=Role.ASSISTANT, recipient=event["recipient"], call_id=event["call_id"], channel=event["channel"],
-        content_type=event["content_type"], constrained=event["content_type"] == "json", end=End.CALL,
-    )  # fmt: skip
+    recipient, id = event["recipient"], event["call_id"]
+    return make_call(recipient, "", id, kind=event["content_type"], channel=event["channel"])
 
 
 def _reply(event: WireEvent) -> Message:
-    return Message(
-        role=Role.TOOL, name=event["name"], recipient="assistant", call_id=event["call_id"], channel=event["channel"],
-        text=event["content"],
-    )  # fmt: skip
+    return make_answer(event["name"], event["call_id"], [TextPart(event["content"])], channel=event["channel"])

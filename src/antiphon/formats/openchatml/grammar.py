@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from antiphon.conversation import Channel, Intent, Message, Role, ToolSpec
+from antiphon.conversation.calls import make_call
 from antiphon.errors import Position, UnsupportedError
 from antiphon.grammar import AnyText, EndOfTurn, Grammar, Repeat, ReplyShape, chain, choice, optional
 from antiphon.tokens import Control
@@ -51,19 +52,16 @@ class OpenChatMLGrammar:
         )
 
     def _call(self, tool: ToolSpec, call_id: str) -> Grammar:
-        call = Message(
-            role=Role.ASSISTANT, channel=Channel.COMMENTARY, recipient=tool.recipient,
-            call_id=call_id, content_type="json", constrained=True,
-        )  # fmt: skip
-        return chain(self._head(call), self._shape.arguments(tool, self._avoid), EndOfTurn(self._mark(CALL)))
+        return chain(
+            self._head(make_call(tool.recipient, "", call_id)),
+            self._shape.arguments(tool, self._avoid),
+            EndOfTurn(self._mark(CALL)),
+        )
 
     def _builtin(self, recipient: str, body: Grammar | None, call_id: str) -> Grammar:
         """A call of one of the server's own tools, on the analysis channel (HIP-1); code is free text."""
         kind = None if body is None else "json"
-        call = Message(
-            role=Role.ASSISTANT, channel=Channel.ANALYSIS, recipient=recipient,
-            call_id=call_id, content_type=kind, constrained=kind is not None,
-        )  # fmt: skip
+        call = make_call(recipient, "", call_id, kind=kind, channel=Channel.ANALYSIS)
         if body is not None:
             return chain(self._head(call), body, EndOfTurn(self._mark(CALL)))
         limit = self._shape.max_text

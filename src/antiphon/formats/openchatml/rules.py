@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, ToolSpec
+from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import Position
 
 from .body import body_problem, deadline_problem, has_tool_calls, is_object, reply_problem
@@ -40,9 +41,7 @@ class Rules:
         self._capabilities = header.capabilities if header else Capabilities()
         self._limited = self._capabilities != Capabilities()
         self._tools = DeclaredTools(header.builtin_tools if header else (), tools or {})
-        self._open: dict[str, str] = {}
-        self._answered: set[str] = set()
-        self._synthesised = 0
+        self._calls = OpenCalls()
         self._last: Frame | None = None
         self._forms: set[bool] = set()
         """How the turn calls so far: with ``<|call|>`` (True), with JSON's ``tool_calls`` (False)."""
@@ -138,13 +137,13 @@ class Rules:
             if not self.harmony:
                 hint = "Each call carries a unique call_id= (§8)."
                 yield self._wrong("call-id-missing", frame, "end", "the call has no call_id", hint)
-            call_id = self.implied_id(frame.message) or ""
+            call_id = self._calls.free_id()
             _set_synthetic_id(frame, call_id)
-        elif call_id in self._open or call_id in self._answered:
+        elif self._calls.used(call_id):
             hint = "Unique in the transcript (§8)."
             yield self._wrong("call-id-twice", frame, "call_id", f"the call_id {call_id!r} is used twice", hint)
         recipient = frame.message.recipient or ""
-        self._open[call_id] = recipient
+        self._calls.follow(frame.message)
         undeclared = self._tools.undeclared(recipient)
         if near := undeclared or self._tools.unlisted(recipient):
             wrong = f"{recipient} is not declared"
@@ -153,10 +152,8 @@ class Rules:
     def implied_id(self, message: Message) -> str | None:
         """The id with which a call or a reply is read that has none (A-O12, A-O15); None: it is a reply to nothing."""
         if message.role is Role.TOOL:
-            return next((id for id, tool in self._open.items() if message.name in (None, tool)), None)
-        while (call_id := f"call_{self._synthesised}") in self._open or call_id in self._answered:
-            self._synthesised += 1
-        return call_id
+            return self._calls.oldest(message.name)
+        return self._calls.free_id()
 
     def _reply(self, frame: Frame) -> Iterator[Finding]:
         message = frame.message
@@ -171,12 +168,11 @@ class Rules:
                 yield self._wrong("reply-to-nothing", frame, "role", wrong, code=E_CALL)
                 return
             _set_synthetic_id(frame, call_id)
-        if call_id not in self._open and call_id not in self._answered:
+        if not self._calls.used(call_id):
             wrong = f"the reply to {call_id!r} answers no call"
             yield self._wrong("reply-to-nothing", frame, "call_id", wrong, code=E_CALL)
             return
-        called = self._open.pop(call_id, None)
-        self._answered.add(call_id)
+        called = self._calls.answer(call_id)
         if called is None:
             wrong = f"{call_id!r} was answered before"
             yield self._wrong("reply-twice", frame, "call_id", wrong, code=E_CALL, warning=True)

@@ -14,7 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.conversation import Channel, Conversation, End, Message, Role, Settings, ToolSpec
+from antiphon.conversation import Channel, Conversation, Message, Role, Settings, ToolSpec
+from antiphon.conversation.calls import make_call
 from antiphon.errors import AntiphonError
 from antiphon.tokens import Piece, Tokenizer, encode_pieces, spell
 
@@ -28,16 +29,7 @@ _REASON, _CALL_ID = "zqreason", "zqcall001"
 _ASK, _AGAIN = (Message(role=Role.USER, text=text) for text in ("What is the weather in Rome?", "And tomorrow?"))
 _THOUGHT = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=f"{_REASON} about it.")
 _ANSWER = Message(role=Role.ASSISTANT, channel=Channel.FINAL, text="It is sunny.")
-_CALL = Message(
-    role=Role.ASSISTANT,
-    channel=Channel.COMMENTARY,
-    recipient="functions.zqweather",
-    content_type="json",
-    constrained=True,
-    text='{"city": "Rome"}',
-    call_id=_CALL_ID,
-    end=End.CALL,
-)
+_CALL = make_call("functions.zqweather", '{"city": "Rome"}', _CALL_ID)
 _RESULT = Message(role=Role.TOOL, name="functions.zqweather", text="sunny", call_id=_CALL_ID)
 _NEXT = (_ASK, _THOUGHT, _ANSWER, _AGAIN)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 
@@ -17,6 +18,7 @@ from antiphon.conversation import (
     TextPart,
     ToolSpec,
 )
+from antiphon.conversation.calls import OpenCalls, make_call
 from antiphon.errors import RenderError
 
 from .schema import JsonObject
@@ -35,7 +37,7 @@ class ChatMessageWriter:
 
     def __init__(self) -> None:
         self._bundle = Bundle()
-        self._calls = CallIds()
+        self._calls = WrittenCalls()
 
     def write(self, message: Message) -> list[ChatElement]:
         """What is complete now. Raises `RenderError` for content that only Harmony has."""
@@ -47,8 +49,11 @@ class ChatMessageWriter:
         value: JsonObject = {"role": message.role.value, "content": content_of(message)}
         answers: Message | None = None
         if message.role is Role.TOOL:
-            value["tool_call_id"] = self._calls.answered(message)
-            answers = self._calls.close(value["tool_call_id"])
+            id = value["tool_call_id"] = self._calls.answered(message)
+            called = self._calls.answer(id)
+            if called is not None:
+                # Read back, every call on this wire is one of a function.
+                answers = make_call(f"{FUNCTIONS}.{called.removeprefix(f'{FUNCTIONS}.')}", "", id)
         elif message.name is not None:
             value["name"] = message.name
         return [*self.close(), ChatElement(value, (message,), answers)]
@@ -78,7 +83,7 @@ class Bundle:
             return True
         return self._content is None and not self._calls
 
-    def add(self, message: Message, calls: CallIds) -> None:
+    def add(self, message: Message, calls: WrittenCalls) -> None:
         self.messages.append(message)
         if message.is_call:
             name = (message.recipient or "").removeprefix(f"{FUNCTIONS}.")
@@ -104,29 +109,19 @@ class Bundle:
         return value
 
 
-class CallIds:
-    """The calls that wait for an answer, and ids by position for those that have none (A-O12)."""
+class WrittenCalls(OpenCalls):
+    """The calls that were written and wait for an answer."""
 
-    def __init__(self) -> None:
-        self._open: dict[str, Message] = {}
-        self._count = 0
-
-    def opened(self, message: Message) -> str:
-        """The id that the call is written with."""
-        call_id = message.call_id or f"call_{self._count}"
-        self._count += message.call_id is None
-        self._open[call_id] = message
-        return call_id
+    def opened(self, call: Message) -> str:
+        """The id that the call is written with. Raises `RenderError` for that of one that waits."""
+        id = call.call_id or self.free_id()
+        if not self.follow(replace(call, call_id=id)):
+            raise RenderError(f"two calls that wait for answers have the id {id[:80]!r}")
+        return id
 
     def answered(self, message: Message) -> str:
         """The id of the call that a tool's message answers. A-O15: one that names none answers its tool's oldest."""
-        if message.call_id is not None:
-            return message.call_id
-        return next((id for id, call in self._open.items() if call.recipient == message.name), "unknown")
-
-    def close(self, call_id: str) -> Message | None:
-        """The call has its answer; the call, where it waited."""
-        return self._open.pop(call_id, None)
+        return message.call_id or self.oldest(message.name) or "unknown"
 
 
 def refuse_content(message: Message) -> None:

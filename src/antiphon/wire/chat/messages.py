@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
+from antiphon.conversation.calls import OpenCalls, make_answer, make_call
 from antiphon.wire.errors import refused, unreadable
-from antiphon.wire.projection import chat_name
 
 from .schema import ChatMessage, Content, FunctionCall
 
@@ -27,25 +27,25 @@ def to_messages(
     messages: Sequence[ChatMessage],
     *,
     continue_last: bool = False,
-    earlier: Sequence[Message] = (),
+    earlier: Iterable[Message] | OpenCalls = (),
     in_order: bool = False,
     first: int = 0,
     recalled: Recalled = NOTHING,
 ) -> tuple[Message, ...]:
     """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
 
-    ``earlier`` frames came before these; their calls may be answered here. ``in_order``: tools' messages without an id
+    The calls of ``earlier`` frames, or those given, may be answered here. ``in_order``: tools' messages without an id
     answer the calls that wait, the oldest first. ``first`` is the number that errors give the first message.
     ``recalled``: what the model wrote for some of the messages; it stands in their place, under their call ids.
     Raises `RequestError` at the message that cannot be read.
     """
     if not messages:
         raise refused("messages", "there must be at least one message.")
-    calls = _Calls(earlier, in_order=in_order)
+    calls = earlier if isinstance(earlier, OpenCalls) else OpenCalls(earlier)
     frames = [
         frame
         for i, message in enumerate(messages)
-        for frame in _frames(message, f"messages[{first + i}]", calls, recalled.get(i))
+        for frame in _frames(message, f"messages[{first + i}]", calls, recalled.get(i), in_order=in_order)
     ]
     if continue_last:
         if not frames or frames[-1].role is not Role.ASSISTANT or frames[-1].is_call:
@@ -58,18 +58,18 @@ def place_of(
     frame: int, messages: Sequence[ChatMessage], earlier: Sequence[Message] = (), recalled: Recalled = NOTHING
 ) -> int | None:
     """The number of the chat message that became frame number ``frame``; None for an earlier one, or none of these."""
-    calls, frames = _Calls(earlier, in_order=True), len(earlier)
+    calls, frames = OpenCalls(earlier), len(earlier)
     if frame < frames:
         return None
     for i, message in enumerate(messages):
-        frames += sum(1 for _ in _frames(message, f"messages[{i}]", calls, recalled.get(i)))
+        frames += sum(1 for _ in _frames(message, f"messages[{i}]", calls, recalled.get(i), in_order=True))
         if frame < frames:
             return i
     return None
 
 
 def _frames(
-    message: ChatMessage, path: str, calls: _Calls, recalled: Sequence[Message] | None = None
+    message: ChatMessage, path: str, calls: OpenCalls, recalled: Sequence[Message] | None, *, in_order: bool
 ) -> Iterator[Message]:
     if message.tool_calls and message.role != "assistant":
         raise refused(f"{path}.tool_calls", "only an assistant's message has tool calls.")
@@ -85,7 +85,7 @@ def _frames(
         case "assistant":
             yield from _assistant(message, path, calls)
         case "tool" | "function":
-            yield _result(message, path, calls)
+            yield _result(message, path, calls, in_order=in_order)
 
 
 def _plain(role: Role, message: ChatMessage, path: str) -> Message:
@@ -95,7 +95,7 @@ def _plain(role: Role, message: ChatMessage, path: str) -> Message:
     return Message(role=role, text=_text(parts), name=message.name, parts=parts if len(parts) > 1 else ())
 
 
-def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Message]:
+def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Message]:
     """Its reasoning, then its text, then its calls: one frame each."""
     reasoning = message.reasoning or message.reasoning_content
     tool_calls = list(message.tool_calls or ())
@@ -123,34 +123,25 @@ def _assistant(message: ChatMessage, path: str, calls: _Calls) -> Iterator[Messa
         )
     for i, call in enumerate(tool_calls):
         at = f"{path}.tool_calls[{i}]"
-        yield _call(call.function, f"{at}.function", call_id=calls.opened(call.id, call.function.name, f"{at}.id"))
+        yield followed(_call(call.function, f"{at}.function", call.id), calls, f"{at}.id")
     if message.function_call is not None:
-        yield _call(message.function_call, f"{path}.function_call", call_id=None)
+        yield _call(message.function_call, f"{path}.function_call", None)
 
 
-def _recalled(message: ChatMessage, path: str, calls: _Calls, turn: Sequence[Message]) -> Iterator[Message]:
+def _recalled(message: ChatMessage, path: str, calls: OpenCalls, turn: Sequence[Message]) -> Iterator[Message]:
     """The messages of the turn; its calls that were not answered in it wait for their results."""
     answered = {one.call_id for one in turn if one.role is Role.TOOL}
     given = [call.id for call in message.tool_calls or ()]
     for one in turn:
         if one.is_call and one.call_id is not None and one.call_id not in answered:
-            calls.opened(one.call_id, chat_name(one), f"{path}.tool_calls[{given.index(one.call_id)}].id")
+            followed(one, calls, f"{path}.tool_calls[{given.index(one.call_id)}].id")
         yield one
 
 
-def _call(function: FunctionCall, path: str, *, call_id: str | None) -> Message:
+def _call(function: FunctionCall, path: str, id: str | None) -> Message:
     if not function.name:
         raise refused(f"{path}.name", "the name is empty.")
-    return Message(
-        role=Role.ASSISTANT,
-        channel=Channel.COMMENTARY,
-        recipient=recipient_of(function.name),
-        content_type="json",
-        constrained=True,
-        call_id=call_id,
-        text=arguments_text(function.arguments, path),
-        end=End.CALL,
-    )
+    return make_call(recipient_of(function.name), arguments_text(function.arguments, path), id)
 
 
 def arguments_text(raw: msgspec.Raw, path: str) -> str:
@@ -170,56 +161,33 @@ def arguments_text(raw: msgspec.Raw, path: str) -> str:
             raise refused(f"{path}.arguments", "must be a string of JSON, or an object.", code="invalid_type")
 
 
-def _result(message: ChatMessage, path: str, calls: _Calls) -> Message:
+def _result(message: ChatMessage, path: str, calls: OpenCalls, *, in_order: bool) -> Message:
     """A tool's answer. Resolution X-18: it names a call that was made and has no answer yet."""
     parts = _parts(message.content, path)
     if message.role == "function":
         if not message.name:
             raise refused(f"{path}.name", "a function message needs its name.", code="missing_required_parameter")
-        name, call_id = message.name, None
-    else:
-        name, call_id = calls.answered(message.tool_call_id, f"{path}.tool_call_id")
-    return Message(
-        role=Role.TOOL,
-        name=recipient_of(name),
-        recipient="assistant",
-        channel=Channel.COMMENTARY,
-        call_id=call_id,
-        text=_text(parts),
-        parts=parts if len(parts) > 1 else (),
-    )
+        return make_answer(recipient_of(message.name), None, parts)
+    path = f"{path}.tool_call_id"
+    if not (message.tool_call_id or in_order):
+        raise refused(path, "a tool message needs the id of its call.", code="missing_required_parameter")
+    id = message.tool_call_id or calls.oldest()
+    return make_answer(answered(id, calls, path) if id else recipient_of(NAMELESS), id or None, parts)
 
 
-class _Calls:
-    """The calls made so far that wait for an answer. An id may be used again once it is answered."""
+def followed(message: Message, calls: OpenCalls, path: str) -> Message:
+    """The message: a call waits from now on. Raises `RequestError` for one under the id of one that waits."""
+    if not calls.follow(message):
+        raise refused(path, f"another call {(message.call_id or '')[:80]!r} waits for its answer.", hint=OWN_ID)
+    return message
 
-    def __init__(self, earlier: Sequence[Message] = (), *, in_order: bool = False) -> None:
-        self._open: dict[str, str] = {}
-        self._in_order = in_order
-        for message in earlier:
-            if message.is_call and message.call_id:
-                self._open[message.call_id] = (message.recipient or "").removeprefix(f"{FUNCTIONS}.")
-            elif message.call_id:
-                self._open.pop(message.call_id, None)
 
-    def opened(self, id: str, name: str, path: str) -> str:
-        """Two calls that wait under one id could not be told apart by their answers."""
-        if id in self._open:
-            raise refused(path, f"another call {id[:80]!r} waits for its answer.", hint=OWN_ID)
-        self._open[id] = name
-        return id
-
-    def answered(self, id: str | None, path: str) -> tuple[str, str | None]:
-        """The name and the id of the call that is answered."""
-        if not id and not self._in_order:
-            raise refused(path, "a tool message needs the id of its call.", code="missing_required_parameter")
-        if not id and not self._open:
-            return NAMELESS, None
-        id = id or next(iter(self._open))
-        name = self._open.pop(id, None)
-        if name is None:
-            raise refused(path, f"no call {id[:80]!r} before this message waits for an answer.")
-        return name, id
+def answered(id: str, calls: OpenCalls, path: str) -> str:
+    """The recipient of the call that is answered. Raises `RequestError` where none waits under the id."""
+    recipient = calls.answer(id)
+    if recipient is None:
+        raise refused(path, f"no call {id[:80]!r} before this waits for an answer.")
+    return recipient
 
 
 def recipient_of(name: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
+from antiphon.conversation.calls import OpenCalls, make_answer, make_call
 from antiphon.errors import RequestError
 from antiphon.wire.chat.messages import OWN_ID, recipient_of
 from antiphon.wire.errors import refused
@@ -37,22 +38,19 @@ class BlockReader:
     decrypt: Decrypt
     framed: bool = True
     ignored: list[str] = field(default_factory=list)
-    _open: dict[str, str] = field(default_factory=dict)
-    """The calls that wait for a result: id → recipient."""
+    _calls: OpenCalls = field(default_factory=OpenCalls)
 
     @property
     def waiting(self) -> bool:
         """Whether calls have no result yet."""
-        return bool(self._open)
+        return bool(self._calls)
 
     def recalled(self, turn: Sequence[Message]) -> Iterator[Message]:
         """What the model wrote in place of a message's blocks; its calls that were not answered wait for results."""
         if turn:
             yield from self._unanswered()
-        answered = {one.call_id for one in turn if one.role is Role.TOOL}
         for one in turn:
-            if one.is_call and one.call_id and one.call_id not in answered:
-                self._open[one.call_id] = one.recipient or ""
+            self._calls.follow(one)
             yield one
 
     def assistant(self, message: MessageParam, path: str) -> Iterator[Message]:
@@ -83,7 +81,7 @@ class BlockReader:
             yield self._call(block, path)
         elif block.type == SERVER_USE:
             call = ServerHistory(self.decrypt, self.framed).call(block, path)
-            self._wait(call.call_id or "", call.recipient or "", block, path)
+            self._followed(call, block, path)
             yield searches[block.id or ""][0] if block.id in searches else call
         elif block.type in SERVER_RESULTS:
             id, recipient = self._answered(block, path)
@@ -117,9 +115,8 @@ class BlockReader:
         return "".join(part.text for block, at in places for part in _system_part(block, at))
 
     def _unanswered(self) -> Iterator[Message]:
-        for id, recipient in self._open.items():
-            yield _answer(recipient, id, ())
-        self._open.clear()
+        for id, recipient in self._calls.take_all():
+            yield make_answer(recipient, id)
 
     def _thought(self, block: InputBlock, path: str) -> Iterator[Message]:
         """The frame that its signature holds, where this server wrote it and the text is the same; else the text."""
@@ -147,30 +144,21 @@ class BlockReader:
         for name in ("id", "name"):
             if not getattr(block, name):
                 raise refused(f"{path}.{name}", "a tool_use needs it.", code="missing_required_parameter")
-        id, recipient = from_client(block.id or ""), recipient_of(block.name or "")
-        self._wait(id, recipient, block, path)
-        return Message(
-            role=Role.ASSISTANT,
-            channel=Channel.COMMENTARY,
-            recipient=recipient,
-            content_type="json",
-            constrained=True,
-            call_id=id,
-            text=_input(block.input, f"{path}.input"),
-            end=End.CALL,
-        )
+        arguments = _input(block.input, f"{path}.input")
+        call = make_call(recipient_of(block.name or ""), arguments, from_client(block.id or ""))
+        return self._followed(call, block, path)
 
-    def _wait(self, id: str, recipient: str, block: InputBlock, path: str) -> None:
-        if id in self._open:
+    def _followed(self, call: Message, block: InputBlock, path: str) -> Message:
+        if not self._calls.follow(call):
             raise refused(f"{path}.id", f"another call {(block.id or '')[:80]!r} waits for its result.", hint=OWN_ID)
-        self._open[id] = recipient
+        return call
 
     def _answered(self, block: InputBlock, path: str) -> tuple[str, str]:
         """The call that a result answers: its id, and its recipient."""
         if not block.tool_use_id:
             raise refused(f"{path}.tool_use_id", f"a {block.type} needs it.", code="missing_required_parameter")
         id = from_client(block.tool_use_id)
-        recipient = self._open.pop(id, None)
+        recipient = self._calls.answer(id)
         if recipient is None:
             raise refused(
                 f"{path}.tool_use_id", f"no tool_use {block.tool_use_id[:80]!r} before this message waits for a result."
@@ -183,7 +171,8 @@ class BlockReader:
         if isinstance(content, InputBlock):
             raise refused(f"{path}.content", "must be a text, or blocks.", code="invalid_type")
         parts = tuple(_result_part(part, f"{path}.content[{i}]") for i, part in enumerate(content or ()))
-        return _failed(_answer(recipient, id, parts)) if block.is_error else _answer(recipient, id, parts)
+        result = make_answer(recipient, id, parts)
+        return _failed(result) if block.is_error else result
 
 
 def without_billing(text: str) -> str:
@@ -248,18 +237,6 @@ def _result_part(block: InputBlock, path: str) -> TextPart:
             return TextPart(block.tool_name)
         case _:
             raise _unreadable(block, path, "text, tool_reference")
-
-
-def _answer(recipient: str, call_id: str, parts: tuple[TextPart, ...]) -> Message:
-    return Message(
-        role=Role.TOOL,
-        name=recipient,
-        recipient="assistant",
-        channel=Channel.COMMENTARY,
-        call_id=call_id,
-        text="".join(part.text for part in parts),
-        parts=parts if len(parts) > 1 else (),
-    )
 
 
 def _failed(result: Message) -> Message:

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import Channel, End, Message, Role
+from antiphon.conversation import Channel, Message, Role, TextPart
+from antiphon.conversation.calls import make_answer, make_call
 from antiphon.errors import RequestError
 from antiphon.wire.built_in import BuiltIn, built_in
 from antiphon.wire.chat.unfinished import canonical
@@ -59,27 +60,13 @@ class ServerHistory(msgspec.Struct, frozen=True):
         given = _object(block.input, f"{path}.input")
         tool = self._tool(block.name, given)
         plain = tool.name == "python" and not tool.wrapped
-        return Message(
-            role=Role.ASSISTANT,
-            channel=self._channel,
-            recipient=tool.recipient,
-            content_type=None if plain else "json",
-            constrained=not plain,
-            call_id=from_client(block.id or ""),
-            text=str(given.get("code", "")) if plain else bytes(block.input).decode(),
-            end=End.CALL,
-        )
+        text, kind = (str(given.get("code", "")), None) if plain else (bytes(block.input).decode(), "json")
+        return make_call(tool.recipient, text, from_client(block.id or ""), kind=kind, channel=self._channel)
 
     def result(self, block: InputBlock, recipient: str, id: str, path: str) -> Message:
         """What the model read of a result."""
-        return Message(
-            role=Role.TOOL,
-            name=recipient,
-            recipient="assistant",
-            channel=self._channel,
-            call_id=id,
-            text="".join(_read(block, f"{path}.content")),
-        )
+        text = "".join(_read(block, f"{path}.content"))
+        return make_answer(recipient, id, [TextPart(text)], channel=self._channel)
 
     def _tool(self, name: str, given: Mapping[str, Any]) -> BuiltIn:
         wrapped = not self.framed

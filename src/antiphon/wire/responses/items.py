@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
+from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, Role, TextPart
+from antiphon.conversation.calls import OpenCalls, make_answer, make_call
 from antiphon.errors import Position, UnsupportedError
 from antiphon.tools.mcp.remote import function_name
-from antiphon.wire.chat.messages import OWN_ID, recipient_of
+from antiphon.wire.chat.messages import answered, followed, recipient_of
 from antiphon.wire.chat.unfinished import canonical
 from antiphon.wire.encrypted import SEPARATOR, Purpose
 from antiphon.wire.errors import refused, unreadable
@@ -83,7 +84,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self, items: Sequence[InputItem]) -> list[Entry]:
         """One entry an item. Raises `RequestError` at the item that cannot be read."""
-        calls = _OpenCalls(message for entry in self.before for message in entry.messages)
+        calls = OpenCalls(message for entry in self.before for message in entry.messages)
         approvals = Approvals()
         for entry in self.before:
             approvals.note(entry.item, entry.messages)
@@ -96,8 +97,8 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
                 known = Entry(_listed(item, f"{self.token}i{i:04x}"), messages)
             entry = known
             approvals.note(entry.item, entry.messages)
-            calls.check(entry.messages, f"{path}.{'id' if item.type == 'item_reference' else 'call_id'}")
-            calls.note(entry.messages)
+            for message in entry.messages:
+                followed(message, calls, f"{path}.{'id' if item.type == 'item_reference' else 'call_id'}")
             entries.append(entry)
         return entries
 
@@ -111,7 +112,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
         return entry if entry is not None and entry.item and is_as_written(item, entry.item) else None
 
     def _messages(
-        self, items: Sequence[InputItem], number: int, path: str, calls: _OpenCalls, approvals: Approvals
+        self, items: Sequence[InputItem], number: int, path: str, calls: OpenCalls, approvals: Approvals
     ) -> Iterator[Message]:
         item = items[number]
         match item.type:
@@ -190,32 +191,6 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
         return written if is_as_run(item, written) else given
 
 
-class _OpenCalls:
-    """The calls made so far that wait for an answer: id → recipient."""
-
-    def __init__(self, before: Iterable[Message]) -> None:
-        self._open: dict[str, str] = {}
-        self.note(before)
-
-    def note(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            if message.is_call and message.call_id is not None:
-                self._open[message.call_id] = message.recipient or ""
-            elif message.role is Role.TOOL and message.call_id is not None:
-                self._open.pop(message.call_id, None)
-
-    def check(self, messages: Sequence[Message], path: str) -> None:
-        """Raises `RequestError` for a call under the id of one that waits: their outputs could not be told apart."""
-        for message in messages:
-            if message.is_call and message.call_id in self._open:
-                raise refused(path, f"another call {message.call_id[:80]!r} waits for its output.", hint=OWN_ID)
-
-    def recipient(self, call_id: str, path: str) -> str:
-        if call_id not in self._open:
-            raise refused(path, f"no call {call_id[:80]!r} before this item waits for an output.")
-        return self._open[call_id]
-
-
 def _message(item: InputItem, path: str, *, preamble: bool) -> Message:
     if item.role is None:
         raise refused(f"{path}.role", "a message needs it.", code="missing_required_parameter")
@@ -236,7 +211,7 @@ def _call(item: InputItem, path: str) -> Message:
             raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
     text = item.arguments if item.type == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
     name = f"{item.namespace}.{item.name}" if item.namespace else item.name or ""
-    return _called(recipient_of(name), text or "", item.call_id, content_type="json")
+    return make_call(recipient_of(name), text or "", item.call_id)
 
 
 def _arguments(item: InputItem, text: str) -> str:
@@ -244,38 +219,13 @@ def _arguments(item: InputItem, text: str) -> str:
     return custom_input(text) if item.type == "custom_tool_call" else canonical(text)
 
 
-def _called(recipient: str, text: str, call_id: str | None, *, content_type: str | None) -> Message:
-    return Message(
-        role=Role.ASSISTANT,
-        channel=Channel.COMMENTARY,
-        recipient=recipient,
-        content_type=content_type,
-        constrained=content_type == "json",
-        call_id=call_id,
-        text=text,
-        end=End.CALL,
-    )
-
-
-def _output(item: InputItem, path: str, calls: _OpenCalls) -> Message:
+def _output(item: InputItem, path: str, calls: OpenCalls) -> Message:
     if not item.call_id:
         raise refused(f"{path}.call_id", f"a {item.type} needs it.", code="missing_required_parameter")
     if item.output is None:
         raise refused(f"{path}.output", f"a {item.type} needs it.", code="missing_required_parameter")
-    recipient = calls.recipient(item.call_id, f"{path}.call_id")
-    return _answer(recipient, item.call_id, _parts(item.output, f"{path}.output"))
-
-
-def _answer(recipient: str, call_id: str | None, parts: tuple[TextPart, ...]) -> Message:
-    return Message(
-        role=Role.TOOL,
-        name=recipient,
-        recipient="assistant",
-        channel=Channel.COMMENTARY,
-        call_id=call_id,
-        text=_text(parts),
-        parts=parts if len(parts) > 1 else (),
-    )
+    recipient = answered(item.call_id, calls, f"{path}.call_id")
+    return make_answer(recipient, item.call_id, _parts(item.output, f"{path}.output"))
 
 
 def _mcp_recipient(item: InputItem) -> str:
@@ -289,20 +239,20 @@ def _requested(item: InputItem, path: str) -> Message:
     for name in ("id", "server_label", "name"):
         if not getattr(item, name):
             raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
-    return _called(_mcp_recipient(item), item.arguments or "", item.id, content_type="json")
+    return make_call(_mcp_recipient(item), item.arguments or "", item.id)
 
 
 def _past_call(item: InputItem, path: str) -> Iterator[Message]:
     """A call that a server ran, with its answer, as far as it stands in the item."""
     call_id = item.call_id or item.id
     if item.type == "code_interpreter_call":
-        recipient, text, content_type = "python", item.code or "", None
+        recipient, text, kind = "python", item.code or "", None
         answer = tuple(TextPart(part.logs or part.text or "") for part in item.outputs or ())
     else:
-        recipient, text, content_type = _mcp_recipient(item), item.arguments or "", "json"
+        recipient, text, kind = _mcp_recipient(item), item.arguments or "", "json"
         answer = _parts(item.output if item.output is not None else json.dumps(item.error), f"{path}.output")
-    yield _called(recipient, text, call_id, content_type=content_type)
-    yield _answer(recipient, call_id, answer)
+    yield make_call(recipient, text, call_id, kind=kind)
+    yield make_answer(recipient, call_id, answer)
 
 
 def _parts(content: Content, path: str) -> tuple[TextPart, ...]:

@@ -7,18 +7,13 @@ from dataclasses import replace
 
 import msgspec
 
-from antiphon.conversation import Channel, Conversation, End, Message, Role
+from antiphon.conversation import Conversation, TextPart
+from antiphon.conversation.calls import make_answer, make_call
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import DocumentHeader, Fixer, TranscriptEnvelope, Writer
 from antiphon.tools import Offer, Router
 
-CALL = Message(
-    role=Role.ASSISTANT, recipient="functions.f", call_id="-", channel=Channel.COMMENTARY, text="{}",
-    content_type="json", constrained=True, end=End.CALL,
-)  # fmt: skip
-REPLY = Message(
-    role=Role.TOOL, name="functions.f", recipient="assistant", call_id="-", channel=Channel.COMMENTARY, text="-"
-)
+CALL, REPLY = make_call("functions.f", "{}", "-"), make_answer("functions.f", "-", [TextPart("-")])
 
 
 def carries_calls(header: DocumentHeader) -> bool:

@@ -1,0 +1,87 @@
+"""Calls of tools and their answers: how each is made, and which calls wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .message import Channel, End, Message, Part, Role, TextPart
+
+
+def make_call(
+    recipient: str, arguments: str, id: str | None, *, kind: str | None = "json", channel: str = Channel.COMMENTARY
+) -> Message:
+    """A whole call of the tool ``recipient``. ``kind``: the type of its arguments; JSON is marked as such."""
+    return Message(
+        role=Role.ASSISTANT, channel=channel, recipient=recipient, content_type=kind, constrained=kind == "json",
+        call_id=id, text=arguments, end=End.CALL,
+    )  # fmt: skip
+
+
+def make_answer(
+    recipient: str, id: str | None, parts: Sequence[Part] = (), *, channel: str = Channel.COMMENTARY
+) -> Message:
+    """The answer of the tool ``recipient`` to its call; one part is its text alone."""
+    return Message(
+        role=Role.TOOL, name=recipient, recipient="assistant", channel=channel, call_id=id,
+        text="".join(part.text for part in parts if isinstance(part, TextPart)),
+        parts=tuple(parts) if len(parts) > 1 else (),
+    )  # fmt: skip
+
+
+class OpenCalls:
+    """The calls that wait for their answers, the oldest first: ids and recipients.
+
+    Two that wait under one id could not be told apart by their answers, so the second is not taken. An id may be used
+    again once it is answered. Memory: the ids of all calls.
+    """
+
+    def __init__(self, before: Iterable[Message] = ()) -> None:
+        self._open: dict[str, str] = {}
+        self._used: set[str] = set()
+        self._number = 0
+        for message in before:
+            self.follow(message)
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def follow(self, message: Message) -> bool:
+        """Takes a call, which waits from now on, or an answer; False for a call under the id of one that waits."""
+        id = message.call_id
+        if id is None:
+            return True
+        if message.role is Role.TOOL:
+            self._open.pop(id, None)
+        elif message.is_call:
+            self._used.add(id)
+            if id in self._open:
+                return False
+            self._open[id] = message.recipient or ""
+        return True
+
+    def answer(self, id: str) -> str | None:
+        """The recipient of the call, which waits no more; None where none waits under the id."""
+        return self._open.pop(id, None)
+
+    def recipient(self, id: str | None) -> str | None:
+        """The recipient of the call that waits under the id, if one does."""
+        return self._open.get(id or "")
+
+    def used(self, id: str) -> bool:
+        """Whether a call had the id, answered or not."""
+        return id in self._used
+
+    def oldest(self, recipient: str | None = None) -> str | None:
+        """The id of the call of the tool, or of any, that waits longest (A-O15)."""
+        return next((id for id, called in self._open.items() if recipient in (None, called)), None)
+
+    def free_id(self) -> str:
+        """An id by position for a call that has none (A-O12)."""
+        while (id := f"call_{self._number}") in self._used:
+            self._number += 1
+        return id
+
+    def take_all(self) -> list[tuple[str, str]]:
+        """The ids and recipients of all that wait; they wait no more."""
+        waiting, self._open = list(self._open.items()), {}
+        return waiting
