@@ -23,7 +23,7 @@ from antiphon.http.post import Post, PostRoute
 from antiphon.wire.dialect import OPENAI_FINISH
 from antiphon.wire.transcript.read import is_streamed, read_transcript
 from antiphon.wire.transcript.schema import CancelledTranscript, TranscriptCancel
-from antiphon.wire.transcript.unfinished import TranscriptMemory
+from antiphon.wire.transcript.unfinished import TranscriptMemory, with_turns
 from antiphon.wire.transcript.write import TranscriptWriter
 
 MOST_NOTES = 10
@@ -66,7 +66,8 @@ class OpenChatMLTurns(PostRoute):
         model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
         offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
         memory = TranscriptMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
-        request, router = order.turn(await memory.recall(order.messages), offer, always=context.offer_tools)
+        messages = with_turns(order.messages, await memory.recall(order.messages))
+        request, router = order.turn(messages, offer, always=context.offer_tools)
         plan = await constrain(await post.off_loop(lambda: plan_turn(model, request)))
         rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
         debug = DebugCapability(post.exchange.owner) if post.reveals else None

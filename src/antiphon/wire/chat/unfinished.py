@@ -1,82 +1,25 @@
-"""Turns of chat completions that wait for the results of their calls, found again by what their client sends back.
-
-A client is shown a part of what the model wrote: no reasoning, no calls that the server answered, arguments without
-their header. The rest is stored until the turn is over, and stands in the prompts of its next requests in place of what
-the client sends of it, so that each of them goes on with the last one, id for id (HAR-70, HAR-91).
+"""What clients of chat completions see of an unfinished turn: no reasoning, no calls that the server answered,
+arguments without their header (HAR-70, HAR-91).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
 
-from antiphon.conversation import End, Event, Message, MessageEnded, MessageStarted, Role, TextDelta
-from antiphon.errors import RequestError, StoreError
+from antiphon.conversation import Event, Message, MessageEnded, MessageStarted, Role, TextDelta
+from antiphon.errors import RequestError
 from antiphon.generation.call_ids import is_random
-from antiphon.generation.reply import as_history
-from antiphon.store import UnfinishedTurns
 from antiphon.tokens import well_formed
 from antiphon.wire.projection import whole
+from antiphon.wire.unfinished import LONGEST, Names, Turn, WireMemory, canonical, waiting_calls
 
 from .messages import arguments_text
 from .schema import ChatMessage, Content, FunctionCall
-
-LONGEST = 256
-"""Messages with calls, the latest of an unfinished turn, whose own text is looked for."""
-Names = Mapping[int, tuple[str, ...]]
-"""The number of a message with calls → the names under which what the model wrote may be stored, the surest first."""
-OffLoop = Callable[[Callable[[], Names]], Awaitable[Names]]
-"""Does work on the whole request, beside the event loop where it is long."""
-log = logging.getLogger("antiphon.wire")
-
-
-class TurnMemory(msgspec.Struct, frozen=True):
-    """The unfinished turns of one owner with one model. Without its store a request goes on, and the log says so."""
-
-    turns: UnfinishedTurns
-    owner: str
-    model: str
-    off_loop: OffLoop
-
-    async def recall(self, messages: Sequence[ChatMessage]) -> dict[int, tuple[Message, ...]]:
-        """What the model wrote for messages of the unfinished turn, by their numbers, where the client changed nothing.
-
-        What a message leaves out of its turn is not changed: the reasoning, the text, some of the calls; those are left
-        out of the result too. A turn that the client cut into several messages is found for the first of them.
-        """
-        if self.turns.limits.lifetime <= 0:
-            return {}
-        names = await self.off_loop(lambda: recalled_names(messages, self.model))
-        try:
-            found = {i: await self.turns.find(self.owner, under) for i, under in names.items()}
-        except StoreError as error:
-            log.warning("reasoning of an unfinished turn is not found: %s", error.code)
-            return {}
-        fitted = {i: turn for i, whole in found.items() if (turn := _fitted(messages[i], whole))}
-        first = {found[i]: i for i in reversed(fitted)}
-        return {i: fitted[i] for i in first.values()}
-
-    async def keep(self, messages: Sequence[ChatMessage], turn: Sequence[Message]) -> None:
-        """Stores the turn that answers ``messages``, if calls of it wait for results of the client's.
-
-        ``turn`` has calls that were answered here with their results.
-        """
-        calls = _waiting(turn)
-        if not calls or any(call.end is End.NONE for call in calls):
-            return
-        names = await self.off_loop(lambda: stored_names(messages, turn, self.model))
-        try:
-            stored = await self.turns.put(self.owner, names[len(messages)], [*as_history(turn)])
-        except StoreError as error:
-            log.warning("reasoning of an unfinished turn is not stored: %s", error.code)
-            return
-        if not stored and self.turns.limits.lifetime > 0:
-            log.warning("an unfinished turn is not stored: it has more than %s bytes", self.turns.limits.bytes)
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -91,31 +34,46 @@ class Seen(msgspec.Struct, frozen=True):
     ids: tuple[str | None, ...]
 
 
-def recalled_names(messages: Sequence[ChatMessage], model: str) -> dict[int, tuple[str, ...]]:
-    """The names for each message with calls since the last answer."""
-    places = set(_unfinished(messages))
-    if not places:
-        return {}
-    found: dict[int, tuple[str, ...]] = {}
-    context = hashlib.sha256()
-    for i, message in enumerate(messages):
-        if i in places:
-            found[i] = _names(_sent(message), context, model)
-        _note(context, message)
-    return found
+class TurnMemory(WireMemory[ChatMessage], frozen=True):
+    """The unfinished turns of chats."""
 
+    def names(self, messages: Sequence[ChatMessage]) -> Names:
+        """The names for each message with calls since the last answer."""
+        places = set(_unfinished(messages))
+        if not places:
+            return {}
+        found: dict[int, tuple[str, ...]] = {}
+        context = hashlib.sha256()
+        for i, message in enumerate(messages):
+            if i in places:
+                found[i] = _names(_sent(message), context, self.model)
+            _note(context, message)
+        return found
 
-def stored_names(messages: Sequence[ChatMessage], turn: Sequence[Message], model: str) -> dict[int, tuple[str, ...]]:
-    """The names for what answers ``messages``."""
-    context = hashlib.sha256()
-    for message in messages:
-        _note(context, message)
-    return {len(messages): _names(shown(turn), context, model)}
+    def names_behind(self, messages: Sequence[ChatMessage], turn: Sequence[Message]) -> Names:
+        """The names for what answers ``messages``."""
+        context = hashlib.sha256()
+        for message in messages:
+            _note(context, message)
+        return {len(messages): _names(shown(turn), context, self.model)}
+
+    def fitted(self, messages: Sequence[ChatMessage], number: int, turn: Turn) -> Turn:
+        """The turn with the calls of the message under its ids; nothing where it says what its client did not see.
+
+        The message need not say all of the turn: what it leaves out of the calls is left out here too.
+        """
+        sent, seen = _sent(messages[number]), shown(turn)
+        given = _given(sent, seen)
+        if sent.text not in ("", seen.text) or sent.reasoning not in ("", seen.reasoning):
+            return ()
+        left_out = set(seen.ids) - given.keys()
+        kept = [one for one in turn if one.call_id not in left_out] if given else []
+        return tuple(replace(one, call_id=given[one.call_id]) if one.call_id in given else one for one in kept)
 
 
 def shown(turn: Sequence[Message]) -> Seen:
     """The turn as its client is shown it where the server exposes reasoning."""
-    waiting = _waiting(turn)
+    waiting = waiting_calls(turn)
     own = [one for one in turn if one.role is Role.ASSISTANT and (not one.is_call or one in waiting)]
     answer = whole((event for one in own for event in _events(one)), expose_reasoning=True)
     calls = tuple((call.name, canonical("".join(call.arguments))) for call in answer.calls)
@@ -130,27 +88,6 @@ def _events(message: Message) -> Iterator[Event]:
     yield MessageEnded(message)
 
 
-def canonical(arguments: str) -> str:
-    """The value of a call's arguments: clients read them and write them anew. What is no JSON stays as it is."""
-    arguments = well_formed(arguments)
-    try:
-        return json.dumps(json.loads(arguments or "{}", parse_float=_number), sort_keys=True)
-    except (ValueError, RecursionError):
-        return arguments
-
-
-def _number(text: str) -> float | int:
-    """1.0 is 1: not every language tells them apart."""
-    number = float(text)
-    return int(number) if number.is_integer() else number
-
-
-def _waiting(turn: Sequence[Message]) -> list[Message]:
-    """The calls that nobody answered yet: those of the client's."""
-    answered = {one.call_id for one in turn if one.role is Role.TOOL}
-    return [one for one in turn if one.is_call and one.call_id not in answered]
-
-
 def _unfinished(messages: Sequence[ChatMessage]) -> list[int]:
     """The numbers of the messages with calls since the last answer, the latest first."""
     places: list[int] = []
@@ -162,20 +99,6 @@ def _unfinished(messages: Sequence[ChatMessage]) -> list[int]:
             break
         places.append(i)
     return places
-
-
-def _fitted(message: ChatMessage, turn: Sequence[Message]) -> tuple[Message, ...]:
-    """The turn with the calls of the message under its ids; nothing where the message says what its client did not see.
-
-    It need not say all of it.
-    """
-    sent, seen = _sent(message), shown(turn)
-    given = _given(sent, seen)
-    if sent.text not in ("", seen.text) or sent.reasoning not in ("", seen.reasoning):
-        return ()
-    left_out = set(seen.ids) - given.keys()
-    kept = [one for one in turn if one.call_id not in left_out] if given else []
-    return tuple(replace(one, call_id=given[one.call_id]) if one.call_id in given else one for one in kept)
 
 
 def _given(sent: Seen, seen: Seen) -> dict[str | None, str | None]:

@@ -13,9 +13,9 @@ from antiphon.conversation.calls import OpenCalls, make_answer, make_call
 from antiphon.errors import Position, UnsupportedError
 from antiphon.tools.mcp.remote import function_name
 from antiphon.wire.chat.messages import answered, followed, recipient_of
-from antiphon.wire.chat.unfinished import canonical
 from antiphon.wire.encrypted import SEPARATOR, Purpose
 from antiphon.wire.errors import refused, unreadable
+from antiphon.wire.unfinished import canonical
 
 from .approvals import Approvals, result_only
 from .item_schema import Content, InputItem, InputPart

@@ -14,7 +14,7 @@ import msgspec
 
 from antiphon.conversation import Message, Role
 from antiphon.structs import ready
-from antiphon.wire.chat.unfinished import LONGEST, canonical
+from antiphon.wire.unfinished import LONGEST, canonical
 
 from .item_schema import InputItem, InputPart
 from .open_items import json_object

@@ -1,73 +1,53 @@
-"""Turns of transcripts that wait for the results of their calls, found again in what their client sends back.
-
-A transcript has no reasoning where the server hides it, and no call that a tool refused. What the model wrote is stored
-until the turn is over, and stands in the next prompts in place of what the transcript has of it (HAR-70, OCM-80).
+"""What a transcript has of an unfinished turn: no reasoning where the server hides it, and no call that a tool refused
+(HAR-70, OCM-80).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
-from collections.abc import Awaitable, Callable, Sequence
-
-import msgspec
+from collections.abc import Mapping, Sequence
 
 from antiphon.conversation import End, Message, Role, visible_to_user
-from antiphon.errors import StoreError
 from antiphon.formats.openchatml import read_tool_reply
 from antiphon.generation.call_ids import is_random
-from antiphon.generation.reply import as_history
-from antiphon.store import UnfinishedTurns
 from antiphon.tools.call import CALL_SCHEMA
-from antiphon.wire.chat.unfinished import LONGEST, canonical
-
-Places = dict[int, tuple[str, ...]]
-"""Where a turn may begin → the names under which it may be stored, the surest first."""
-OffLoop = Callable[[Callable[[], Places]], Awaitable[Places]]
-"""Does work on the whole transcript, beside the event loop where it is long."""
-log = logging.getLogger("antiphon.wire")
+from antiphon.wire.unfinished import LONGEST, Names, Turn, WireMemory, canonical
 
 
-class TranscriptMemory(msgspec.Struct, frozen=True):
-    """The unfinished turns of one owner with one model. Without its store a request goes on, and the log says so."""
+class TranscriptMemory(WireMemory[Message], frozen=True):
+    """The unfinished turns of transcripts."""
 
-    turns: UnfinishedTurns
-    owner: str
-    model: str
-    off_loop: OffLoop
+    def names(self, messages: Sequence[Message]) -> Names:
+        """The places behind the last question or answer at which a turn with calls may begin, the latest `LONGEST`."""
+        begin = next((i + 1 for i in reversed(range(len(messages))) if _is_over(messages[i])), 0)
+        if not any(message.is_call for message in messages[begin:]):
+            return {}
+        places: dict[int, tuple[str, ...]] = {}
+        context = _context(messages[:begin])
+        for i in range(begin, len(messages)):
+            if messages[i].role is Role.ASSISTANT and (i == begin or messages[i - 1].role is Role.TOOL):
+                places[i] = _names(messages, i, context, self.model)
+            _note(context, messages[i])
+        return {place: places[place] for place in list(places)[-LONGEST:]}
 
-    async def recall(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages, with all of each turn since the last question that the client sends back unchanged."""
-        if self.turns.limits.lifetime <= 0:
-            return tuple(messages)
-        places = await self.off_loop(lambda: turn_places(messages, self.model))
-        whole = list(messages)
-        try:
-            for place in reversed(places):
-                turn = await self.turns.find(self.owner, places[place])
-                seen = shown(turn)
-                if seen and _signs(messages[place : place + len(seen)]) == _signs(seen):
-                    whole[place : place + len(seen)] = turn
-        except StoreError as error:
-            log.warning("reasoning of an unfinished turn is not found: %s", error.code)
-        return tuple(whole)
+    def names_behind(self, messages: Sequence[Message], turn: Sequence[Message]) -> Names:
+        seen = shown(turn)
+        if len(seen) == len(turn):
+            return {}
+        return {len(messages): _names((*messages, *seen), len(messages), _context(messages), self.model)}
 
-    async def keep(self, messages: Sequence[Message], turn: Sequence[Message]) -> None:
-        """Stores the turn that goes on with ``messages``, if calls of it wait and some of it is hidden."""
-        answered = {one.call_id for one in turn if one.role is Role.TOOL}
-        waiting = [one for one in turn if one.is_call and one.call_id not in answered]
-        if not waiting or any(call.end is End.NONE for call in waiting) or len(shown(turn)) == len(turn):
-            return
-        begun = (*messages, *shown(turn))
-        names = await self.off_loop(lambda: {0: _names(begun, len(messages), _context(messages), self.model)})
-        try:
-            stored = await self.turns.put(self.owner, names[0], [*as_history(turn)])
-        except StoreError as error:
-            log.warning("reasoning of an unfinished turn is not stored: %s", error.code)
-            return
-        if not stored and self.turns.limits.lifetime > 0:
-            log.warning("an unfinished turn is not stored: it has more than %s bytes", self.turns.limits.bytes)
+    def fitted(self, messages: Sequence[Message], number: int, turn: Turn) -> Turn:
+        seen = shown(turn)
+        return turn if seen and _signs(messages[number : number + len(seen)]) == _signs(seen) else ()
+
+
+def with_turns(messages: Sequence[Message], recalled: Mapping[int, Turn]) -> tuple[Message, ...]:
+    """The messages, with all of each turn that was recalled in place of what is shown of it."""
+    whole = list(messages)
+    for place in sorted(recalled, reverse=True):
+        whole[place : place + len(shown(recalled[place]))] = recalled[place]
+    return tuple(whole)
 
 
 def shown(turn: Sequence[Message]) -> list[Message]:
@@ -81,20 +61,6 @@ def shown(turn: Sequence[Message]) -> list[Message]:
 def _is_refusal(reply: Message) -> bool:
     failure = read_tool_reply(reply.text).error
     return failure is not None and failure.code == CALL_SCHEMA
-
-
-def turn_places(messages: Sequence[Message], model: str) -> Places:
-    """The places behind the last question or answer at which a turn with calls may begin, the latest `LONGEST`."""
-    begin = next((i + 1 for i in reversed(range(len(messages))) if _is_over(messages[i])), 0)
-    if not any(message.is_call for message in messages[begin:]):
-        return {}
-    places: Places = {}
-    context = _context(messages[:begin])
-    for i in range(begin, len(messages)):
-        if messages[i].role is Role.ASSISTANT and (i == begin or messages[i - 1].role is Role.TOOL):
-            places[i] = _names(messages, i, context, model)
-        _note(context, messages[i])
-    return {place: places[place] for place in list(places)[-LONGEST:]}
 
 
 def _is_over(message: Message) -> bool:
