@@ -71,6 +71,11 @@ class OpenCalls:
         """Whether a call had the id, answered or not."""
         return id in self._used
 
+    def reserve(self, id: str | None) -> None:
+        """Takes the id of a later message: `free_id` does not give it."""
+        if id is not None:
+            self._used.add(id)
+
     def oldest(self, recipient: str | None = None) -> str | None:
         """The id of the call of the tool, or of any, that waits longest (A-O15)."""
         return next((id for id, called in self._open.items() if recipient in (None, called)), None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from antiphon.conversation import FUNCTIONS, Channel, Conversation, End, Intent, Loss, Message, Role, ToolNamespace
+from antiphon.conversation.calls import OpenCalls
 
 from .body import is_object
 from .document import DocumentHeader
@@ -112,16 +113,14 @@ class FromHarmony:
     """
 
     def __init__(self) -> None:
-        self._taken: set[str | None] = set()
+        self._calls = OpenCalls()
         self._names: dict[str, None] = {}
         self._functions: dict[str, None] = {Channel.COMMENTARY: None}
         self._builtins: dict[str, None] = {Channel.ANALYSIS: None, Channel.COMMENTARY: None}
         self._whole_profile = True
-        self._open: list[tuple[str, str | None]] = []
-        self._number = 0
 
     def note(self, message: Message) -> None:
-        self._taken.add(message.call_id)
+        self._calls.reserve(message.call_id)
         if message.role in (Role.ASSISTANT, Role.TOOL) and (message.channel is None or is_unmarked_json(message)):
             self._whole_profile = False
         if message.is_call:
@@ -155,18 +154,12 @@ class FromHarmony:
     def message(self, message: Message) -> Message:
         call_id = message.call_id
         if message.is_call:
-            call_id = call_id or self._new_id()
-            self._open.append((call_id, message.recipient))
+            call_id = call_id or self._calls.free_id()
         elif message.role is Role.TOOL:
-            call_id = call_id or _answered(self._open, message.name)
-        return _message_from_harmony(message, call_id)
-
-    def _new_id(self) -> str:
-        """A-O12: by position, and no id that the conversation has."""
-        while (call_id := f"call_{self._number}") in self._taken:
-            self._number += 1
-        self._number += 1
-        return call_id
+            call_id = call_id or self._calls.oldest(message.name)
+        identified = _message_from_harmony(message, call_id)
+        self._calls.follow(identified)
+        return identified
 
 
 def _message_from_harmony(message: Message, call_id: str | None) -> Message:
@@ -178,12 +171,3 @@ def _message_from_harmony(message: Message, call_id: str | None) -> Message:
         end=End.CALL if message.is_call and message.end is not End.NONE else message.end,
         extra={**message.extra, "synthetic_call_id": True} if added else message.extra,
     )
-
-
-def _answered(open_calls: list[tuple[str, str | None]], name: str | None) -> str | None:
-    """A-O15: the oldest open call of that tool."""
-    found = next((call for call in open_calls if call[1] == name), None)
-    if found is None:
-        return None
-    open_calls.remove(found)
-    return found[0]
