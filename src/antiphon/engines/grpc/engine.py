@@ -121,11 +121,6 @@ class GrpcEngine(RemoteEngine):
         await self._aborts.aclose()
         await self._client.aclose()
 
-    def check(self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None) -> None:
-        super().check(prompt, sampling, n=n, grammar=grammar)
-        if sampling.logit_bias and "logit_bias" in self._info.unsupported:
-            raise UnsupportedError(f"{self._info.name} takes no biases", position=Position(path="logit_bias"))
-
     def _step(self, part: Part, count: int, last: int, sampling: Sampling, room: int) -> Step:
         """The step of a part that comes after ``count`` ids, of which ``last`` is the last.
 
@@ -189,8 +184,8 @@ def declared(
         name="grpc",
         context=context,
         slots=streams,
+        honours=service.honours,
         end_ids=end_ids,
         grammar=grammar,
         logprobs=service.logprobs,
-        unsupported=service.unsupported,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smg_grpc_proto.generated import mlx_engine_pb2 as proto
 
+from antiphon.engines.engine import SAMPLING
 from antiphon.engines.remote import LEAST_BIAS
 
 from .service import GenerateInputs, Part, Served, Service, entries
@@ -16,6 +17,7 @@ class MlxService(Service):
 
     name = "mlx"
     path = "mlx.grpc.engine.MlxEngine"
+    honours = SAMPLING
     grammars = False
     caches = False
 

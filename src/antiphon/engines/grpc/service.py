@@ -57,7 +57,7 @@ class Service(ABC):
     grammars: ClassVar[bool] = True
     logprobs: ClassVar[int] = 20
     caches: ClassVar[bool] = True
-    unsupported: ClassVar[frozenset[str]] = frozenset()
+    honours: ClassVar[frozenset[str]]
 
     @abstractmethod
     def request(self, inputs: GenerateInputs) -> bytes:

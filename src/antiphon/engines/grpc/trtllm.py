@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from smg_grpc_proto.generated import trtllm_service_pb2 as proto
 
+from antiphon.engines.engine import SAMPLING
+
 from .service import GenerateInputs, Part, Served, Service
 
 _ENDS = {"stop_word": "stop"}
@@ -15,7 +17,7 @@ class TrtllmService(Service):
 
     name = "trtllm"
     path = "trtllm.TrtllmService"
-    unsupported = frozenset({"logit_bias"})
+    honours = SAMPLING - {"logit_bias"}
 
     def request(self, inputs: GenerateInputs) -> bytes:
         sampling = inputs.sampling
