@@ -9,10 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import Role
-from antiphon.engines import EngineInfo, Sampling
-from antiphon.engines.engine import USUAL
+from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
-from antiphon.formats import Format, Parser, SamplingDefaults
+from antiphon.formats import Format, Parser
 from antiphon.formats.other_calls.offered import Offered
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
@@ -21,7 +20,7 @@ from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_
 from .model import Model
 from .other_forms import called_in_any_form
 from .overflow import longest
-from .precedence import Layer, Source, settled, with_defaults
+from .precedence import Layer, Source, honoured, settled, with_defaults
 from .prefix import PrefixReport, prefix_report
 from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
 from .request import Overflow, TurnRequest
@@ -37,8 +36,6 @@ COUNTED = 2**14
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
-_RECOMMENDED = frozenset({"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
-"""Settings that have defaults of a model, of a configuration or of a dialect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,18 +274,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         ignore_eos=request.ignore_eos,
         confidence=request.logprobs is None and bool(called_in_any_form(model, request)),
     )
-    return _honoured(model.engine.info, asked, request.stated)
-
-
-def _honoured(info: EngineInfo, asked: Sampling, stated: SamplingDefaults) -> Sampling:
-    """Leaves out what nobody but a default asks of an engine that does not honour it.
-
-    Raises `UnsupportedError` for what the request asks of it.
-    """
-    unasked = [name for name in _RECOMMENDED - info.honours if getattr(stated, name) is None]
-    sampling = replace(asked, **{name: USUAL[name] for name in unasked})
-    info.check_honoured(sampling)
-    return sampling
+    return honoured(model.engine.info, asked, request.stated)
 
 
 def _own_ends(model: Model, request: TurnRequest) -> frozenset[int]:
