@@ -281,7 +281,6 @@ OWN_FILES = {
     "store/key_file.py": "a new file for its owner alone, never over another",
     "tools/mcp/tokens.py": "tokens in our own folder, for their owner alone",
     "tools/python/worker.py": "runs in the sandbox",
-    "cli/benching/plot.py": "a picture in memory",
     "batches/offline.py": "appends to the answers of a former run, and replaces nothing",
     "cli/connecting/merging.py": "a copy for its owner, of a name that is free",
 }
