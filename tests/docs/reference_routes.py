@@ -27,7 +27,7 @@ but for those of health and the pages for browsers. `[…]` marks query paramete
 GROUPS = (
     (
         "Chat, completions, embeddings",
-        ("/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/openchatml", "/v1/moderations"),
+        ("/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/openchatml"),
     ),
     ("Responses and conversations", ("/v1/responses", "/v1/conversations")),
     ("Messages", ("/v1/messages",)),
@@ -54,7 +54,6 @@ OTHERS = (
     ("WebSocket", "`/v1/responses`", "[Responses over one connection](responses.md#over-a-websocket)."),
     ("POST", "`/v1/encode`", "LMDeploy's [token ids of texts](dialects.md)."),
     ("POST", "`/v2/rerank`", "Cohere's place of `/v1/rerank`."),
-    ("POST", "`/api/create`, `/api/copy`, `/api/push`, `/api/blobs/{digest}`", "[Refused](ollama.md)."),
     (
         "POST",
         "`/v1/{endpoint}/invocations`",

@@ -16,7 +16,7 @@ def _routes(context: Context) -> list[Route]:
     def route(place: str) -> LazyRoute:
         return LazyRoutes(context, f"antiphon.api.ollama.{place}")()
 
-    lists, unoffered = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists"), route("pull:Unoffered")
+    lists = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists")
     return [
         Route("/", lists("root"), methods=["GET"]),
         Route(f"{PLACE}/version", lists("version"), methods=["GET"]),
@@ -29,8 +29,6 @@ def _routes(context: Context) -> list[Route]:
         Route(f"{PLACE}/embeddings", route("embed:OllamaEmbeddings"), methods=["POST"]),
         Route(f"{PLACE}/pull", route("pull:OllamaPull"), methods=["POST"]),
         Route(f"{PLACE}/delete", route("pull:OllamaDelete"), methods=["DELETE"]),
-        *(Route(f"{PLACE}/{name}", unoffered, methods=["POST"]) for name in ("create", "copy", "push")),
-        Route(f"{PLACE}/blobs/{{digest}}", unoffered, methods=["POST", "HEAD"]),
     ]
 
 

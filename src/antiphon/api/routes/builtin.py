@@ -109,11 +109,6 @@ def _rerank(context: Context) -> list[Route]:
     ]
 
 
-def _moderations(context: Context) -> list[Route]:
-    moderations = LazyRoutes(context, f"{HERE}.moderations:Moderations")
-    return [Route(f"{prefix}/moderations", moderations("refuse"), methods=["POST"]) for prefix in PREFIXES]
-
-
 def _endpoints(context: Context) -> list[Route]:
     """MLflow's client lists them with a slash at the end, the SDK without."""
     endpoints = LazyRoutes(context, f"{HERE}.endpoints:ServingEndpoints")
@@ -135,7 +130,6 @@ BUILT_IN = (
         errors=ANTHROPIC_ERRORS,
         described=f"{HERE}.messages:DESCRIBED",
     ),
-    Wire(name="moderations", routes=_moderations, described=f"{HERE}.moderations:DESCRIBED"),
     OLLAMA,
     Wire(name="rerank", routes=_rerank, described=f"{HERE}.rerank:DESCRIBED"),
     Wire(name="serving-endpoints", routes=_endpoints, places=(ENDPOINTS,), errors=ENDPOINT_ERRORS),
