@@ -1,4 +1,4 @@
-"""docs/reference-routes.md: every route that /openapi.json describes, and the few that are no API."""
+"""reference-routes.md: every route that /openapi.json describes, and the few that are no API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = """\
 
 Each path of a server, with the fields of its body. What a field of a request does is in [Parameters](parameters.md),
 what errors mean in [Errors](errors.md). The page is made from the description that a server gives of itself
-(`python tests/docs/reference.py`): `GET /openapi.json`, which has the schemas too.
+(`make docs`): `GET /openapi.json`, which has the schemas too.
 
 A path of `/v1` is there without `/v1` too, and with it twice: some clients leave it out of their base URL, some repeat
 it. What a [dialect](dialects.md) has is below its place as well (`/mindie/v1/chat/completions`), and Messages and
