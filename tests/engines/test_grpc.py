@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from google.protobuf.json_format import MessageToDict
 
-from antiphon.engines import Engine, EngineEnd, ModelSpec, Sampling, Step
+from antiphon.engines import SAMPLING, Engine, EngineEnd, ModelSpec, Sampling, Step
 from antiphon.engines.grpc import Grpc, GrpcEngine
 from antiphon.errors import (
     UNREACHABLE,
@@ -117,7 +117,7 @@ async def test_a_server_that_ignores_grammars_is_found_out(address: str, service
 async def test_seeds_and_biases_go_out_or_are_refused(subject: Engine, servicer: Servicer) -> None:
     seeded, biased = replace(GREEDY, seed=2**33 + 5), replace(GREEDY, logit_bias={7: -float("inf")})
     for sampling, name in ((seeded, "seed"), (biased, "logit_bias")):
-        if name in subject.info.unsupported:
+        if name not in subject.info.honours:
             with pytest.raises(UnsupportedError) as caught:
                 await steps_of(subject, [1], sampling)
             assert caught.value.position == Position(path=name)
@@ -126,7 +126,7 @@ async def test_seeds_and_biases_go_out_or_are_refused(subject: Engine, servicer:
         sent = MessageToDict(servicer.script.requests[-1], preserving_proto_field_name=True)
         expected = {"seed": 5, "logit_bias": {"7": -100.0}}
         assert sent["sampling_params"][name] == expected[name]
-    assert subject.info.unsupported == ({"seed"} if servicer.name == "sglang" else set())
+    assert subject.info.honours == SAMPLING - ({"seed"} if servicer.name == "sglang" else set())
 
 
 @pytest.mark.parametrize("count", [1, 2])

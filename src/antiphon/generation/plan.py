@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import Role
-from antiphon.engines import Sampling
+from antiphon.engines import EngineInfo, Sampling
+from antiphon.engines.engine import USUAL
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
-from antiphon.formats import Format, Parser
+from antiphon.formats import Format, Parser, SamplingDefaults
 from antiphon.formats.other_calls.offered import Offered
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
@@ -36,6 +37,8 @@ COUNTED = 2**14
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
+_RECOMMENDED = frozenset({"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
+"""Settings that have defaults of a model, of a configuration or of a dialect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +261,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
     chosen = settled(with_defaults((stated, *model.layers, documented, Layer(Source.DEFAULT, request.fallback))))
     length = chosen.max_tokens or None if request.max_tokens is None else request.max_tokens
     limits = [room, length, request.most_tokens, model.max_output_tokens]
-    return Sampling(
+    asked = Sampling(
         max_tokens=min(limit for limit in limits if limit is not None),
         temperature=chosen.temperature,
         top_p=chosen.top_p,
@@ -274,6 +277,18 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         ignore_eos=request.ignore_eos,
         confidence=request.logprobs is None and bool(called_in_any_form(model, request)),
     )
+    return _honoured(model.engine.info, asked, request.stated)
+
+
+def _honoured(info: EngineInfo, asked: Sampling, stated: SamplingDefaults) -> Sampling:
+    """Leaves out what nobody but a default asks of an engine that does not honour it.
+
+    Raises `UnsupportedError` for what the request asks of it.
+    """
+    unasked = [name for name in _RECOMMENDED - info.honours if getattr(stated, name) is None]
+    sampling = replace(asked, **{name: USUAL[name] for name in unasked})
+    info.check_honoured(sampling)
+    return sampling
 
 
 def _own_ends(model: Model, request: TurnRequest) -> frozenset[int]:
@@ -302,13 +317,6 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _refuse_unconstrained(model, request)
     _check_finish(model, request)
     _check_logit_bias(model, request)
-    for name in sorted(info.unsupported):
-        if getattr(request, name, None):
-            raise UnsupportedError(
-                f"{name} is not taken by the engine {info.name!r}",
-                position=Position(path=name),
-                hint="Leave it out, or choose a model on another engine.",
-            )
 
 
 def check_numbers(request: TurnRequest) -> None:
@@ -339,6 +347,8 @@ def _check_scored(model: Model, request: TurnRequest) -> None:
     _within("prompt_logprobs", request.prompt_logprobs, Range(0, model.engine.info.logprobs))
     of_ids = {"return_token_ids": request.return_token_ids, "prompt_logprobs": request.prompt_logprobs is not None}
     for name, requested in of_ids.items():
+        if requested and name == "return_token_ids" and name not in model.engine.info.honours:
+            raise model.engine.info.refusal(name)
         if requested and request.overflow is Overflow.EMPTY_ANSWER:
             raise UnsupportedError(
                 f"{name} cannot be honoured for a prompt that may be too long",

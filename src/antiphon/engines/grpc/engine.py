@@ -181,8 +181,8 @@ def declared(
         name="grpc",
         context=context,
         slots=streams,
+        honours=service.honours,
         end_ids=end_ids,
         grammar=grammar,
         logprobs=service.logprobs,
-        unsupported=service.unsupported,
     )

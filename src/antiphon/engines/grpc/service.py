@@ -55,7 +55,7 @@ class Service(ABC):
     name: ClassVar[str]
     path: ClassVar[str]
     logprobs: ClassVar[int] = 20
-    unsupported: ClassVar[frozenset[str]] = frozenset()
+    honours: ClassVar[frozenset[str]]
 
     @abstractmethod
     def request(self, inputs: GenerateInputs) -> bytes:
