@@ -1,4 +1,4 @@
-"""POST /api/pull, DELETE /api/delete: for keys with the scope ``models``. And what nobody may do here."""
+"""POST /api/pull, DELETE /api/delete: for keys with the scope ``models``."""
 
 from __future__ import annotations
 
@@ -64,15 +64,6 @@ class OllamaDelete(OllamaRoute):
         except NotFoundError:
             raise not_found(requested) from None
         await post.send_json({})
-
-
-class Unoffered(OllamaRoute):
-    """What Ollama does and this server does not: it says so by the path."""
-
-    async def answer(self, post: Post) -> None:
-        path = post.exchange.path[:100]
-        hint = "Models are made and named by the server's owner, in its configuration."
-        raise NotFoundError(f"{path} is not possible here.", code="unknown_url", hint=hint)
 
 
 def _pull(post: Post, requested: str) -> Pull | None:

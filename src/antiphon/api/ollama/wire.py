@@ -15,7 +15,7 @@ def _routes(context: Context) -> list[ApiRoute]:
     def route(place: str) -> LazyRoute:
         return LazyRoutes(context, f"antiphon.api.ollama.{place}")()
 
-    lists, unoffered = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists"), route("pull:Unoffered")
+    lists = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists")
     return [
         ApiRoute("GET", "/", lists("root"), ANYBODY),
         ApiRoute("GET", f"{PLACE}/version", lists("version"), ANYBODY),
@@ -28,8 +28,6 @@ def _routes(context: Context) -> list[ApiRoute]:
         ApiRoute("POST", f"{PLACE}/embeddings", route("embed:OllamaEmbeddings"), INFERENCE),
         ApiRoute("POST", f"{PLACE}/pull", route("pull:OllamaPull"), MODELS),
         ApiRoute("DELETE", f"{PLACE}/delete", route("pull:OllamaDelete"), MODELS),
-        *(ApiRoute("POST", f"{PLACE}/{name}", unoffered, INFERENCE) for name in ("create", "copy", "push")),
-        ApiRoute("POST HEAD", f"{PLACE}/blobs/{{digest}}", unoffered, INFERENCE),
     ]
 
 

@@ -107,11 +107,6 @@ def _rerank(context: Context) -> list[ApiRoute]:
     ]
 
 
-def _moderations(context: Context) -> list[ApiRoute]:
-    moderations = LazyRoutes(context, f"{HERE}.moderations:Moderations")
-    return [ApiRoute("POST", "/v1/moderations", moderations("refuse"), INFERENCE)]
-
-
 def _endpoints(context: Context) -> list[ApiRoute]:
     """MLflow's client lists them with a slash at the end, the SDK without."""
     endpoints = LazyRoutes(context, f"{HERE}.endpoints:ServingEndpoints")
@@ -133,7 +128,6 @@ BUILT_IN = (
         errors=ANTHROPIC_ERRORS,
         described=f"{HERE}.messages:DESCRIBED",
     ),
-    Wire(name="moderations", routes=_moderations, described=f"{HERE}.moderations:DESCRIBED"),
     OLLAMA,
     Wire(name="rerank", routes=_rerank, described=f"{HERE}.rerank:DESCRIBED"),
     Wire(name="serving-endpoints", routes=_endpoints, places=(ENDPOINTS,), errors=ENDPOINT_ERRORS),
