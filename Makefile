@@ -179,16 +179,13 @@ check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) 
 test-editors:    ## the TextMate grammar of OpenChatML, by the engine that VS Code has (needs node and npm)
 	cd editors/vscode && npm ci --ignore-scripts --no-audit --no-fund --silent && npm test --silent
 
-.PHONY: docs docs-check docs-pages docs-picture newcomer
-docs: setup      ## the documentation as a site in site/, without a network; a server then has it at /docs
+.PHONY: docs docs-check docs-picture newcomer
+docs: setup      ## the documentation as a site in site/, its reference printed from the code; a server then has it at /docs
 	@$(BIN)/python tests/docs/build_site.py
 
 docs-check: docs tests/browser/node_modules ## each page of the site in a real browser: axe, the policy, 360 pixels; screenshots in .playground/docs (PAGES=python,index)
 	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
 	PYTHONPATH=tests $(BIN)/python tests/browser/check_site.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground/docs $(PAGES)
-
-docs-pages: setup ## docs/reference-*.md anew, from the code: commands, keys, routes, public names
-	$(BIN)/python tests/docs/reference.py
 
 docs-picture: model tests/browser/node_modules ## docs/picture.webp: the playground at work, drawn anew (needs node and chromium)
 	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py "$(or $(CHROMIUM),/usr/bin/chromium)"

@@ -130,7 +130,6 @@ ROUTES: dict[str, tuple[str, str]] = {
     "ollama embed": ("/api/embed", '{"model":"all-minilm-l6-v2","input":@}'),
     "ollama model": ("/api/show", '{"model":@}'),
     "batch": ("/v1/batches", '{"input_file_id":@,"endpoint":"/v1/responses","completion_window":"24h"}'),
-    "moderations": ("/v1/moderations", '{"input":@}'),
     "malformed": ("/v1/chat/completions", '{"messages":[{"role":"user","content":@}'),
     "bare": ("/v1/chat/completions", "@"),
 }

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from kit.postgres import Postgres, running_postgres
 from kit.program import ONE_THREAD
+from kit.tiers import TIERS, draw_few, tiers_of
 
 os.environ |= ONE_THREAD
 # A machine that is busy is no failure: no example has a time limit of its own.
@@ -32,6 +33,25 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         gc.enable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for tier, why in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: it {why}; set by what a test uses (`kit/tiers.py`)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks each test by what it uses, so that ``-m cheap`` and ``-m "not cheap"`` are two halves."""
+    cheap_only = config.getoption("markexpr") == "cheap"
+    for item in items:
+        tiers = set(tiers_of(item))
+        for tier in tiers:
+            item.add_marker(tier)
+        if tiers <= {"property"}:
+            item.add_marker("cheap")
+            if cheap_only and tiers:
+                draw_few(item)
 
 
 @pytest.fixture(scope="session")

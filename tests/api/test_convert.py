@@ -43,7 +43,6 @@ def test_it_is_what_the_library_converts(base: str, to: str) -> None:
         ("<|start|>user<|message|>Hi<|end|>", "harmony"),
         ("200006 1428 200008 13022 200007", "harmony-ids"),
         ('version: "2.2"\n<|start|>user<|message|>Hi<|end|>', "openchatml"),
-        ("<|im_start|>user\nHi<|im_end|>", "openchatml-0.1"),
         (CHAT, "chat"),
         ('{"input": "Hi"}', "responses"),
     ],

@@ -11,16 +11,20 @@ from collections.abc import Iterator
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import Route
 
-from antiphon.api import Scope, serve
+from antiphon.api import Scope, Wire, serve
 from antiphon.errors import ConfigError, NotFoundError
 from antiphon.http.gate.keys import Key, KeyFile, Keyring, new_key
+from antiphon.playground.wire import PLAYGROUND
+from antiphon.site.wire import site_wire
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 from kit.waiting import PATIENCE
 
@@ -30,8 +34,8 @@ DEBUG_SECRET, DEBUG = new_key("debug", [Scope.INFERENCE, Scope.DEBUG])
 REPLY = ids(THINK, "Hm.", UNTHINK, "ok", END)
 
 
-def application() -> Starlette:
-    return app(REPLY, keys=[ALICE, ADMIN, DEBUG])
+def application(**options: Any) -> Starlette:
+    return app(REPLY, keys=[ALICE, ADMIN, DEBUG], **options)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +120,19 @@ def test_every_route_needs_a_key_but_those_that_are_named() -> None:
                 if request(base, method, path).status != 401:
                     open_.add(path)
     public = ("/health", "/livez", "/ping", "/readyz", "/version")
-    assert open_ == {p + path for p in ("", "/v1", "/v1/v1") for path in public} | {"/", "/api/version"}
+    assert open_ == {*public, "/", "/api/version"}
+
+
+def test_every_route_says_which_scope_it_takes() -> None:
+    assert all("scope" in vars(route) for route in app([], wires=[PLAYGROUND, site_wire()]).routes)
+
+
+def test_a_route_that_names_no_scope_is_for_administrators() -> None:
+    wire = Wire(name="x", routes=lambda context: [Route("/x", lambda request: Response("here"))])
+    with running(application(wires=[wire])) as base:
+        statuses = [request(base, "GET", path, authorization=f"Bearer {secret}").status
+                    for path in ("/x", "//x/") for secret in (SECRET, DEBUG_SECRET, ADMIN_SECRET)]  # fmt: skip
+    assert statuses == [403, 403, 200] * 2
 
 
 def test_what_does_not_exist_needs_a_key_too(base: str) -> None:

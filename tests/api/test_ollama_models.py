@@ -204,7 +204,7 @@ def test_the_root_says_what_clients_look_for() -> None:
 
 
 @pytest.mark.parametrize("path", ["create", "copy", "push", "blobs/sha256:00"])
-def test_what_ollama_does_and_this_server_does_not_is_refused_by_its_path(path: str) -> None:
+def test_what_ollama_does_and_this_server_does_not_is_no_route(path: str) -> None:
     with running(app(ids("Yes.", END))) as base:
         got = asked(base, "POST", f"/api/{path}", model="small")
         assert got.status == 404

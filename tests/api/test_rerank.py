@@ -267,13 +267,6 @@ async def test_what_was_read_is_counted() -> None:
     assert 'route="/rerank"' in metrics
 
 
-async def test_moderations_are_a_404_in_openai_s_words_and_never_all_false() -> None:
-    for path in ("/v1/moderations", "/moderations"):
-        got = await post_in_process(CROSS, path, input="I like you")
-        assert (got.status, got.error["code"], got.error["param"]) == (404, "model_not_found", "model")
-        assert "classifier" in got.error["message"]
-
-
 TEXT = st.text(min_size=0, max_size=40)
 
 
@@ -329,15 +322,14 @@ async def test_many_documents_reach_the_engine_in_small_batches_and_keep_their_o
     assert (await rank(plan)).scores == tuple(float(text == "1") for text in texts)
 
 
-@pytest.mark.parametrize("path", [*RERANKS, "/v1/score", "/score", "/v1/moderations"])
+@pytest.mark.parametrize("path", [*RERANKS, "/v1/score", "/score"])
 async def test_every_name_needs_a_key_for_inference(path: str) -> None:
     secret, alice = new_key("alice")
     admin_secret, admin = new_key("admin", [Scope.ADMIN])
     app = create_app(StaticCatalog({"cross": matching()}), keys=[alice, admin])
     scores = path.endswith("score")
     body: dict[str, Any] = {"text_1": "a", "text_2": "a"} if scores else {"query": "a", "documents": ["a"]}
-    expected = 404 if path.endswith("moderations") else 200
-    for key, status in ((None, 401), ("x", 401), (admin_secret, 403), (secret, expected)):
+    for key, status in ((None, 401), ("x", 401), (admin_secret, 403), (secret, 200)):
         assert (await exchange(app, path, body, [], key=key)).status == status
 
 

@@ -9,6 +9,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router, WebSocketRoute
 
+from antiphon.api.routes.router import PathRouter
 from kit.api import app
 
 NOBODY: Any = None
@@ -43,7 +44,7 @@ def marked(routes: list[Route | WebSocketRoute]) -> list[Route | WebSocketRoute]
 
 
 MARKED = marked(ROUTES)
-BY_PATH = type(app([]).router)(MARKED, redirect_slashes=False)
+BY_PATH = PathRouter(MARKED)
 ONE_BY_ONE = Router(MARKED, redirect_slashes=False)
 
 

@@ -45,7 +45,6 @@ def test_a_template_is_checked_as_the_command_does(base: str, prefix: str) -> No
     assert got.status == 200, got.body
     assert (got.json["ok"], got.json["lost"], got.json["replies"]["origin"]) == (True, [], "derived")
     assert "two_calls" in got.json["replies"]["proven"]
-    assert got.json["replies"]["response_template"]["start_anchor"] == "<|a|>\n"
     assert {change["turn"] for change in got.json["changes"]} >= {"answered", "another day", "tools offered"}
     assert got.json["prompts"]["question"].startswith("<|u|>")
 
@@ -57,7 +56,7 @@ def test_a_models_own_template_is_checked_with_its_vocabulary(base: str) -> None
     offered = next(change for change in got.json["changes"] if change["turn"] == "tools offered")
     assert (offered["at"], offered["token"]) == (2, 2)
     other = check(base, model="mine", template=TEMPLATE.replace("<tool_call>", "<call>"))
-    assert other.json["replies"]["response_template"]["fields"]["tool_calls"]["open"] == "<call>"
+    assert "two_calls" in other.json["replies"]["proven"]
 
 
 def test_a_model_that_speaks_no_template_is_refused(base: str) -> None:

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits
-from antiphon.engines import ScriptedEngine
+from antiphon.engines import SAMPLING, ScriptedEngine
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from kit.api import CHATML, END, START, THINK, TOKENIZER, UNTHINK, Got, chat, ids, post, running, scripted
@@ -125,7 +125,7 @@ def plain(engine: ScriptedEngine) -> Starlette:
 
 
 def test_an_engine_without_ids_refuses_by_name() -> None:
-    with running(plain(scripted(SAID, unsupported=frozenset({"return_token_ids"})))) as base:
+    with running(plain(scripted(SAID, honours=SAMPLING - {"return_token_ids"}))) as base:
         got = chat(base, **FIELDS)
         assert (got.status, got.error["param"]) == (400, "return_token_ids")
 

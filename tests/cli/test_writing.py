@@ -42,14 +42,6 @@ def save_chat(path: Path, home: Path) -> None:
     save(TALK, path)
 
 
-def export_template(path: Path, home: Path) -> None:
-    (home / "in.jinja").write_text(
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-    )
-    ended(in_process("template", "check", str(home / "in.jinja"), "--export", str(path), home=home))
-
-
 def tune(path: Path, home: Path) -> None:
     write_tuned(path, Tuned(2, TunedEngine(1)))
 
@@ -69,7 +61,7 @@ def ended(done: subprocess.CompletedProcess[str]) -> None:
 
 
 WRITERS: dict[str, Callable[[Path, Path], None]] = {
-    "convert -o": convert, "/save": save_chat, "template --export": export_template, "doctor --tune": tune,
+    "convert -o": convert, "/save": save_chat, "doctor --tune": tune,
     "connect --write": connect, "the function": library,
 }  # fmt: skip
 
@@ -281,7 +273,6 @@ OWN_FILES = {
     "store/key_file.py": "a new file for its owner alone, never over another",
     "tools/mcp/tokens.py": "tokens in our own folder, for their owner alone",
     "tools/python/worker.py": "runs in the sandbox",
-    "cli/benching/plot.py": "a picture in memory",
     "batches/offline.py": "appends to the answers of a former run, and replaces nothing",
     "cli/connecting/merging.py": "a copy for its owner, of a name that is free",
 }

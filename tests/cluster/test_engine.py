@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 import pytest
 
-from antiphon.engines import Engine, EngineEnd, EngineInfo, Sampling, ScriptedEngine, Step
+from antiphon.engines import SAMPLING, Engine, EngineEnd, EngineInfo, Sampling, ScriptedEngine, Step
 from antiphon.errors import ContextError, EngineLostError, Position, UnsupportedError
 from antiphon.ray.engine import RayEngine
 from antiphon.ray.hosting import EngineHost, batches
@@ -78,7 +78,7 @@ class TestEmbeddings(EmbeddingContract):
 
 
 async def test_it_says_what_the_engine_elsewhere_can_do() -> None:
-    engine = ScriptedEngine(PI, end_ids=frozenset({8}), context=32, unsupported=frozenset({"min_p"}))
+    engine = ScriptedEngine(PI, end_ids=frozenset({8}), context=32, honours=SAMPLING - {"min_p"})
     assert (await over(engine)).info == engine.info
 
 
@@ -158,5 +158,5 @@ async def test_steps_come_out_as_they_went_in_however_they_were_gathered() -> No
 
 
 def test_what_describes_an_engine_is_read_back_as_it_was() -> None:
-    info = EngineInfo(name="x", context=9, slots=2, end_ids=frozenset({1, 2}), grammar=True, logprobs=3)
+    info = EngineInfo(name="x", context=9, slots=2, honours=frozenset({"seed"}), end_ids=frozenset({1, 2}), logprobs=3)
     assert decode(encode(info), EngineInfo) == info

@@ -1,11 +1,11 @@
 """The documentation as a site, in ``site/``: ``make docs``. Needs no network, and asks for none when it is read.
 
-The pages of ``docs/`` are plain Markdown, as a code host shows it. They are staged (blocks that differ by client become
-tabs), built by zensical, which fails for a warning, and finished: scripts leave the pages, so that a strict
-Content-Security-Policy serves them; each page has its Markdown beside it; ``llms.txt`` lists them. Then every link of
-every built page is followed, and nothing may be fetched from elsewhere. The whole is packed into
-``src/antiphon/site/pages.zip``, from where `antiphon serve` has it under ``/docs``. Exit code 1, with what was found,
-for anything that is not so.
+The pages of ``docs/`` are plain Markdown, as a code host shows it; those of reference are printed from the code. They
+are staged (blocks that differ by client become tabs), built by zensical, which fails for a warning, and finished:
+scripts leave the pages, so that a strict Content-Security-Policy serves them; each page has its Markdown beside it;
+``llms.txt`` lists them. Then every link of every built page is followed, and nothing may be fetched from elsewhere.
+The whole is packed into ``src/antiphon/site/pages.zip``, from where `antiphon serve` has it under ``/docs``. Exit code
+1, with what was found, for anything that is not so.
 
 Zensical and not Sphinx with furo: it builds Markdown as it is (Sphinx needs MyST's, which a code host shows otherwise),
 all pages in three seconds, with a search that needs no server.
@@ -24,6 +24,10 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from docs.reference import PAGES as REFERENCE
 
 ROOT = Path(__file__).parents[2]
 DOCS, WORK, SITE = ROOT / "docs", ROOT / ".docs", ROOT / "site"
@@ -49,14 +53,20 @@ def built(work: Path) -> Path:
     """The finished site, in ``work/site``; ``work`` is made anew. Raises `SystemExit` for a warning of zensical's."""
     stage(work)
     build(work)
-    finish(work / "site")
+    finish(work / "site", work / "pages")
     return work / "site"
 
 
 def stage(work: Path) -> None:
-    """The configuration, the pages, the files beside them, and what is added to the theme."""
+    """The configuration, the pages and those of reference, the files beside them, and what is added to the theme.
+
+    The pages as they are read by programs are in ``work/pages``.
+    """
     shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(DOCS, work / "docs")
+    shutil.copytree(DOCS, work / "pages")
+    for name, printed in REFERENCE.items():
+        (work / "pages" / name).write_text(printed(), "utf-8")
+    shutil.copytree(work / "pages", work / "docs")
     shutil.copy(CONFIGURATION, work)
     for added in ADDED:
         shutil.copy(added, work / "docs")
@@ -81,16 +91,16 @@ def build(work: Path) -> None:
         raise SystemExit(said)
 
 
-def finish(site: Path) -> None:
+def finish(site: Path, written: Path) -> None:
     """No script is left in a page, nor a link or a head without a word; each page has its Markdown beside it."""
     for page in pages(site):
         text = SCRIPT.sub(lambda found: moved(found[1], site), page.read_text("utf-8"))
         text = ALIGNED.sub(r'\1 class="aligned-\3"', LINE_ANCHOR.sub("", text))
         page.write_text(EMPTY_HEAD.sub(r"<td\1></td>", text), "utf-8")
     shutil.rmtree(site / "assets/stylesheets/classic")
-    for page in DOCS.glob("*.md"):
+    for page in written.glob("*.md"):
         shutil.copy(page, site)
-    (site / "llms.txt").write_text(llms(), "utf-8")
+    (site / "llms.txt").write_text(llms(written), "utf-8")
 
 
 def moved(script: str, site: Path) -> str:
@@ -120,12 +130,12 @@ def flat(entries: Nav) -> Iterator[str]:
                 yield from flat(inner)
 
 
-def llms() -> str:
+def llms(written: Path) -> str:
     """The list of pages for programs that read Markdown, as llmstxt.org has it."""
-    lines = ["# Antiphon", "", f"> {paragraph(DOCS / 'index.md')}"]
+    lines = ["# Antiphon", "", f"> {paragraph(written / 'index.md')}"]
     for section, names in sections():
         lines += ["", f"## {section}", ""]
-        lines += [f"- [{title(DOCS / name)}]({name}): {blurb(DOCS / name)}" for name in names]
+        lines += [f"- [{title(written / name)}]({name}): {blurb(written / name)}" for name in names]
     return "\n".join(lines) + "\n"
 
 
@@ -187,7 +197,8 @@ def faults(site: Path) -> Iterator[str]:
 def unlisted() -> list[str]:
     """The pages that are not in the navigation, or more than once."""
     listed = [name for _, names in sections() for name in names]
-    return [page.name for page in sorted(DOCS.glob("*.md")) if listed.count(page.name) != 1]
+    every = {*REFERENCE, *(page.name for page in DOCS.glob("*.md"))}
+    return [name for name in sorted(every) if listed.count(name) != 1]
 
 
 def leads(link: str, page: str, documents: dict[str, Document], site: Path) -> bool:

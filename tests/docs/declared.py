@@ -13,7 +13,6 @@ from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step, llama_server, sglang, vllm
 from antiphon.engines.grpc import engine as grpc
-from antiphon.engines.grpc.vllm import VllmService
 from antiphon.engines.llama_cpp import engine as llama_cpp
 from antiphon.engines.llama_cpp.client import ServedModel as LlamaModel
 from antiphon.engines.llama_cpp.client import check
@@ -68,7 +67,7 @@ def kinds() -> Iterator[Kind]:
     yield Kind("SGLang", native, None, None, less)
     served = {service.name: grpc.declared(service, 8192, 256, ENDS, grammar=True) for service in grpc.SERVICES}
     best = served["vllm"]
-    less = {"grammar": replace(best, grammar=False), "seeds": served["sglang"], "biases": served["trtllm"]}
+    less = {"grammar": replace(best, grammar=False), "seeds": served["sglang"]}
     yield Kind("gRPC", best, None, None, less)
 
 
@@ -95,7 +94,7 @@ class DeclaredEngine(ObligingEngine):
         assert grammar is None or self._declared.grammar, "what cannot be constrained must have been refused before"
         assert n <= self._declared.slots
         if self._declared.name == "grpc":
-            grpc.check_domain(VllmService(), tenant.domain(shared=True))
+            grpc.check_domain(tenant.domain(shared=True))
         elif self._declared.name.startswith("llama"):
             check(prompt, sampling, msgspec.structs.replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)
         async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:

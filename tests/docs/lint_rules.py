@@ -43,7 +43,7 @@ The exit code is 1 when there is an error; `--fail-on warning` or `info` makes i
 | `--fix` | mend in place what can be mended, and report the rest |
 | `--select`, `--ignore` | rules by name, with commas and `*`: `'head-*,call-*'`; what is off is on when selected |
 | `--level` | other levels: `--level head-order=error,plan-hidden=off` |
-| `--output` | `text`; `json` (also `--json`); `sarif`, SARIF 2.1.0; `github`, annotations of a change |
+| `--json` | the findings as JSON, for programs |
 | `--profile harmony` | the rules of HIP-1 too |
 | `--from harmony` | Harmony text; its rules are the [incidents](errors.md#incidents) of its parser |
 | `--rules` | list the rules |
@@ -72,9 +72,6 @@ repos:
         args: [--fail-on, warning]
       - id: antiphon-validate
 ```
-
-On GitHub, `antiphon lint --output github .` in a step of a workflow annotates the change, and `--output sarif` is
-what code scanning takes.
 
 ## Rules
 

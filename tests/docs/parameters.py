@@ -84,7 +84,7 @@ status, by its name; a value that can be, or that requires nothing, is taken (`s
 document. The last table has every other name that is known.
 
 Engines are tried on the plain routes. `grammar`: where the engine takes grammars; a server that was not declared to
-answers 400. `slots`: as many at once as the engine has slots. `seeds`, `biases`: where its server takes them
+answers 400. `slots`: as many at once as the engine has slots. `seeds`: where its server takes them
 ([which do](engines.md#servers-that-you-run)). `tools`: where the server's owner runs tools.
 `template`: where the model's own template has such an argument. `embeds`: from models that make embeddings, which
 write no text. `ranks`: from models that rank, which write none either; those that embed rank too.

@@ -1,4 +1,4 @@
-"""docs/reference-cli.md: every command with its arguments and options, from the tree that parses them."""
+"""reference-cli.md: every command with its arguments and options, from the tree that parses them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAD = """\
 # Every command
 
 Each command of `antiphon` with its arguments, options and defaults, as `antiphon COMMAND --help` prints them.
-[The command line](cli.md) says what they are for. The page is made from the code (`python tests/docs/reference.py`).
+[The command line](cli.md) says what they are for. The page is made from the code (`make docs`).
 """
 WORDS = {int: "number", float: "number", str: "text", Path: "path"}
 

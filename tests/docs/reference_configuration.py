@@ -1,4 +1,4 @@
-"""docs/reference-configuration.md: every key, its type and its default, from the classes that read them."""
+"""reference-configuration.md: every key, its type and its default, from the classes that read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD = f"""\
 
 Each key of the configuration file with its type, bounds and default. [Models and
 configuration](catalog.md#configuration) says where the file is and which value counts, [Operations](operations.md) what
-the keys of a server are for. The page is made from the code (`python tests/docs/reference.py`).
+the keys of a server are for. The page is made from the code (`make docs`).
 
 A key of a table is also an environment variable, `{PREFIX}TABLE_KEY`: `server.port` is `{PREFIX}SERVER_PORT`.
 `antiphon config` prints every key with its value and where that came from.

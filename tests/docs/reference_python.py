@@ -1,4 +1,4 @@
-"""docs/reference-python.md and docs/reference-packages.md: the public names, from their signatures and docstrings."""
+"""reference-python.md and reference-packages.md: the public names, from their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HEAD = """\
 
 What `import antiphon` offers, with signatures and docstrings. [Antiphon in Python](python.md) shows how it is used,
 [the packages below](reference-packages.md) have the parts. A name that is removed is announced in the changelog. The
-page is made from the code (`python tests/docs/reference.py`).
+page is made from the code (`make docs`).
 """
 PACKAGES = """\
 # The public names of the packages
 
 What the packages below `antiphon` export, with signatures and docstrings. Most programs need only
 [`import antiphon`](reference-python.md). [Architecture](architecture.md) says what each package is for. The page is
-made from the code (`python tests/docs/reference.py`).
+made from the code (`make docs`).
 """
 LONGEST = 96
 """Of a signature in one line."""

@@ -1,4 +1,4 @@
-"""docs/reference-routes.md: every route that /openapi.json describes, and the few that are no API."""
+"""reference-routes.md: every route that /openapi.json describes, and the few that are no API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = """\
 
 Each path of a server, with the fields of its body. What a field of a request does is in [Parameters](parameters.md),
 what errors mean in [Errors](errors.md). The page is made from the description that a server gives of itself
-(`python tests/docs/reference.py`): `GET /openapi.json`, which has the schemas too.
+(`make docs`): `GET /openapi.json`, which has the schemas too.
 
 A path of `/v1` is there without `/v1` too, and with it twice: some clients leave it out of their base URL, some repeat
 it. What a [dialect](dialects.md) has is below its place as well (`/mindie/v1/chat/completions`), and Messages and
@@ -27,7 +27,7 @@ but for those of health and the pages for browsers. `[…]` marks query paramete
 GROUPS = (
     (
         "Chat, completions, embeddings",
-        ("/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/openchatml", "/v1/moderations"),
+        ("/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/openchatml"),
     ),
     ("Responses and conversations", ("/v1/responses", "/v1/conversations")),
     ("Messages", ("/v1/messages",)),
@@ -54,7 +54,6 @@ OTHERS = (
     ("WebSocket", "`/v1/responses`", "[Responses over one connection](responses.md#over-a-websocket)."),
     ("POST", "`/v1/encode`", "LMDeploy's [token ids of texts](dialects.md)."),
     ("POST", "`/v2/rerank`", "Cohere's place of `/v1/rerank`."),
-    ("POST", "`/api/create`, `/api/copy`, `/api/push`, `/api/blobs/{digest}`", "[Refused](ollama.md)."),
     (
         "POST",
         "`/v1/{endpoint}/invocations`",

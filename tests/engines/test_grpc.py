@@ -1,4 +1,4 @@
-"""The four gRPC protocols over real sockets, with servers made from what was generated from the protocols."""
+"""Both gRPC protocols over real sockets, with servers made from what was generated from the protocols."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from google.protobuf.json_format import MessageToDict
 
-from antiphon.engines import Engine, EngineEnd, ModelSpec, Sampling, Step
+from antiphon.engines import SAMPLING, Engine, EngineEnd, ModelSpec, Sampling, Step
 from antiphon.engines.grpc import Grpc, GrpcEngine
 from antiphon.errors import (
     UNREACHABLE,
@@ -30,7 +30,7 @@ from antiphon.errors import (
 )
 from antiphon.tenancy import Tenant
 from antiphon.tokens import ByteTokenizer
-from kit.engine_contract import ANN, GREEDY, EngineContract, ids_of, steps_of
+from kit.engine_contract import GREEDY, EngineContract, ids_of, steps_of
 from kit.grpc_server import SERVICERS, Script, Servicer, grpc_server
 from kit.vllm_server import END, SAYS
 from kit.waiting import until
@@ -79,67 +79,54 @@ async def test_a_chosen_ending_and_all_settings_go_out(subject: Engine, servicer
     )  # fmt: skip
     steps = await steps_of(subject, [1, 2], sampling)
     assert (ids_of(steps), steps[-1].end) == (SAYS[:5], EngineEnd.STOP)
-    assert {step.cached_tokens for step in steps} == {0 if servicer.name == "mlx" else 2}
+    assert {step.cached_tokens for step in steps} == {2}
     (sent,) = (MessageToDict(one, preserving_proto_field_name=True) for one in servicer.script.requests)
-    params = sent["sampling_config" if servicer.name == "trtllm" else "sampling_params"]
+    params = sent["sampling_params"]
     numbers = {"temperature": 0.25, "top_p": 0.5, "top_k": 7, "min_p": 0.125, "presence_penalty": 0.5}
     numbers |= {"frequency_penalty": 0.25, "repetition_penalty": 1.5}
     assert {name: params[name] for name in numbers} == numbers
     flat = sent | params
-    limit = {"sglang": "max_new_tokens", "vllm": "max_tokens", "mlx": "max_tokens", "trtllm": "max_tokens"}
+    limit = {"sglang": "max_new_tokens", "vllm": "max_tokens"}
     assert flat[limit[servicer.name]] == subject.info.context - 2
     assert (flat["stop_token_ids"], flat["ignore_eos"]) == ([5, 9], True)
-    ids = sent["tokenized"]["input_token_ids" if servicer.name == "trtllm" else "input_ids"]
-    assert ids == [1, 2]
+    assert sent["tokenized"]["input_ids"] == [1, 2]
     assert servicer.script.metadata[0]["authorization"] == "Bearer sesame"
 
 
 GRAMMAR = "%llguidance {}\nstart: /.*/\n"
 
 
-async def test_a_grammar_goes_to_its_place_and_where_there_is_none_it_is_refused(
-    address: str, servicer: Servicer
-) -> None:
-    engine = await connected(address)
-    if servicer.name == "mlx":
-        assert not engine.info.grammar
-        with pytest.raises(UnsupportedError):
-            await anext(engine.generate([1], GREEDY, grammar=GRAMMAR))
-    else:
-        async with aclosing(engine.generate([1], GREEDY, grammar=GRAMMAR)) as steps:
-            await anext(steps)
-        sent = MessageToDict(servicer.script.requests[0], preserving_proto_field_name=True)
-        places: dict[str, dict[str, object]] = {
-            "vllm": {"grammar": GRAMMAR, "grammar_from_first_token": True},
-            "sglang": {"ebnf_grammar": GRAMMAR},
-            "trtllm": {"guide_type": "GUIDE_TYPE_EBNF_GRAMMAR", "guide": GRAMMAR},
-        }
-        assert places[servicer.name].items() <= (sent.get("guided_decoding") or sent["sampling_params"]).items()
-    await engine.aclose()
+async def test_a_grammar_goes_to_its_place(subject: Engine, servicer: Servicer) -> None:
+    async with aclosing(subject.generate([1], GREEDY, grammar=GRAMMAR)) as steps:
+        await anext(steps)
+    sent = MessageToDict(servicer.script.requests[0], preserving_proto_field_name=True)
+    places: dict[str, dict[str, object]] = {
+        "vllm": {"grammar": GRAMMAR, "grammar_from_first_token": True},
+        "sglang": {"ebnf_grammar": GRAMMAR},
+    }
+    assert places[servicer.name].items() <= sent["sampling_params"].items()
 
 
 async def test_a_server_that_ignores_grammars_is_found_out(address: str, servicer: Servicer) -> None:
     engine = await connected(address, grammar=None)
     assert not engine.info.grammar
-    assert len(servicer.script.requests) == int(servicer.name != "mlx")
+    assert len(servicer.script.requests) == 1
     await engine.aclose()
 
 
 async def test_seeds_and_biases_go_out_or_are_refused(subject: Engine, servicer: Servicer) -> None:
     seeded, biased = replace(GREEDY, seed=2**33 + 5), replace(GREEDY, logit_bias={7: -float("inf")})
     for sampling, name in ((seeded, "seed"), (biased, "logit_bias")):
-        if name in subject.info.unsupported:
+        if name not in subject.info.honours:
             with pytest.raises(UnsupportedError) as caught:
                 await steps_of(subject, [1], sampling)
             assert caught.value.position == Position(path=name)
             continue
         await steps_of(subject, [1], sampling)
         sent = MessageToDict(servicer.script.requests[-1], preserving_proto_field_name=True)
-        params = sent.get("sampling_config") or sent["sampling_params"]
-        expected = {"seed": str(2**33 + 5) if servicer.name == "trtllm" else 5, "logit_bias": {"7": -100.0}}
-        assert params[name] == expected[name]
-    unsupported = {"sglang": {"seed"}, "trtllm": {"logit_bias"}}.get(servicer.name, set())
-    assert subject.info.unsupported == unsupported
+        expected = {"seed": 5, "logit_bias": {"7": -100.0}}
+        assert sent["sampling_params"][name] == expected[name]
+    assert subject.info.honours == SAMPLING - ({"seed"} if servicer.name == "sglang" else set())
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -237,20 +224,13 @@ async def test_a_refusal_is_our_error_in_our_words(
     assert "sesame" not in f"{caught.value}{caplog.text}"
 
 
-async def test_owners_whom_the_server_cannot_keep_apart_must_share_or_it_is_not_taken(
-    address: str, servicer: Servicer
-) -> None:
-    if servicer.name == "mlx":  # It keeps nothing.
-        engine = await connected(address, share_cache=False)
-        async with aclosing(engine.generate([1], GREEDY, tenant=ANN)) as steps:
-            await anext(steps)
-    else:
-        with pytest.raises(ConfigError, match="share_cache = true") as caught:
-            await connected(address, share_cache=False)
-        assert caught.value.code == "cache_shared"
-        engine = await connected(address)
-        with pytest.raises(UnsupportedError, match="cache_salt"):
-            await anext(engine.generate([1], GREEDY, tenant=Tenant(owner="ann", salt="s")))
+async def test_owners_whom_the_server_cannot_keep_apart_must_share_or_it_is_not_taken(address: str) -> None:
+    with pytest.raises(ConfigError, match="share_cache = true") as caught:
+        await connected(address, share_cache=False)
+    assert caught.value.code == "cache_shared"
+    engine = await connected(address)
+    with pytest.raises(UnsupportedError, match="cache_salt"):
+        await anext(engine.generate([1], GREEDY, tenant=Tenant(owner="ann", salt="s")))
     await engine.aclose()
 
 
@@ -262,10 +242,9 @@ async def test_what_cannot_answer_is_said_at_the_start(address: str, servicer: S
     with pytest.raises(EngineError, match="context"):
         await connected(address)
     servicer.script.context, servicer.script.generates = 32, False
-    if servicer.name != "trtllm":  # It does not say.
-        with pytest.raises(ModelError) as caught:
-            await connected(address)
-        assert caught.value.code == "not_generative"
+    with pytest.raises(ModelError) as caught:
+        await connected(address)
+    assert caught.value.code == "not_generative"
 
 
 async def test_a_server_of_something_else_is_an_error_with_what_is_known() -> None:

@@ -24,7 +24,7 @@ from antiphon.conversation import (
     ToolSpec,
     TurnEnded,
 )
-from antiphon.engines import EngineEnd, EngineInfo, Sampling, ScriptedEngine, Step
+from antiphon.engines import SAMPLING, EngineEnd, EngineInfo, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
 from antiphon.generation import Model, Plan, TurnRequest, prepare_turn, turns_of
 from antiphon.generation.compile import ReplyCompiler
@@ -55,7 +55,13 @@ class Preferring(ScriptedEngine):
     @property
     def info(self) -> EngineInfo:
         return EngineInfo(
-            name="preferring", context=8192, slots=4, end_ids=frozenset({self._end}), grammar=True, logprobs=20
+            name="preferring",
+            context=8192,
+            slots=4,
+            end_ids=frozenset({self._end}),
+            grammar=True,
+            logprobs=20,
+            honours=SAMPLING,
         )
 
     async def generate(

@@ -18,7 +18,7 @@ from antiphon.conversation import (
     ToolChoice,
     ToolSpec,
 )
-from antiphon.engines import EngineEnd, ScriptedEngine, Step
+from antiphon.engines import SAMPLING, EngineEnd, ScriptedEngine, Step
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats.raw import RawFormat
 from antiphon.formats.template import template_format
@@ -296,7 +296,7 @@ def test_what_only_a_grammar_can_promise_is_refused_without_one(param: str, requ
 
 
 def test_what_the_engine_cannot_do_is_refused_by_name() -> None:
-    engine = ScriptedEngine([], unsupported=frozenset({"top_k"}))
+    engine = ScriptedEngine([], honours=SAMPLING - {"top_k"})
     plan_turn(model(engine), TurnRequest(conversation=HI, top_p=0.5))
     with pytest.raises(UnsupportedError) as caught:
         plan_turn(model(engine), TurnRequest(conversation=HI, top_k=5))

@@ -395,8 +395,6 @@ def ranking() -> Iterator[Bad]:
     for param, body in pairs:
         yield wrong(SCORE, param, **body)
     yield Bad("nothing to compare", "/score", b"{}", "text_1")
-    for input in ("a", ["a"], None):
-        yield Bad("a moderation", "/v1/moderations", json.dumps({"input": input}).encode(), "model")
 
 
 def batches() -> Iterator[Bad]:

@@ -1,4 +1,4 @@
-"""Servers of the four gRPC protocols, made from the classes that were generated from them, and one on a real socket.
+"""Servers of both gRPC protocols, made from the classes that were generated from them, and one on a real socket.
 
 What they stream is what the servicers of these engines stream: each new id in a chunk, then an end that repeats ids.
 """
@@ -15,12 +15,8 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
-from smg_grpc_proto.generated import mlx_engine_pb2 as mlx
-from smg_grpc_proto.generated import mlx_engine_pb2_grpc as mlx_service
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as sglang
 from smg_grpc_proto.generated import sglang_scheduler_pb2_grpc as sglang_service
-from smg_grpc_proto.generated import trtllm_service_pb2 as trtllm
-from smg_grpc_proto.generated import trtllm_service_pb2_grpc as trtllm_service
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm
 from smg_grpc_proto.generated import vllm_engine_pb2_grpc as vllm_service
 
@@ -203,84 +199,6 @@ class SglangServicer(Servicer, sglang_service.SglangSchedulerServicer):
         return sglang.HealthCheckResponse(healthy=self.script.healthy)
 
 
-class TrtllmServicer(Servicer, trtllm_service.TrtllmServiceServicer):
-    """The end repeats all chunks."""
-
-    name = "trtllm"
-
-    def asked(self, request: Message) -> Asked:
-        sent = typed(request, trtllm.GenerateRequest)
-        output = sent.output_config
-        return Asked(sent.max_tokens, sent.stop_token_ids, output.logprobs if output.HasField("logprobs") else None)
-
-    def chunk(self, id: int, logprobs: int | None) -> Message:
-        entries = []
-        if logprobs is not None:
-            top = [trtllm.TopLogprob(token_id=one, logprob=value) for one, value in tops(id, logprobs)]
-            entries.append(trtllm.TokenLogprob(token_id=id, logprob=-0.5, top_logprobs=top))
-        return trtllm.GenerateResponse(
-            chunk=trtllm.GenerateStreamChunk(token_ids=[id], cached_tokens=self.script.cached, logprobs=entries)
-        )
-
-    def complete(self, said: Sequence[int], reason: str, matched: int | None) -> Message:
-        word = "stop_word" if reason == "stop" else reason
-        return trtllm.GenerateResponse(
-            complete=trtllm.GenerateComplete(
-                output_token_ids=said, finish_reason=word, cached_tokens=self.script.cached, matched_token_id=matched
-            )
-        )
-
-    async def Abort(self, request: trtllm.AbortRequest, context: Context) -> trtllm.AbortResponse:
-        self.script.aborted.append(request.request_id)
-        return trtllm.AbortResponse(success=True)
-
-    async def GetModelInfo(self, request: Message, context: Context) -> trtllm.GetModelInfoResponse:
-        return trtllm.GetModelInfoResponse(
-            max_input_len=max(0, self.script.context - 1), max_seq_len=self.script.context
-        )
-
-    async def HealthCheck(self, request: Message, context: Context) -> trtllm.HealthCheckResponse:
-        return trtllm.HealthCheckResponse(status="OK" if self.script.healthy else "Error: starting")
-
-
-class MlxServicer(Servicer, mlx_service.MlxEngineServicer):
-    """The end has no ids; no log probabilities come where none but the sampled id's are asked for."""
-
-    name = "mlx"
-
-    def asked(self, request: Message) -> Asked:
-        params = typed(request, mlx.GenerateRequest).sampling_params
-        return Asked(params.max_tokens, params.stop_token_ids, params.logprobs if params.HasField("logprobs") else None)
-
-    def chunk(self, id: int, logprobs: int | None) -> Message:
-        chunk = mlx.GenerateStreamChunk(token_ids=[id])
-        if logprobs:
-            ids, values = zip(*tops(id, logprobs), strict=True)
-            top = mlx.TopLogProbs(token_ids=ids, values=values)
-            chunk.output_logprobs.MergeFrom(
-                mlx.OutputLogProbs(token_ids=[id], token_logprobs=[-0.5], top_logprobs=[top])
-            )
-        return mlx.GenerateResponse(chunk=chunk)
-
-    def complete(self, said: Sequence[int], reason: str, matched: int | None) -> Message:
-        ids = said if self.script.says_all_at_the_end else []
-        return mlx.GenerateResponse(
-            complete=mlx.GenerateComplete(output_ids=ids, finish_reason=reason, matched_stop_token_id=matched)
-        )
-
-    async def Abort(self, request: mlx.AbortRequest, context: Context) -> mlx.AbortResponse:
-        self.script.aborted += request.request_ids
-        return mlx.AbortResponse()
-
-    async def GetModelInfo(self, request: Message, context: Context) -> mlx.GetModelInfoResponse:
-        return mlx.GetModelInfoResponse(
-            max_context_length=self.script.context, eos_token_ids=[END], is_generation=self.script.generates
-        )
-
-    async def HealthCheck(self, request: Message, context: Context) -> mlx.HealthCheckResponse:
-        return mlx.HealthCheckResponse(healthy=self.script.healthy)
-
-
 @dataclass(frozen=True, slots=True)
 class Details(grpc.HandlerCallDetails):
     method: str
@@ -310,8 +228,6 @@ class Below(grpc.GenericRpcHandler):
 ADDED: dict[type[Servicer], Add] = {
     VllmServicer: vllm_service.add_VllmEngineServicer_to_server,
     SglangServicer: sglang_service.add_SglangSchedulerServicer_to_server,
-    TrtllmServicer: trtllm_service.add_TrtllmServiceServicer_to_server,
-    MlxServicer: mlx_service.add_MlxEngineServicer_to_server,
 }
 SERVICERS: tuple[type[Servicer], ...] = tuple(ADDED)
 

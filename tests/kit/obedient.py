@@ -122,7 +122,7 @@ class CountingEngine(ScriptedEngine):
 
     @property
     def info(self) -> EngineInfo:
-        return EngineInfo(name="count", context=512, slots=4, end_ids=frozenset(), embeddings=True)
+        return EngineInfo(name="count", context=512, slots=4, honours=frozenset(), embeddings=True)
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         vectors = tuple((float(len(one)), float(len(set(one)))) for one in inputs)

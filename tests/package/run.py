@@ -31,7 +31,6 @@ NEEDS = {
     ("pull", "hf:owner/model/file.gguf"): "hf",
     ("lsp",): "lsp",
     ("mcp", "serve"): "mcp",
-    ("bench", "--plot", "speed.svg"): "plots",
     ("store", "check", "--store", "postgresql://127.0.0.1:1/nobody"): "postgres",
     ("chat", "--config", "{home}/grpc.toml", QUESTION): "grpc",
     ("serve", "--port", "0", "--config", "{home}/traces.toml"): "traces",

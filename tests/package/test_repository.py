@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,12 @@ def test_the_version_is_the_same_everywhere() -> None:
         assert json.loads((ROOT / name / "package.json").read_text("utf-8"))["version"] == __version__
     assert f"antiphon {__version__} serves" in (ROOT / "README.md").read_text("utf-8")
     assert f"\n## {__version__}" in CHANGELOG.read_text("utf-8")
+
+
+def test_the_changelog_is_short_enough_to_be_read() -> None:
+    bullets = re.findall(r"^- (.*(?:\n  .*)*)", CHANGELOG.read_text("utf-8").partition("\n## ")[2], re.MULTILINE)
+    assert len(bullets) <= 150
+    assert [bullet for bullet in bullets if len(bullet.split()) > 20] == []
 
 
 def test_a_tag_is_published_with_its_version_and_section_only() -> None:

@@ -65,6 +65,7 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     routes = list(all_routes(context, settings.dialects, wires))
     spoken = {dialect.name: dialect for dialect in (*settings.dialects, settings.dialect)}
     origins, paths = Origins(settings.origins), Paths(routes)
+    router = PathRouter(routes, lifespan=lifespan_of(context, preload=settings.preload))
     errors = ErrorShapes(
         error_shape(settings.dialect),
         _error_places(settings.dialects, wires),
@@ -96,13 +97,13 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
                 Access,
                 keys=context.keys,
                 rates=context.rates,
-                rules=context.rules,
+                find=router.find,
                 browsers=BrowserGate(origins, settings.hosts),
             ),
         ],
         exception_handlers={AntiphonError: _antiphon_error, HTTPException: _http_error},
     )
-    app.router = PathRouter(routes, redirect_slashes=False, lifespan=lifespan_of(context, preload=settings.preload))
+    app.router = router
     app.state.context = context
     app.state.paths = paths
     return app

@@ -125,7 +125,7 @@ class SleepingEngine(EngineProxy):
         cls, name: str, size: int, start: Callable[[], Awaitable[Engine]], memory: ModelMemory
     ) -> SleepingEngine:
         """A new one, awake: what an engine can do is known when it runs. Raises what ``start`` and `admit` raise."""
-        engine = cls(name, size, start, memory, EngineInfo(name="asleep", context=0, slots=0))
+        engine = cls(name, size, start, memory, EngineInfo(name="asleep", context=0, slots=0, honours=frozenset()))
         await engine.wake()
         return engine
 

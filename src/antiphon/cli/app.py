@@ -24,7 +24,6 @@ COMMANDS = {
     "serve": "Serve models over an OpenAI-compatible HTTP API.",
     "ps": "List the servers that run here, and what they do.",
     "stop": "Stop a server that runs here, once its answers are whole.",
-    "bench": "Measure how fast a server answers, with more and more requests at once.",
     "batch": "Answer the requests of a file, without a server.",
     "chat": "Talk to a model in the terminal, or put one question to it.",
     "pull": "Fetch models into the store.",

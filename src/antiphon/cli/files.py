@@ -14,7 +14,6 @@ from .streams import chunks
 
 SUFFIXES: Mapping[str, tuple[str, ...]] = {
     "openchatml": (".ocm", ".openchatml"),
-    "openchatml-0.1": (".ocm", ".openchatml"),
     "harmony": (".harmony",),
     "harmony-ids": (".ids",),
     "harmony-json": (".json",),

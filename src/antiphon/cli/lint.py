@@ -1,13 +1,12 @@
-"""``antiphon lint``: transcripts by named rules, for people, programs and code hosts; and what can be mended mended."""
+"""``antiphon lint``: transcripts by named rules, for people and programs; and what can be mended mended."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
@@ -18,7 +17,7 @@ from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findin
 from antiphon.writing import write
 
 from .files import content_of, files_of
-from .lint_reports import Linted, as_github, as_json, as_sarif, as_text
+from .lint_reports import Linted, as_json, as_text
 from .options import JsonOption, print_json, print_table
 from .streams import output
 from .terminal import tell
@@ -28,13 +27,6 @@ from .waiting import each_of
 HARMONY = "harmony"
 STDIN = Path("-")
 GRADES = (Severity.INFO, Severity.WARNING, Severity.ERROR)
-
-
-class Output(StrEnum):
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
-    GITHUB = "github"
 
 
 def command(
@@ -47,7 +39,6 @@ def command(
     level: Annotated[str, typer.Option(help="Levels of rules, with commas: head-order=error,plan-hidden=off.")] = "",
     fail_on: Annotated[Severity, typer.Option(help="The least level that fails; off: none.")] = Severity.ERROR,
     fix: Annotated[bool, typer.Option("--fix", help="Mend in place what can be mended, and report the rest.")] = False,
-    output: Annotated[Output, typer.Option(help="For people, programs, or as annotations of code.")] = Output.TEXT,
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
     fragment: Annotated[bool, typer.Option("--fragment", help="Accept a transcript without a YAML header.")] = False,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules and exit.")] = False,
@@ -64,13 +55,16 @@ def command(
         raise RequestError("--fix, --profile and --fragment are for OpenChatML", hint="`antiphon fmt --from harmony`.")
     if not files:
         raise RequestError("no files are named", hint="A file, a folder, or - for standard input.")
-    if fix and STDIN in files and (json or output is not Output.TEXT):
+    if fix and STDIN in files and json:
         raise RequestError("--fix writes standard input to standard output, where the report would go")
     lint = Linter(levels, fix=fix, fragment=fragment, harmony=profile is Profile.HARMONY)
     read = lint.harmony_file if source == HARMONY else lint.file
     linted = [read(file) for file in each_of(files_of(files, source), "checking")]
     # What is mended of standard input is on standard output.
-    report(linted, Output.JSON if json else output, sys.stderr if fix and STDIN in files else sys.stdout)
+    if json:
+        print_json(as_json(linted))
+    else:
+        tell(as_text(linted), end="", file=sys.stderr if fix and STDIN in files else sys.stdout)
     grades = GRADES[GRADES.index(fail_on) :] if fail_on in GRADES else ()
     if any(diagnostic.level in grades for one in linted for diagnostic in one.found):
         raise typer.Exit(1)
@@ -118,18 +112,6 @@ class Linter:
             end = Position((start.offset or 0) + length, start.line, (start.column or 1) + length)
             found.append(Diagnostic(finding.code, level, finding.message, start, end, finding.code, finding.hint))
         return Linted(file, text, [one for one in found if one.level is not Severity.OFF])
-
-
-def report(linted: Sequence[Linted], output: Output, sink: TextIO) -> None:
-    match output:
-        case Output.TEXT:
-            tell(as_text(linted), end="", file=sink)
-        case Output.JSON:
-            print_json(as_json(linted))
-        case Output.SARIF:
-            print_json(as_sarif(linted))
-        case Output.GITHUB:
-            tell(as_github(linted), end="")
 
 
 # -- which rules, at which levels -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The findings of the linter for people, for programs, and for code hosts: SARIF 2.1.0 and GitHub's annotations."""
+"""The findings of the linter for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from antiphon.errors import Position
-from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity
-from antiphon.formats.openchatml.lint.linted_text import LintedText
-from antiphon.version import __version__
+from antiphon.formats.openchatml.lint import Diagnostic, Severity
 
 from .excerpt import excerpt
-
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-SARIF_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note", Severity.OFF: "none"}
-GITHUB_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice", Severity.OFF: "debug"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,89 +69,3 @@ def _object(found: Diagnostic) -> dict[str, Any]:
 def _encodable(text: str) -> str:
     """Text for JSON: a byte that is not UTF-8 is a replacement character."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-# -- SARIF 2.1.0 ------------------------------------------------------------------------------------------------------
-
-
-def as_sarif(linted: Sequence[Linted]) -> dict[str, Any]:
-    """One run of the linter as a log of SARIF 2.1.0."""
-    ids = list(dict.fromkeys([*RULES, *(diagnostic.rule for one in linted for diagnostic in one.found)]))
-    results = [result for one in linted for result in _results(one, ids)]
-    driver = {"name": "antiphon", "version": __version__, "rules": [_descriptor(id) for id in ids]}
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _descriptor(id: str) -> dict[str, Any]:
-    rule = RULES.get(id)
-    if rule is None:
-        return {"id": id}
-    level = {"level": SARIF_LEVELS[rule.level], "enabled": rule.level is not Severity.OFF}
-    return {"id": id, "shortDescription": {"text": rule.what}, "defaultConfiguration": level}
-
-
-def _results(one: Linted, ids: Sequence[str]) -> Iterator[dict[str, Any]]:
-    source, artifact = LintedText(one.text), {"uri": _uri(one.file)}
-    for found in one.found:
-        fixes = {"fixes": [_fix(source, found.fix, artifact)]} if found.fix else {}
-        yield {**_result(found, artifact, ids), **fixes}
-
-
-def _result(found: Diagnostic, artifact: dict[str, str], ids: Sequence[str]) -> dict[str, Any]:
-    place = {"artifactLocation": artifact, "region": _region(found.start, found.end)}
-    return {
-        "ruleId": found.rule,
-        "ruleIndex": ids.index(found.rule),
-        "level": SARIF_LEVELS[found.level],
-        "message": {"text": _with_hint(found)},
-        "locations": [{"physicalLocation": place}],
-    }
-
-
-def _fix(source: LintedText, fix: Edit, artifact: dict[str, str]) -> dict[str, Any]:
-    deleted = _region(source.position(fix.start), source.position(fix.end))
-    replacement = {"deletedRegion": deleted, "insertedContent": {"text": _encodable(fix.text)}}
-    return {"artifactChanges": [{"artifactLocation": artifact, "replacements": [replacement]}]}
-
-
-def _region(start: Position, end: Position) -> dict[str, int]:
-    return {
-        "startLine": start.line or 1,
-        "startColumn": max(1, start.column or 1),
-        "endLine": end.line or 1,
-        "endColumn": max(1, end.column or 1),
-    }
-
-
-def _uri(file: Path) -> str:
-    if str(file) == "-":
-        return "stdin"
-    return file.as_uri() if file.is_absolute() else quote(file.as_posix())
-
-
-def _with_hint(found: Diagnostic) -> str:
-    message = f"{found.message}. {found.hint}" if found.hint else found.message
-    return _encodable(message)
-
-
-# -- GitHub -----------------------------------------------------------------------------------------------------------
-
-
-def as_github(linted: Iterable[Linted]) -> str:
-    """A workflow command a finding, by which GitHub annotates the lines of a change."""
-    return "".join(f"{_command(one.file, diagnostic)}\n" for one in linted for diagnostic in one.found)
-
-
-def _command(file: Path, found: Diagnostic) -> str:
-    places = {"file": str(file), "line": found.start.line, "endLine": found.end.line}
-    if found.start.line == found.end.line:
-        places |= {"col": found.start.column, "endColumn": found.end.column}
-    places["title"] = found.rule
-    properties = ",".join(f"{key}={_escaped(str(value), property=True)}" for key, value in places.items())
-    return f"::{GITHUB_LEVELS[found.level]} {properties}::{_escaped(_with_hint(found))}"
-
-
-def _escaped(text: str, *, property: bool = False) -> str:
-    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return text.replace(":", "%3A").replace(",", "%2C") if property else text

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from antiphon.errors import ConfigError, TemplateError
+from antiphon.errors import ConfigError
 from antiphon.formats.template import check_template
 from antiphon.wire.native.template_schema import CheckedTemplate, PromptBesideHarmony, PromptChangeFound
 from antiphon.wire.native.templates import checked
-from antiphon.writing import write
 
 from .find_template import is_place, template_at, template_of_model
 from .options import ConfigOption, JsonOption, actions, configure, print_json
@@ -31,9 +29,6 @@ def check(
         Path | None, typer.Option("--replies", help="A description of its replies (.json, .toml) to check.")
     ] = None,
     prompts: Annotated[bool, typer.Option("--prompts", help="Print the prompts of some conversations too.")] = False,
-    export: Annotated[
-        str | None, typer.Option("--export", help="Write the response_template (JSON) to this file; - prints it alone.")
-    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -45,25 +40,12 @@ def check(
         if replies:
             raise ConfigError("--replies is for files and folders", hint="Name it in the model's table: replies = …")
     result = checked(check_template(found.format, found.tokenizer))
-    if export:
-        write_export(result, export)
-    if json and export != "-":
+    if json:
         print_json(result)
-    elif export != "-":
+    else:
         tell("\n".join(lines(result, prompts=prompts)))
     if not result.ok:
         raise typer.Exit(1)
-
-
-def write_export(result: CheckedTemplate, place: str) -> None:
-    """Writes the response template. Raises `TemplateError` with the reason where there can be none."""
-    if result.replies.response_template is None:
-        raise TemplateError(result.replies.not_exported or "", code="bad_response_template")
-    text = msgspec.json.format(msgspec.json.encode(result.replies.response_template)).decode() + "\n"
-    if place == "-":
-        tell(text, end="")
-        return
-    write(Path(place).expanduser(), text.encode())
 
 
 def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:

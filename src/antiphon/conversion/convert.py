@@ -18,7 +18,7 @@ from .harmony import HarmonySource, HarmonyTarget, id_pieces, text_pieces
 from .json_forms import HarmonyJsonReader, HarmonyJsonTarget, JsonReader, JsonSource
 from .sidecar import Sidecar, SidecarWriter
 from .templates import TemplateTarget
-from .transcripts import DraftSource, TranscriptSource, TranscriptTarget
+from .transcripts import TranscriptSource, TranscriptTarget
 
 
 def _chat() -> Target:
@@ -60,7 +60,7 @@ JSON: dict[str, Callable[[Survey], JsonReader]] = {
     "chat": _chat_reader,
     "responses": _responses_reader,
 }
-SOURCES = ("openchatml", "openchatml-0.1", "harmony", "harmony-ids", *JSON)
+SOURCES = ("openchatml", "harmony", "harmony-ids", *JSON)
 """The names of the forms that are read."""
 
 
@@ -83,8 +83,6 @@ def source_named(name: str, *, lenient: bool = False) -> Source:
     match name:
         case "openchatml":
             return TranscriptSource(lenient=lenient)
-        case "openchatml-0.1":
-            return DraftSource()
         case "harmony":
             return HarmonySource(text_pieces(), lenient=lenient, place=Place())
         case "harmony-ids":

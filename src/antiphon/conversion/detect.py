@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from antiphon.errors import ParseError, Position
-from antiphon.formats.openchatml import is_v01
 
 from .json_text import Entry, entries
 
@@ -20,14 +19,12 @@ _OPENCHATML = re.compile(r"---\s*\n|version\s*:|(?s:.*?)(?:<\|literal\|>|<<\||\b
 
 
 def detect(head: bytes) -> str:
-    """``openchatml``, ``openchatml-0.1``, ``harmony``, ``harmony-ids``, or ``json``. Raises `ParseError`."""
+    """``openchatml``, ``harmony``, ``harmony-ids``, or ``json``. Raises `ParseError`."""
     text = head[:ENOUGH].decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
     if re.match(r"\[?\s*\d[\d\s,]*", text) and "<|" not in text:
         return "harmony-ids"
     if text[:1] in ("{", "["):
         return "json"
-    if is_v01(text):
-        return "openchatml-0.1"
     if text.startswith("<|start|>"):
         return "openchatml" if _OPENCHATML.match(text) else "harmony"
     if _OPENCHATML.match(text) or "<|start|>" in text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -28,7 +27,6 @@ from antiphon.formats.openchatml import (
     TranscriptEnvelope,
     Writer,
     envelope_of,
-    read_v01,
 )
 from antiphon.formats.openchatml.declaration_writer import spell_tools
 
@@ -78,25 +76,6 @@ class TranscriptSource:
         fixed = list(map(fixer.message, messages))
         self.repairs += map(str, fixer.fixes[before:])
         return fixed
-
-
-class DraftSource:
-    """Reads version 0.1, whole."""
-
-    def __init__(self) -> None:
-        self._text: list[str] = []
-        self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self.about = Conversation()
-        self.ready = False
-        self.repairs: list[str] = []
-        self.unread: list[Loss] = []
-
-    def feed(self, chunk: bytes) -> list[Message]:
-        self._text.append(self._utf8.decode(chunk))
-        return []
-
-    def close(self) -> list[Message]:
-        return list(read_v01("".join(self._text)).messages)
 
 
 class TranscriptTarget:

@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING
 from antiphon.exports import exports
 
 if TYPE_CHECKING:
-    from .engine import Embeddings, Engine, EngineEnd, EngineInfo, GenerateOptions, Ranker, Ranking, Sampling, Step
+    from .engine import (
+        SAMPLING,
+        Embeddings,
+        Engine,
+        EngineEnd,
+        EngineInfo,
+        GenerateOptions,
+        Ranker,
+        Ranking,
+        Sampling,
+        Step,
+    )
     from .kind import EngineSettings, ModelSpec
     from .proxy import EngineProxy
     from .registry import EngineKinds, engine_kind, engine_kinds
@@ -15,7 +26,7 @@ else:
     __getattr__ = exports(
         __name__,
         {
-            "engine": "Embeddings Engine EngineEnd EngineInfo GenerateOptions Ranker Ranking Sampling Step",
+            "engine": "SAMPLING Embeddings Engine EngineEnd EngineInfo GenerateOptions Ranker Ranking Sampling Step",
             "kind": "EngineSettings ModelSpec",
             "proxy": "EngineProxy",
             "registry": "EngineKinds engine_kind engine_kinds",
@@ -25,6 +36,7 @@ else:
     )
 
 __all__ = [
+    "SAMPLING",
     "Embeddings",
     "Engine",
     "EngineEnd",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Protocol, TypedDict, runtime_checkable
 
 import msgspec
 
 from antiphon.conversation import TokenLogprob
+from antiphon.errors import Position, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 
 
@@ -66,13 +67,29 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     cached_tokens: int | None = None
 
 
+SAMPLING = frozenset(
+    {
+        "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty",
+        "repetition_penalty", "logit_bias", "logprobs", "stop_ids", "ignore_eos", "return_token_ids",
+    }
+)  # fmt: skip
+"""The settings that engines have in common. A new one is named by each engine that sends it, and never here."""
+_WISHES = frozenset({"whole", "confidence"})
+"""Settings that change no reply, which an engine may leave alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """What an engine can do. ``context`` is in tokens for one sequence; ``end_ids`` are the model's own end tokens."""
+    """What an engine can do. ``context`` is in tokens for one sequence; ``end_ids`` are the model's own end tokens.
+
+    ``honours`` names the fields of `Sampling` that it sends on, and ``return_token_ids`` where its steps have ids; a
+    request that sets another one is refused.
+    """
 
     name: str
     context: int
     slots: int
+    honours: frozenset[str]
     end_ids: frozenset[int] = frozenset()
     grammar: bool = False
     logprobs: int = 0
@@ -83,7 +100,28 @@ class EngineInfo:
     """It is a `Ranker`."""
     whole: bool = False
     """It can be asked for whole replies, which costs less than a stream of their tokens."""
-    unsupported: frozenset[str] = frozenset()
+
+    def check_honoured(self, sampling: Sampling) -> None:
+        """Raises `UnsupportedError` that names the first setting that the engine would not honour."""
+        for setting, usual in USUAL.items():
+            if setting not in self.honours and getattr(sampling, setting) != usual:
+                raise self.refusal(setting)
+
+    def refusal(self, setting: str) -> UnsupportedError:
+        """The error of a setting that the engine does not honour."""
+        return UnsupportedError(
+            f"{setting} is not taken by the engine {self.name!r}",
+            position=Position(path=setting),
+            hint="Leave it out, or choose a model on another engine.",
+        )
+
+
+USUAL = {
+    one.name: getattr(Sampling(max_tokens=0), one.name)
+    for one in fields(Sampling)
+    if one.name not in {*_WISHES, "max_tokens"}
+}
+"""The values of the settings that ask for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

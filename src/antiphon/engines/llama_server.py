@@ -12,7 +12,7 @@ from antiphon.errors import EngineError, ModelError, UnsupportedError
 from antiphon.tenancy import NOBODY, DomainGate, Tenant
 from antiphon.tokens import Tokenizer
 
-from .engine import Embeddings, EngineInfo, Ranking, Sampling, Step
+from .engine import SAMPLING, Embeddings, EngineInfo, Ranking, Sampling, Step
 from .kind import ANY_TASK, ModelSpec, Task
 from .llama_cpp.client import LlamaClient, ServedModel, check
 from .llama_cpp.fragments import Fragments
@@ -178,6 +178,7 @@ def declared(model: ServedModel, *, grammar: bool, embeddings: bool = False, ran
         name="llama_server",
         context=model.context,
         slots=model.slots,
+        honours=SAMPLING,
         end_ids=model.ends,
         grammar=grammar,
         logprobs=MAX_LOGPROBS,

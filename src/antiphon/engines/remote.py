@@ -102,8 +102,7 @@ class RemoteEngine(ABC):
             raise UnsupportedError("this engine was not declared to take grammars")
         if not 1 <= n <= self._info.slots:
             raise UnsupportedError(f"this engine cannot make {n} choices", position=Position(path="n"))
-        if sampling.seed is not None and "seed" in self._info.unsupported:
-            raise UnsupportedError(f"{self._info.name} takes no seed here", position=Position(path="seed"))
+        self._info.check_honoured(sampling)
 
     def room(self, prompt: Sequence[int]) -> int:
         """How many ids a reply to the prompt may have."""

@@ -12,7 +12,7 @@ from antiphon.errors import ContextError, UnsupportedError
 from antiphon.tenancy import NOBODY, FairRoom, Tenant
 from antiphon.tokens import ControlScanner, encode_pieces
 
-from .engine import Embeddings, EngineEnd, EngineInfo, Ranking, Sampling, Step
+from .engine import SAMPLING, Embeddings, EngineEnd, EngineInfo, Ranking, Sampling, Step
 from .kind import DEFAULT_CONTEXT, EngineSettings, ModelSpec
 from .turns import embed_in_turns, rank_in_turns
 
@@ -45,7 +45,7 @@ class ScriptedEngine:
         chunk: int = 1,
         delay: float = 0.0,
         token_bytes: Callable[[int], bytes] = lambda id: b"",
-        unsupported: frozenset[str] = frozenset(),
+        honours: frozenset[str] = SAMPLING,
         grammar: bool = True,
         embedding: Embedding | None = None,
         scoring: Scoring | None = None,
@@ -57,7 +57,7 @@ class ScriptedEngine:
         self._token_bytes = token_bytes
         self._info = EngineInfo(
             name="scripted", context=context, slots=slots, end_ids=end_ids, grammar=grammar, logprobs=20,
-            unsupported=unsupported, embeddings=embedding is not None, scores=True, ranks=scoring is not None,
+            honours=honours, embeddings=embedding is not None, scores=True, ranks=scoring is not None,
             whole=whole,
         )  # fmt: skip
         self._embedding = embedding

@@ -20,7 +20,7 @@ from antiphon.tokens import Tokenizer
 
 from .choices import together
 from .completions import ErrorMessage, Tokens, refusal, refuse, served_model, unanswered
-from .engine import EngineInfo, Sampling, Step
+from .engine import SAMPLING, EngineInfo, Sampling, Step
 from .http import HttpClient, values_of
 from .kind import CHAT, ModelSpec, Task
 from .probe import takes_grammars
@@ -303,9 +303,9 @@ def declared(
         name="sglang",
         context=context,
         slots=streams,
+        honours=SAMPLING if seeds else SAMPLING - {"seed"},
         end_ids=end_ids,
         grammar=grammar,
         logprobs=MAX_LOGPROBS,
         scores=True,
-        unsupported=frozenset() if seeds else frozenset({"seed"}),
     )

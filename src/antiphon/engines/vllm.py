@@ -15,7 +15,7 @@ from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 from .completions import CompletionsEngine, Tokens, refuse, served_model, unanswered
-from .engine import EngineInfo, Ranking, Sampling
+from .engine import SAMPLING, EngineInfo, Ranking, Sampling
 from .http import HttpClient
 from .kind import ModelSpec, Task
 from .probe import takes_grammars
@@ -285,6 +285,7 @@ def declared(
         name="vllm",
         context=context,
         slots=streams,
+        honours=SAMPLING,
         end_ids=end_ids,
         grammar=grammar and not ranks,
         logprobs=MAX_LOGPROBS,

@@ -255,7 +255,6 @@ CONFIGURATION = {
     "rule_not_found": error(404, "The linter has no rule of this name.", NotFoundError),
     "key_not_found": error(404, "There is no API key of this name.", NotFoundError),
     "keys_missing": error(500, "Other machines can reach the server's address, and it has no API keys.", ConfigError),
-    "server_unreachable": error(500, "Nothing answers at the address of the server to be measured.", EngineError),
     "client_settings": error(500, "A client's settings file cannot be read, or the client has none.", ConfigError),
     "port_taken": error(500, "A port is taken, or may not be used.", ConfigError),
     "log_file": error(500, "The file of the log cannot be written.", ConfigError),

@@ -20,7 +20,7 @@ from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_
 from .model import Model
 from .other_forms import called_in_any_form
 from .overflow import longest
-from .precedence import Layer, Source, settled, with_defaults
+from .precedence import Layer, Source, honoured, settled, with_defaults
 from .prefix import PrefixReport, prefix_report
 from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
 from .request import Overflow, TurnRequest
@@ -258,7 +258,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
     chosen = settled(with_defaults((stated, *model.layers, documented, Layer(Source.DEFAULT, request.fallback))))
     length = chosen.max_tokens or None if request.max_tokens is None else request.max_tokens
     limits = [room, length, request.most_tokens, model.max_output_tokens]
-    return Sampling(
+    asked = Sampling(
         max_tokens=min(limit for limit in limits if limit is not None),
         temperature=chosen.temperature,
         top_p=chosen.top_p,
@@ -274,6 +274,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         ignore_eos=request.ignore_eos,
         confidence=request.logprobs is None and bool(called_in_any_form(model, request)),
     )
+    return honoured(model.engine.info, asked, request.stated)
 
 
 def _own_ends(model: Model, request: TurnRequest) -> frozenset[int]:
@@ -302,13 +303,6 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _refuse_unconstrained(model, request)
     _check_finish(model, request)
     _check_logit_bias(model, request)
-    for name in sorted(info.unsupported):
-        if getattr(request, name, None):
-            raise UnsupportedError(
-                f"{name} is not taken by the engine {info.name!r}",
-                position=Position(path=name),
-                hint="Leave it out, or choose a model on another engine.",
-            )
 
 
 def check_numbers(request: TurnRequest) -> None:
@@ -339,6 +333,8 @@ def _check_scored(model: Model, request: TurnRequest) -> None:
     _within("prompt_logprobs", request.prompt_logprobs, Range(0, model.engine.info.logprobs))
     of_ids = {"return_token_ids": request.return_token_ids, "prompt_logprobs": request.prompt_logprobs is not None}
     for name, requested in of_ids.items():
+        if requested and name == "return_token_ids" and name not in model.engine.info.honours:
+            raise model.engine.info.refusal(name)
         if requested and request.overflow is Overflow.EMPTY_ANSWER:
             raise UnsupportedError(
                 f"{name} cannot be honoured for a prompt that may be too long",

@@ -9,9 +9,14 @@ from typing import TypeVar
 
 import msgspec
 
+from antiphon.engines import EngineInfo, Sampling
+from antiphon.engines.engine import USUAL
 from antiphon.formats import SamplingDefaults
 
 Number = TypeVar("Number", int, float)
+
+_RECOMMENDED = frozenset({"temperature", "top_p", "top_k", "min_p", "repetition_penalty"})
+"""Settings that have defaults of a model, of a configuration or of a dialect."""
 
 
 class Source(IntEnum):
@@ -169,3 +174,14 @@ def _setting(name: str, opinions: Sequence[Setting]) -> Setting | None:
 
 def _first(values: Sequence[SamplingDefaults], opinion: Callable[[SamplingDefaults], Number | None]) -> Number:
     return next(value for one in values if (value := opinion(one)) is not None)
+
+
+def honoured(info: EngineInfo, asked: Sampling, stated: SamplingDefaults) -> Sampling:
+    """Leaves out what nobody but a default asks of an engine that does not honour it.
+
+    Raises `UnsupportedError` for what the request asks of it.
+    """
+    unasked = [name for name in _RECOMMENDED - info.honours if getattr(stated, name) is None]
+    sampling = replace(asked, **{name: USUAL[name] for name in unasked})
+    info.check_honoured(sampling)
+    return sampling

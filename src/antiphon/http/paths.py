@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from .route import AnyRoute
+
+VERSION = "/v1"
 DOCS, PLAYGROUND = "/docs", "/playground"
 """Their files are everybody's; what the playground does with a key are requests like others."""
 _SLASHES = re.compile("//+")
@@ -24,22 +26,39 @@ def route_path(scope: Scope) -> str:
 
 
 class Paths:
-    """Finds the spelling that a route has: without slashes at the end, and with one where several are."""
+    """Finds the spelling that a route has: one slash where several are, none at the end, and the version once.
 
-    def __init__(self, routes: Sequence[Route | WebSocketRoute]) -> None:
+    Some clients leave the version out of their base URL, some say it twice.
+    """
+
+    def __init__(self, routes: Sequence[AnyRoute]) -> None:
         self._routes = routes
-        self._ended = {route.path for route in routes if route.path.endswith("/")}
+        self._spelled = {route.path for route in routes}
+        versioned = {path.partition(f"{VERSION}/")[0] for path in self._spelled if f"{VERSION}/" in path}
+        self._places = sorted({*versioned, ""}, key=len, reverse=True)
+        self._ended = {path for path in self._spelled if path.endswith("/")}
 
     def spelled(self, path: str) -> str:
         """The path to look for. One that a route has as it is stays so, as does the rest of a path that is a name."""
+        if path in self._spelled:
+            return path
         if "//" in path and not self._has(path):
             path = _SLASHES.sub("/", path)
-        if path in self._ended or path.startswith(_FOLDERS):
-            return path
-        return path.rstrip("/") or "/"
+        if path not in self._ended and not path.startswith(_FOLDERS):
+            path = path.rstrip("/") or "/"
+        return next((one for one in (path, *self._versions(path)) if self._has(one)), path)
+
+    def _versions(self, path: str) -> Iterator[str]:
+        """The path with a version at its beginning, and with one fewer and fewer."""
+        place = next(place for place in self._places if path.startswith(f"{place}/"))
+        rest = path.removeprefix(place)
+        yield f"{place}{VERSION}{rest}"
+        while rest.startswith(f"{VERSION}/"):
+            rest = rest.removeprefix(VERSION)
+            yield f"{place}{rest}"
 
     def _has(self, path: str) -> bool:
-        return any(route.path_regex.match(path) for route in self._routes)
+        return path in self._spelled or any(route.path_regex.match(path) for route in self._routes)
 
 
 class SpelledPath:
@@ -51,7 +70,7 @@ class SpelledPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope.get("path", "")
-        if path.endswith("/") or "//" in path:
+        if path.startswith("/"):
             inner = route_path(scope)
             scope["path"] = path[: len(path) - len(inner)] + self._paths.spelled(inner)
         await self._app(scope, receive, send)

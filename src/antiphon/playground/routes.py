@@ -7,21 +7,23 @@ from collections.abc import Mapping
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import Match
 from starlette.types import Scope
 
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
-from antiphon.http.gate.access import PLAYGROUND_API
 from antiphon.http.lazy_route import LazyRoutes
 from antiphon.http.paths import PLAYGROUND as PLACE
+from antiphon.http.route import ANYBODY, INFERENCE, ApiRoute
 
 from .files import POLICY, StaticFile, static_file
 
 PAGE = "index.html"
-STORED = f"{PLAYGROUND_API}/stored"
-TOOLS = f"{PLAYGROUND_API}/tools"
-PROGRESS = f"{PLAYGROUND_API}/progress"
+API = f"{PLACE}/api"
+"""What the page requests of its own, below it."""
+STORED = f"{API}/stored"
+TOOLS = f"{API}/tools"
+PROGRESS = f"{API}/progress"
 HEADERS = {
     "content-security-policy": POLICY,
     "cache-control": "no-cache",
@@ -32,21 +34,21 @@ HEADERS = {
 }
 
 
-def playground_routes(context: Context) -> list[Route]:
+def playground_routes(context: Context) -> list[ApiRoute]:
     stored = LazyRoutes(context, "antiphon.playground.stored:Stored")
     now = LazyRoutes(context, "antiphon.playground.now:Now")
     return [
-        Route(TOOLS, now("tools"), methods=["GET"]),
-        Route(f"{PROGRESS}/{{id}}", now("progress"), methods=["GET"]),
-        Route(STORED, stored("list"), methods=["GET"]),
-        Route(f"{STORED}/{{kind}}/{{id:path}}", stored("one"), methods=["GET"]),
-        BrowserRoute("/", page, methods=["GET"]),
-        Route(PLACE, page, methods=["GET"]),
-        Route(f"{PLACE}/{{name:path}}", file, methods=["GET"]),
+        ApiRoute("GET", TOOLS, now("tools"), INFERENCE, counted=False),
+        ApiRoute("GET", f"{PROGRESS}/{{id}}", now("progress"), INFERENCE, counted=False),
+        ApiRoute("GET", STORED, stored("list"), INFERENCE),
+        ApiRoute("GET", f"{STORED}/{{kind}}/{{id:path}}", stored("one"), INFERENCE),
+        BrowserRoute("GET", "/", page, ANYBODY),
+        ApiRoute("GET", PLACE, page, ANYBODY),
+        ApiRoute("GET", f"{PLACE}/{{name:path}}", file, ANYBODY),
     ]
 
 
-class BrowserRoute(Route):
+class BrowserRoute(ApiRoute):
     """A route for those that list ``text/html`` in their ``accept``; for others it is not there."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

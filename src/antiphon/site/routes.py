@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from antiphon.errors import NotFoundError
 from antiphon.http.paths import DOCS as PLACE
+from antiphon.http.route import ANYBODY, ApiRoute
 from antiphon.playground.routes import HEADERS, answer
 
 from .files import Site
@@ -26,7 +26,7 @@ This server has no documentation to show: it runs from a source tree in which th
 """
 
 
-def site_routes(site: Site) -> list[Route]:
+def site_routes(site: Site) -> list[ApiRoute]:
     async def file(request: Request) -> Response:
         found = site.file(request.path_params["name"] or FIRST)
         if found is not None:
@@ -35,7 +35,7 @@ def site_routes(site: Site) -> list[Route]:
             return PlainTextResponse(NOT_BUILT, status_code=404, headers=HEADERS)
         raise NotFoundError("The documentation has no such page.", code="unknown_url")
 
-    return [Route(PLACE, begin, methods=["GET"]), Route(f"{PLACE}/{{name:path}}", file, methods=["GET"])]
+    return [ApiRoute("GET", PLACE, begin, ANYBODY), ApiRoute("GET", f"{PLACE}/{{name:path}}", file, ANYBODY)]
 
 
 async def begin(request: Request) -> Response:

@@ -112,7 +112,7 @@ class SharedEngines:
         return found
 
 
-ASLEEP = EngineInfo(name="asleep", context=0, slots=0)
+ASLEEP = EngineInfo(name="asleep", context=0, slots=0, honours=frozenset())
 
 
 def settings_of(value: Any) -> LlamaCppSettings:

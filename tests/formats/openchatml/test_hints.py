@@ -82,10 +82,8 @@ def test_words_of_the_library_that_are_not_known_stay_as_they_are() -> None:
         ('{"messages": [{"role": "user", "content": "x"}]}', "this is chat JSON, not a transcript", "chat"),
         ('[{"role": "user", "content": "x"}]\n', "this is chat JSON, not a transcript", "chat"),
         ('{"messages": [' + '{"role": "user", "content": "x"},' * 9000, "this is chat JSON, not a transcript", "chat"),
-        ("<|im_start|>user\nHi<|im_end|>\n", "this is a transcript of version 0.1", "openchatml-0.1"),
-        ("<|im_start|>user\n" + "Hi " * 40_000, "this is a transcript of version 0.1", "openchatml-0.1"),
     ],
-    ids=["chat", "a list", "long", "0.1", "long 0.1"],
+    ids=["chat", "a list", "long"],
 )
 def test_a_text_of_another_form_is_recognised(text: str, message: str, form: str) -> None:
     finding = first(text)

@@ -1,4 +1,4 @@
-"""The header's settings, arguments and replies of tools, version 0.1, what a writer refuses, memory."""
+"""The header's settings, arguments and replies of tools, what a writer refuses, memory."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ from antiphon.formats.openchatml import (
     ToolReply,
     Writer,
     envelope_of,
-    is_v01,
     iter_read,
     iter_write,
     read,
     read_arguments,
     read_tool_reply,
-    read_v01,
     repair,
     unwritable,
     validate,
@@ -182,37 +180,6 @@ def test_a_reply_is_an_envelope_or_plain_content() -> None:
     bare = read_tool_reply('{"ok": false, "error": "no"}')
     assert bare.error is not None
     assert bare.error.message == "no"
-
-
-# -- version 0.1
-
-
-@pytest.mark.spec("OCM-131", "OCM-06")
-def test_the_published_draft_is_read_as_final() -> None:
-    turns = "<|im_start|>user name=Eric\nHello\nthere.\n<|im_end|>\n<|im_start|>assistant\nHi Eric.\n<|im_end|>\n"
-    text = f"<s>\n{turns}</s>\n"
-    assert is_v01(text)
-    conversation = read_v01(text)
-    assert [(m.role, m.name, m.text) for m in conversation.messages] == [
-        (Role.USER, "Eric", "Hello\nthere."), (Role.ASSISTANT, None, "Hi Eric."),
-    ]  # fmt: skip
-    assert all(m.effective_channel == "final" for m in conversation.messages)
-    assert not is_v01("version: 2.2\n<|start|>user")
-
-
-@pytest.mark.parametrize(
-    ("text", "code", "place"),
-    [
-        ("<|im_start|>bot\nx<|im_end|>", "E-PARSE-HEADER", "1:13"),
-        ("<|im_start|>user\nx<|im_end|>\nand", "E-PARSE-HEADER", "3:1"),
-        ("<|im_start|>user\nx", "E-STREAM-TRUNCATED", "2:2"),
-        ("<|fim_prefix|>a<|fim_middle|>", "E-PARSE-HEADER", "1:1"),
-    ],
-)
-def test_a_broken_draft_transcript_has_its_place(text: str, code: str, place: str) -> None:
-    with pytest.raises(ParseError) as raised:
-        read_v01(text)
-    assert (raised.value.code, str(raised.value.position)) == (code, place)
 
 
 # -- strict reading, and size

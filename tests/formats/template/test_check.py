@@ -6,9 +6,8 @@ import pytest
 
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import TemplateError
-from antiphon.formats.template import PromptChange, TemplateCheck, check_template, exported, jinja_format, origin_words
+from antiphon.formats.template import PromptChange, TemplateCheck, check_template, jinja_format, origin_words
 from antiphon.formats.template.constructs import UnsafeConstruct, unsafe_constructs
-from antiphon.formats.template.reply.response_template import from_response_template
 from antiphon.formats.template.stability import prompt_changes
 from antiphon.tokens import ByteTokenizer, Control, Piece, encode_pieces
 from kit.family_templates import FAMILIES
@@ -135,15 +134,6 @@ def test_a_template_that_is_none_has_its_line() -> None:
         check("{{ messages }}\n{% if %}")
     assert caught.value.position is not None
     assert caught.value.position.line == 2
-
-
-def test_what_was_found_is_exported_as_a_response_template_or_the_reason_is_given() -> None:
-    found = check(FAMILIES["hermes"]).found
-    spec, reason = exported(found)
-    assert (from_response_template(spec).reasoning is not None, reason) == (True, "")
-    nothing, why = exported(check("{{ messages[-1].content }}").found)
-    assert nothing is None
-    assert "start_anchor" in why
 
 
 def test_the_origin_is_told_in_words() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from antiphon.conversation import TokenLogprob
-from antiphon.engines import Embeddings, EngineEnd, EngineInfo, EngineSettings, ModelSpec, Sampling, Step
+from antiphon.engines import SAMPLING, Embeddings, EngineEnd, EngineInfo, EngineSettings, ModelSpec, Sampling, Step
 from antiphon.errors import ContextError, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
@@ -27,7 +27,7 @@ class ParrotEngine:
     def __init__(self, says: str, tokenizer: Tokenizer, context: int) -> None:
         self._tokenizer = tokenizer
         self._ids = tokenizer.encode(says)
-        self._info = EngineInfo(name="parrot", context=context, slots=8, logprobs=5)
+        self._info = EngineInfo(name="parrot", context=context, slots=8, logprobs=5, honours=SAMPLING)
 
     @property
     def info(self) -> EngineInfo:

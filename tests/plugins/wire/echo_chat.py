@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 
 import msgspec
-from starlette.routing import Route
 
 from antiphon.api import ApiError, Context, ErrorShape, Post, PostRoute, Wire
 from antiphon.conversation import Conversation, Event, Message, Role
 from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents, TurnRequest, plan_turn
 from antiphon.http.errors import api_error
+from antiphon.http.route import INFERENCE, ApiRoute
 from antiphon.wire.json import encode
 from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.writer import JSON, StreamForm
@@ -93,8 +93,8 @@ class EchoChat(PostRoute):
         await post.answer([draft], EchoWriter())
 
 
-def routes(context: Context) -> Sequence[Route]:
-    return [Route("/echo/chat", EchoChat(context), methods=["POST"])]
+def routes(context: Context) -> Sequence[ApiRoute]:
+    return [ApiRoute("POST", "/echo/chat", EchoChat(context), INFERENCE)]
 
 
 WIRE = Wire(name="echo-chat", routes=routes, places=["/echo"], errors=ErrorShape(body=body))

@@ -1,4 +1,4 @@
-"""POST /api/pull, DELETE /api/delete: for keys with the scope ``models``. And what nobody may do here."""
+"""POST /api/pull, DELETE /api/delete: for keys with the scope ``models``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from antiphon.catalog.pulling import Pull
-from antiphon.errors import AccessError, AntiphonError, NotFoundError, Position, UnsupportedError
+from antiphon.errors import AntiphonError, NotFoundError, Position, UnsupportedError
 from antiphon.http.errors import without_paths
-from antiphon.http.gate.keys import Scope
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.source import ModelFiles
@@ -31,7 +30,6 @@ class OllamaPull(OllamaRoute):
 
     async def answer(self, post: Post) -> None:
         wire = await post.read(OllamaPullRequest)
-        check_scope(post)
         pull = _pull(post, named(wire.model, wire.name))
         post.exchange.stream = wire.stream is not False
         if post.exchange.stream:
@@ -58,7 +56,6 @@ class OllamaDelete(OllamaRoute):
 
     async def answer(self, post: Post) -> None:
         wire, source = await post.read(OllamaPullRequest), self._context.source
-        check_scope(post)
         requested = named(wire.model, wire.name)
         if not isinstance(source, ModelFiles):
             raise UnsupportedError("the models of this server have no files.", position=Position(path="model"))
@@ -67,21 +64,6 @@ class OllamaDelete(OllamaRoute):
         except NotFoundError:
             raise not_found(requested) from None
         await post.send_json({})
-
-
-class Unoffered(OllamaRoute):
-    """What Ollama does and this server does not: it says so by the path."""
-
-    async def answer(self, post: Post) -> None:
-        path = post.exchange.path[:100]
-        hint = "Models are made and named by the server's owner, in its configuration."
-        raise NotFoundError(f"{path} is not possible here.", code="unknown_url", hint=hint)
-
-
-def check_scope(post: Post) -> None:
-    """Raises `AccessError` for a key that may only use models."""
-    if Scope.MODELS not in post.exchange.principal.scopes:
-        raise AccessError(f"This key lacks the scope {Scope.MODELS}.")
 
 
 def _pull(post: Post, requested: str) -> Pull | None:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from starlette.routing import Route
-
 from antiphon.api.wires import Wire
 from antiphon.http.context import Context
 from antiphon.http.error_shapes import OLLAMA_ERRORS
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
+from antiphon.http.route import ANYBODY, INFERENCE, MODELS, ApiRoute
 
 PLACE = "/api"
 
 
-def _routes(context: Context) -> list[Route]:
+def _routes(context: Context) -> list[ApiRoute]:
     def route(place: str) -> LazyRoute:
         return LazyRoutes(context, f"antiphon.api.ollama.{place}")()
 
-    lists, unoffered = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists"), route("pull:Unoffered")
+    lists = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists")
     return [
-        Route("/", lists("root"), methods=["GET"]),
-        Route(f"{PLACE}/version", lists("version"), methods=["GET"]),
-        Route(f"{PLACE}/tags", lists("tags"), methods=["GET"]),
-        Route(f"{PLACE}/ps", lists("ps"), methods=["GET"]),
-        Route(f"{PLACE}/show", route("models:OllamaShow"), methods=["POST"]),
-        Route(f"{PLACE}/chat", route("generate:OllamaChat"), methods=["POST"]),
-        Route(f"{PLACE}/generate", route("generate:OllamaGenerate"), methods=["POST"]),
-        Route(f"{PLACE}/embed", route("embed:OllamaEmbed"), methods=["POST"]),
-        Route(f"{PLACE}/embeddings", route("embed:OllamaEmbeddings"), methods=["POST"]),
-        Route(f"{PLACE}/pull", route("pull:OllamaPull"), methods=["POST"]),
-        Route(f"{PLACE}/delete", route("pull:OllamaDelete"), methods=["DELETE"]),
-        *(Route(f"{PLACE}/{name}", unoffered, methods=["POST"]) for name in ("create", "copy", "push")),
-        Route(f"{PLACE}/blobs/{{digest}}", unoffered, methods=["POST", "HEAD"]),
+        ApiRoute("GET", "/", lists("root"), ANYBODY),
+        ApiRoute("GET", f"{PLACE}/version", lists("version"), ANYBODY),
+        ApiRoute("GET", f"{PLACE}/tags", lists("tags"), INFERENCE),
+        ApiRoute("GET", f"{PLACE}/ps", lists("ps"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/show", route("models:OllamaShow"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/chat", route("generate:OllamaChat"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/generate", route("generate:OllamaGenerate"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/embed", route("embed:OllamaEmbed"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/embeddings", route("embed:OllamaEmbeddings"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/pull", route("pull:OllamaPull"), MODELS),
+        ApiRoute("DELETE", f"{PLACE}/delete", route("pull:OllamaDelete"), MODELS),
     ]
 
 

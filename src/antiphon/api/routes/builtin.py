@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from starlette.routing import Match, Route
+from starlette.routing import Match
 from starlette.types import Scope
 
 from antiphon.api.ollama.wire import OLLAMA
@@ -14,8 +14,8 @@ from antiphon.api.wires import Wire
 from antiphon.batches.queue import going_on
 from antiphon.http.context import Context
 from antiphon.http.error_shapes import ANTHROPIC_ERRORS, ENDPOINT_ERRORS
-from antiphon.http.gate.access import PREFIXES
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
+from antiphon.http.route import ANYBODY, INFERENCE, ApiRoute, Needed
 from antiphon.wire.dialect import OPENAI
 
 HERE = "antiphon.api.routes"
@@ -26,11 +26,13 @@ ANTHROPIC = "/anthropic"
 ENDPOINTS = "/api/2.0/serving-endpoints"
 
 
-class SelectedRoute(Route):
+class SelectedRoute(ApiRoute):
     """A route for some of the requests that its path and methods fit; others are for who comes after."""
 
-    def __init__(self, path: str, endpoint: LazyRoute, *, methods: list[str], takes: Callable[[Scope], bool]) -> None:
-        super().__init__(path, endpoint, methods=methods)
+    def __init__(
+        self, methods: str, path: str, endpoint: LazyRoute, scope: Needed, *, takes: Callable[[Scope], bool]
+    ) -> None:
+        super().__init__(methods, path, endpoint, scope)
         self._takes = takes
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -45,82 +47,73 @@ def _is_head(scope: Scope) -> bool:
     return scope.get("method") == "HEAD"
 
 
-def _messages(context: Context) -> list[Route]:
+def _messages(context: Context) -> list[ApiRoute]:
     messages = LazyRoutes(replace(context, dialect=OPENAI), f"{HERE}.messages:Messages")
-    placed = [f"{ANTHROPIC}{prefix}" for prefix in PREFIXES]
-    routes: list[Route] = [SelectedRoute("/", messages("alive"), methods=["HEAD"], takes=_is_head)]
-    for prefix in (*PREFIXES, *placed):
-        routes.append(Route(f"{prefix}/messages", messages("create"), methods=["POST"]))
-        routes.append(Route(f"{prefix}/messages/count_tokens", messages("count"), methods=["POST"]))
-    for prefix in PREFIXES:
-        routes.append(SelectedRoute(f"{prefix}/models", messages("models.list"), methods=["GET"], takes=_marked))
-        one = f"{prefix}/models/{{id:path}}"
-        routes.append(SelectedRoute(one, messages("models.one"), methods=["GET"], takes=_marked))
-    for prefix in placed:
-        routes.append(Route(f"{prefix}/models", messages("models.list"), methods=["GET"]))
-        routes.append(Route(f"{prefix}/models/{{id:path}}", messages("models.one"), methods=["GET"]))
-    return routes
+    listed, one, alone = messages("models.list"), messages("models.one"), f"{ANTHROPIC}/v1"
+    return [
+        SelectedRoute("HEAD", "/", messages("alive"), ANYBODY, takes=_is_head),
+        *(ApiRoute("POST", f"{base}/messages", messages("create"), INFERENCE) for base in ("/v1", alone)),
+        *(ApiRoute("POST", f"{base}/messages/count_tokens", messages("count"), INFERENCE) for base in ("/v1", alone)),
+        SelectedRoute("GET", "/v1/models", listed, INFERENCE, takes=_marked),
+        SelectedRoute("GET", "/v1/models/{id:path}", one, INFERENCE, takes=_marked),
+        ApiRoute("GET", f"{alone}/models", listed, INFERENCE),
+        ApiRoute("GET", f"{alone}/models/{{id:path}}", one, INFERENCE),
+    ]
 
 
-def _batches(context: Context) -> Sequence[Route]:
+def _batches(context: Context) -> Sequence[ApiRoute]:
     if not context.batches.enabled:
         return []
     batches = LazyRoutes(context, f"{HERE}.batches:Batches")
     context.beside.append(partial(going_on, context, batches))
-    placed = (*PREFIXES, *(f"{ANTHROPIC}{prefix}" for prefix in PREFIXES))
     return [
-        *(route for prefix in PREFIXES for route in _files_and_batches(prefix, batches)),
-        *(route for prefix in placed for route in _message_batches(f"{prefix}/messages/batches", batches)),
+        *_files_and_batches(batches),
+        *_message_batches("/v1/messages/batches", batches),
+        *_message_batches(f"{ANTHROPIC}/v1/messages/batches", batches),
     ]
 
 
-def _files_and_batches(prefix: str, batches: LazyRoutes) -> list[Route]:
+def _files_and_batches(batches: LazyRoutes) -> list[ApiRoute]:
     return [
-        Route(f"{prefix}/files", batches("files.list"), methods=["GET"]),
-        Route(f"{prefix}/files", batches("create_file"), methods=["POST"]),
-        Route(f"{prefix}/files/{{id}}", batches("files.retrieve"), methods=["GET"]),
-        Route(f"{prefix}/files/{{id}}", batches("files.delete"), methods=["DELETE"]),
-        Route(f"{prefix}/files/{{id}}/content", batches("files.content"), methods=["GET"]),
-        Route(f"{prefix}/batches", batches("batches.list"), methods=["GET"]),
-        Route(f"{prefix}/batches", batches("create"), methods=["POST"]),
-        Route(f"{prefix}/batches/{{id}}", batches("batches.retrieve"), methods=["GET"]),
-        Route(f"{prefix}/batches/{{id}}/cancel", batches("batches.cancel"), methods=["POST"]),
+        ApiRoute("GET", "/v1/files", batches("files.list"), INFERENCE),
+        ApiRoute("POST", "/v1/files", batches("create_file"), INFERENCE),
+        ApiRoute("GET", "/v1/files/{id}", batches("files.retrieve"), INFERENCE),
+        ApiRoute("DELETE", "/v1/files/{id}", batches("files.delete"), INFERENCE),
+        ApiRoute("GET", "/v1/files/{id}/content", batches("files.content"), INFERENCE),
+        ApiRoute("GET", "/v1/batches", batches("batches.list"), INFERENCE),
+        ApiRoute("POST", "/v1/batches", batches("create"), INFERENCE),
+        ApiRoute("GET", "/v1/batches/{id}", batches("batches.retrieve"), INFERENCE),
+        ApiRoute("POST", "/v1/batches/{id}/cancel", batches("batches.cancel"), INFERENCE),
     ]
 
 
-def _message_batches(path: str, batches: LazyRoutes) -> list[Route]:
+def _message_batches(path: str, batches: LazyRoutes) -> list[ApiRoute]:
     return [
-        Route(path, batches("messages.list"), methods=["GET"]),
-        Route(path, batches("create_messages"), methods=["POST"]),
-        Route(f"{path}/{{id}}", batches("messages.retrieve"), methods=["GET"]),
-        Route(f"{path}/{{id}}", batches("messages.delete"), methods=["DELETE"]),
-        Route(f"{path}/{{id}}/cancel", batches("messages.cancel"), methods=["POST"]),
-        Route(f"{path}/{{id}}/results", batches("messages.results"), methods=["GET"]),
+        ApiRoute("GET", path, batches("messages.list"), INFERENCE),
+        ApiRoute("POST", path, batches("create_messages"), INFERENCE),
+        ApiRoute("GET", f"{path}/{{id}}", batches("messages.retrieve"), INFERENCE),
+        ApiRoute("DELETE", f"{path}/{{id}}", batches("messages.delete"), INFERENCE),
+        ApiRoute("POST", f"{path}/{{id}}/cancel", batches("messages.cancel"), INFERENCE),
+        ApiRoute("GET", f"{path}/{{id}}/results", batches("messages.results"), INFERENCE),
     ]
 
 
-def _rerank(context: Context) -> list[Route]:
+def _rerank(context: Context) -> list[ApiRoute]:
     """One endpoint a path, by which metrics tell them apart."""
     rerank, score = LazyRoutes(context, f"{HERE}.rerank:Rerank"), LazyRoutes(context, f"{HERE}.rerank:Score")
-    ranked = (f"{prefix}/{name}" for prefix in PREFIXES for name in ("rerank", "reranking"))
     return [
-        *(Route(path, rerank(), methods=["POST"]) for path in (*ranked, "/v2/rerank")),
-        *(Route(f"{prefix}/score", score(), methods=["POST"]) for prefix in PREFIXES),
+        *(ApiRoute("POST", path, rerank(), INFERENCE) for path in ("/v1/rerank", "/v1/reranking", "/v2/rerank")),
+        ApiRoute("POST", "/v1/score", score(), INFERENCE),
     ]
 
 
-def _moderations(context: Context) -> list[Route]:
-    moderations = LazyRoutes(context, f"{HERE}.moderations:Moderations")
-    return [Route(f"{prefix}/moderations", moderations("refuse"), methods=["POST"]) for prefix in PREFIXES]
-
-
-def _endpoints(context: Context) -> list[Route]:
+def _endpoints(context: Context) -> list[ApiRoute]:
     """MLflow's client lists them with a slash at the end, the SDK without."""
     endpoints = LazyRoutes(context, f"{HERE}.endpoints:ServingEndpoints")
     return [
-        Route(ENDPOINTS, endpoints("list"), methods=["GET"]),
-        Route(f"{ENDPOINTS}/", endpoints("list"), methods=["GET"]),
-        Route(f"{ENDPOINTS}/{{name:path}}", endpoints("one"), methods=["GET"]),
+        ApiRoute("GET", ENDPOINTS, endpoints("list"), INFERENCE),
+        ApiRoute("GET", f"{ENDPOINTS}/", endpoints("list"), INFERENCE),
+        ApiRoute("GET", f"{ENDPOINTS}/{{name:path}}", endpoints("one"), INFERENCE),
     ]
 
 
@@ -129,13 +122,12 @@ BUILT_IN = (
     Wire(
         name="messages",
         routes=_messages,
-        places=(*(f"{prefix}/messages" for prefix in PREFIXES), ANTHROPIC),
-        shared_places=tuple(f"{prefix}/models" for prefix in PREFIXES),
+        places=("/v1/messages", ANTHROPIC),
+        shared_places=("/v1/models",),
         mark=VERSION,
         errors=ANTHROPIC_ERRORS,
         described=f"{HERE}.messages:DESCRIBED",
     ),
-    Wire(name="moderations", routes=_moderations, described=f"{HERE}.moderations:DESCRIBED"),
     OLLAMA,
     Wire(name="rerank", routes=_rerank, described=f"{HERE}.rerank:DESCRIBED"),
     Wire(name="serving-endpoints", routes=_endpoints, places=(ENDPOINTS,), errors=ENDPOINT_ERRORS),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from antiphon.api.wires import Wire
 from antiphon.http.context import Context
-from antiphon.http.gate.access import PREFIXES
+from antiphon.http.gate.keys import Scope as KeyScope
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
+from antiphon.http.route import ADMIN, ANYBODY, INFERENCE, AnyRoute, ApiRoute, ApiSocket
 from antiphon.wire.dialect import Dialect
 
 from .chat import ChatCompletions
@@ -19,7 +19,6 @@ from .health import Health
 from .metrics import MetricsText
 from .models import Models
 
-AnyRoute = Route | WebSocketRoute
 HERE = "antiphon.api.routes"
 
 
@@ -34,9 +33,8 @@ def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wi
         for place in dialect.places:
             yield from _placed(context, dialect, place)
     described = LazyRoutes(context, "antiphon.api.openapi.document:ApiDocument", wires)
-    for prefix in PREFIXES:
-        yield from _routes(context, prefix)
-        yield Route(f"{prefix}/openapi.json", described("get"), methods=["GET"])
+    yield from _routes(context)
+    yield ApiRoute("GET", "/openapi.json", described("get"), INFERENCE)
 
 
 def _placed(context: Context, dialect: Dialect, place: str) -> list[AnyRoute]:
@@ -50,7 +48,7 @@ def _placed(context: Context, dialect: Dialect, place: str) -> list[AnyRoute]:
     invocations = LazyRoutes(context, f"{HERE}.invocations:Invocations", tasks)
     return [
         *_dialect_routes(context, place),
-        Route(f"{place}/{{endpoint:path}}/invocations", invocations(), methods=["POST"]),
+        ApiRoute("POST", f"{place}/{{endpoint:path}}/invocations", invocations(), INFERENCE),
         *_stored_completions(context, place),
     ]
 
@@ -59,13 +57,13 @@ def _dialect_routes(context: Context, prefix: str) -> list[AnyRoute]:
     """The routes whose words differ between dialects."""
     models = Models(context)
     return [
-        Route(f"{prefix}/models", models.list, methods=["GET"]),
-        Route(f"{prefix}/models/{{id:path}}", models.one, methods=["GET"]),
-        Route(f"{prefix}/chat/completions", ChatCompletions(context), methods=["POST"]),
-        Route(f"{prefix}/chat/interactive", _lazy(context, "interactive:InteractiveChat"), methods=["POST"]),
-        Route(f"{prefix}/completions", _lazy(context, "completions:Completions"), methods=["POST"]),
-        Route(f"{prefix}/encode", _lazy(context, "encode:Encode"), methods=["POST"]),
-        Route(f"{prefix}/embeddings", _lazy(context, "embeddings:MakeEmbeddings"), methods=["POST"]),
+        ApiRoute("GET", f"{prefix}/models", models.list, INFERENCE),
+        ApiRoute("GET", f"{prefix}/models/{{id:path}}", models.one, INFERENCE),
+        ApiRoute("POST", f"{prefix}/chat/completions", ChatCompletions(context), INFERENCE),
+        ApiRoute("POST", f"{prefix}/chat/interactive", _lazy(context, "interactive:InteractiveChat"), INFERENCE),
+        ApiRoute("POST", f"{prefix}/completions", _lazy(context, "completions:Completions"), INFERENCE),
+        ApiRoute("POST", f"{prefix}/encode", _lazy(context, "encode:Encode"), INFERENCE),
+        ApiRoute("POST", f"{prefix}/embeddings", _lazy(context, "embeddings:MakeEmbeddings"), INFERENCE),
         *_responses(context, f"{prefix}/responses"),
         *_conversations(context, f"{prefix}/conversations"),
     ]
@@ -74,28 +72,28 @@ def _dialect_routes(context: Context, prefix: str) -> list[AnyRoute]:
 def _responses(context: Context, path: str) -> list[AnyRoute]:
     responses = LazyRoutes(context, f"{HERE}.responses:Responses")
     return [
-        WebSocketRoute(path, responses("socket")),
-        Route(path, responses("create"), methods=["POST"]),
-        Route(f"{path}/compact", responses("compact"), methods=["POST"]),
-        Route(f"{path}/input_tokens", responses("count"), methods=["POST"]),
-        Route(f"{path}/{{id}}", responses("retrieve"), methods=["GET"]),
-        Route(f"{path}/{{id}}", responses("delete"), methods=["DELETE"]),
-        Route(f"{path}/{{id}}/cancel", responses("cancel"), methods=["POST"]),
-        Route(f"{path}/{{id}}/input_items", responses("input_items"), methods=["GET"]),
+        ApiSocket(path, responses("socket"), INFERENCE),
+        ApiRoute("POST", path, responses("create"), INFERENCE),
+        ApiRoute("POST", f"{path}/compact", responses("compact"), INFERENCE),
+        ApiRoute("POST", f"{path}/input_tokens", responses("count"), INFERENCE),
+        ApiRoute("GET", f"{path}/{{id}}", responses("retrieve"), INFERENCE),
+        ApiRoute("DELETE", f"{path}/{{id}}", responses("delete"), INFERENCE),
+        ApiRoute("POST", f"{path}/{{id}}/cancel", responses("cancel"), INFERENCE),
+        ApiRoute("GET", f"{path}/{{id}}/input_items", responses("input_items"), INFERENCE),
     ]
 
 
 def _conversations(context: Context, path: str) -> list[AnyRoute]:
     conversations, one = LazyRoutes(context, f"{HERE}.conversations:Conversations"), f"{path}/{{id}}"
     return [
-        Route(path, conversations("create"), methods=["POST"]),
-        Route(one, conversations("retrieve"), methods=["GET"]),
-        Route(one, conversations("update"), methods=["POST"]),
-        Route(one, conversations("delete"), methods=["DELETE"]),
-        Route(f"{one}/items", conversations("items"), methods=["GET"]),
-        Route(f"{one}/items", conversations("add"), methods=["POST"]),
-        Route(f"{one}/items/{{item}}", conversations("item"), methods=["GET"]),
-        Route(f"{one}/items/{{item}}", conversations("delete_item"), methods=["DELETE"]),
+        ApiRoute("POST", path, conversations("create"), INFERENCE),
+        ApiRoute("GET", one, conversations("retrieve"), INFERENCE),
+        ApiRoute("POST", one, conversations("update"), INFERENCE),
+        ApiRoute("DELETE", one, conversations("delete"), INFERENCE),
+        ApiRoute("GET", f"{one}/items", conversations("items"), INFERENCE),
+        ApiRoute("POST", f"{one}/items", conversations("add"), INFERENCE),
+        ApiRoute("GET", f"{one}/items/{{item}}", conversations("item"), INFERENCE),
+        ApiRoute("DELETE", f"{one}/items/{{item}}", conversations("delete_item"), INFERENCE),
     ]
 
 
@@ -103,47 +101,51 @@ def _stored_completions(context: Context, prefix: str) -> list[AnyRoute]:
     stored = LazyRoutes(context, f"{HERE}.stored_chat:StoredCompletions")
     path, one = f"{prefix}/chat/completions", f"{prefix}/chat/completions/{{id}}"
     return [
-        Route(path, stored("list"), methods=["GET"]),
-        Route(one, stored("retrieve"), methods=["GET"]),
-        Route(one, stored("update"), methods=["POST"]),
-        Route(one, stored("delete"), methods=["DELETE"]),
-        Route(f"{one}/messages", stored("messages"), methods=["GET"]),
+        ApiRoute("GET", path, stored("list"), INFERENCE),
+        ApiRoute("GET", one, stored("retrieve"), INFERENCE),
+        ApiRoute("POST", one, stored("update"), INFERENCE),
+        ApiRoute("DELETE", one, stored("delete"), INFERENCE),
+        ApiRoute("GET", f"{one}/messages", stored("messages"), INFERENCE),
     ]
 
 
-def _routes(context: Context, prefix: str) -> list[AnyRoute]:
+def _routes(context: Context) -> list[AnyRoute]:
     health, streams = Health(context), LazyRoutes(context, f"{HERE}.streams:Streams")
+
+    def metrics() -> KeyScope | None:
+        return ANYBODY if context.rules.public_metrics else ADMIN
+
     return [
-        *_dialect_routes(context, prefix),
-        *_stored_completions(context, prefix),
-        *_native(context, prefix),
-        Route(f"{prefix}/openchatml", _lazy(context, "openchatml:OpenChatMLTurns"), methods=["POST"]),
-        Route(f"{prefix}/openchatml/{{id}}/cancel", _lazy(context, "openchatml:CancelTurn"), methods=["POST"]),
-        Route(f"{prefix}/streams/{{id}}", streams("follow"), methods=["GET"]),
-        Route(f"{prefix}/streams/{{id}}", streams("delete"), methods=["DELETE"]),
-        Route(f"{prefix}/health", health.ready, methods=["GET"]),
-        Route(f"{prefix}/readyz", health.ready, methods=["GET"]),
-        Route(f"{prefix}/livez", health.live, methods=["GET"]),
-        Route(f"{prefix}/ping", health.ready, methods=["GET"]),
-        Route(f"{prefix}/metrics", MetricsText(context).text, methods=["GET"]),
-        Route(f"{prefix}/version", health.version, methods=["GET"]),
+        *_dialect_routes(context, "/v1"),
+        *_stored_completions(context, "/v1"),
+        *_native(context),
+        ApiRoute("POST", "/v1/openchatml", _lazy(context, "openchatml:OpenChatMLTurns"), INFERENCE),
+        ApiRoute("POST", "/v1/openchatml/{id}/cancel", _lazy(context, "openchatml:CancelTurn"), INFERENCE),
+        ApiRoute("GET", "/v1/streams/{id}", streams("follow"), INFERENCE),
+        ApiRoute("DELETE", "/v1/streams/{id}", streams("delete"), INFERENCE),
+        ApiRoute("GET", "/health", health.ready, ANYBODY),
+        ApiRoute("GET", "/readyz", health.ready, ANYBODY),
+        ApiRoute("GET", "/livez", health.live, ANYBODY),
+        ApiRoute("GET", "/ping", health.ready, ANYBODY),
+        ApiRoute("GET", "/metrics", MetricsText(context).text, metrics, counted=False),
+        ApiRoute("GET", "/version", health.version, ANYBODY),
     ]
 
 
-def _native(context: Context, prefix: str) -> list[AnyRoute]:
+def _native(context: Context) -> list[AnyRoute]:
     """What people use beside a chat."""
     info = LazyRoutes(context, f"{HERE}.native:TokenizerInfo")
     return [
-        Route(f"{prefix}/tokenize", _lazy(context, "native:Tokenize"), methods=["POST"]),
-        Route(f"{prefix}/detokenize", _lazy(context, "native:Detokenize"), methods=["POST"]),
-        Route(f"{prefix}/tokenizer_info", info("get"), methods=["GET"]),
-        Route(f"{prefix}/render", _lazy(context, "native:Render"), methods=["POST"]),
-        Route(f"{prefix}/parse", _lazy(context, "native:Parse"), methods=["POST"]),
-        Route(f"{prefix}/convert", _lazy(context, "convert:Convert"), methods=["POST"]),
-        Route(f"{prefix}/convert", _lazy(context, "convert:Forms"), methods=["GET"]),
-        Route(f"{prefix}/schemas/check", _lazy(context, "schemas:CheckSchema"), methods=["POST"]),
-        Route(f"{prefix}/templates/check", _lazy(context, "templates:CheckTemplate"), methods=["POST"]),
-        Route(f"{prefix}/templates/try", _lazy(context, "templates:TryTemplate"), methods=["POST"]),
+        ApiRoute("POST", "/v1/tokenize", _lazy(context, "native:Tokenize"), INFERENCE),
+        ApiRoute("POST", "/v1/detokenize", _lazy(context, "native:Detokenize"), INFERENCE),
+        ApiRoute("GET", "/v1/tokenizer_info", info("get"), INFERENCE),
+        ApiRoute("POST", "/v1/render", _lazy(context, "native:Render"), INFERENCE),
+        ApiRoute("POST", "/v1/parse", _lazy(context, "native:Parse"), INFERENCE),
+        ApiRoute("POST", "/v1/convert", _lazy(context, "convert:Convert"), INFERENCE),
+        ApiRoute("GET", "/v1/convert", _lazy(context, "convert:Forms"), INFERENCE),
+        ApiRoute("POST", "/v1/schemas/check", _lazy(context, "schemas:CheckSchema"), INFERENCE),
+        ApiRoute("POST", "/v1/templates/check", _lazy(context, "templates:CheckTemplate"), INFERENCE),
+        ApiRoute("POST", "/v1/templates/try", _lazy(context, "templates:TryTemplate"), INFERENCE),
     ]
 
 

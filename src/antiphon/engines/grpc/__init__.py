@@ -1,4 +1,4 @@
-"""Servers of vLLM, SGLang, TensorRT-LLM and MLX over gRPC, by their public protocols (extra ``antiphon[grpc]``)."""
+"""Servers of vLLM and SGLang over gRPC, by their public protocols (extra ``antiphon[grpc]``)."""
 
 from typing import TYPE_CHECKING
 

@@ -26,13 +26,11 @@ from antiphon.errors import (
 from antiphon.tokens import Tokenizer
 
 from .client import GrpcClient
-from .mlx import MlxService
 from .service import GenerateInputs, Part, Served, Service
 from .sglang import SglangService
-from .trtllm import TrtllmService
 from .vllm import VllmService
 
-SERVICES: tuple[Service, ...] = (VllmService(), SglangService(), TrtllmService(), MlxService())
+SERVICES: tuple[Service, ...] = (VllmService(), SglangService())
 
 
 class GrpcEngine(RemoteEngine):
@@ -62,21 +60,21 @@ class GrpcEngine(RemoteEngine):
         server's ends are added to them.
 
         ``grammar``: it takes llguidance's grammars; None tries. ``share_cache``: owners may find each other's prompts
-        in the server's cache; most servers cannot keep them apart, and are a `ConfigError` without it. Other errors:
+        in the server's cache; no server can keep them apart, so it is a `ConfigError` without it. Other errors:
         `OverloadedError` when nobody answers there or the server is not healthy, `EngineError` for one that speaks
         none of the protocols, `ModelError` for a model that writes no text.
         """
         client = GrpcClient(url, key=key, streams=streams)
         try:
             service, served = await _found(client)
-            if service.caches and not share_cache:
+            if not share_cache:
                 raise _shared(service)
             if not await client.call(f"{service.path}/HealthCheck", b"", service.healthy):
                 raise OverloadedError(
                     "the engine is not ready", hint="It is starting or ending: try again in a moment."
                 )
-            info = declared(service, served.context, streams, end_ids | served.end_ids, grammar=service.grammars)
-            if grammar is None and service.grammars:
+            info = declared(service, served.context, streams, end_ids | served.end_ids, grammar=True)
+            if grammar is None:
                 send = cls(client, service, tokenizer, info).generate
                 grammar = await takes_grammars(
                     lambda ids, how, text: send(ids, how, grammar=text), tokenizer, info.end_ids
@@ -84,14 +82,13 @@ class GrpcEngine(RemoteEngine):
         except BaseException:
             await client.aclose()
             raise
-        info = replace(info, grammar=bool(grammar) and service.grammars)
-        return cls(client, service, tokenizer, info, share_cache=share_cache)
+        return cls(client, service, tokenizer, replace(info, grammar=bool(grammar)), share_cache=share_cache)
 
     async def steps(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> AsyncGenerator[Step, None]:
         """Choices are requests of their own, which find each other's prompt in the server's cache."""
-        check_domain(self._service, domain)
+        check_domain(domain)
         reply = partial(self._reply, prompt, grammar)
         async with aclosing(reply(sampling) if n == 1 else together(reply, sampling, n)) as steps:
             async for step in steps:
@@ -120,11 +117,6 @@ class GrpcEngine(RemoteEngine):
     async def aclose(self) -> None:
         await self._aborts.aclose()
         await self._client.aclose()
-
-    def check(self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None) -> None:
-        super().check(prompt, sampling, n=n, grammar=grammar)
-        if sampling.logit_bias and "logit_bias" in self._info.unsupported:
-            raise UnsupportedError(f"{self._info.name} takes no biases", position=Position(path="logit_bias"))
 
     def _step(self, part: Part, count: int, last: int, sampling: Sampling, room: int) -> Step:
         """The step of a part that comes after ``count`` ids, of which ``last`` is the last.
@@ -167,9 +159,9 @@ async def _found(client: GrpcClient) -> tuple[Service, Served]:
     raise EngineError("the server has none of the services that are known here", hint=f"They are {names}.")
 
 
-def check_domain(service: Service, domain: str) -> None:
-    """`UnsupportedError` for what a ``cache_salt`` is to keep apart, where the server cannot; owners share here."""
-    if domain and service.caches:
+def check_domain(domain: str) -> None:
+    """Raises `UnsupportedError` for a ``cache_salt``: servers cannot keep prompts apart; owners share here."""
+    if domain:
         raise UnsupportedError("the engine's server takes no cache_salt", position=Position(path="cache_salt"))
 
 
@@ -189,8 +181,8 @@ def declared(
         name="grpc",
         context=context,
         slots=streams,
+        honours=service.honours,
         end_ids=end_ids,
         grammar=grammar,
         logprobs=service.logprobs,
-        unsupported=service.unsupported,
     )

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class Grpc(ServerSettings, frozen=True, kw_only=True, tag="grpc"):
-    """A server that runs already, with one model: of vLLM, SGLang, TensorRT-LLM or MLX, whichever answers at ``url``,
-    as in grpc://127.0.0.1:50051; grpcs:// is over TLS."""
+    """A server that runs already, with one model: of vLLM or SGLang, whichever answers at ``url``, as in
+    grpc://127.0.0.1:50051; grpcs:// is over TLS."""
 
     tasks: ClassVar[frozenset[Task]] = CHAT
     schemes: ClassVar[tuple[str, ...]] = ("grpc", "grpcs", "http", "https")

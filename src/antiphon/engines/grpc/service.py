@@ -48,16 +48,14 @@ class GenerateInputs(msgspec.Struct, frozen=True):
 class Service(ABC):
     """A protocol. ``path`` is the service's full name; what `request` and others give are serialized messages.
 
-    ``grammars``: its requests have a place for one. ``logprobs``: alternatives that it reports at most. ``caches``:
-    its servers keep prompts for other requests, and have no way to keep those of different owners apart.
+    ``logprobs``: alternatives that it reports at most. Its servers keep prompts for other requests, and have no way to
+    keep those of different owners apart.
     """
 
     name: ClassVar[str]
     path: ClassVar[str]
-    grammars: ClassVar[bool] = True
     logprobs: ClassVar[int] = 20
-    caches: ClassVar[bool] = True
-    unsupported: ClassVar[frozenset[str]] = frozenset()
+    honours: ClassVar[frozenset[str]]
 
     @abstractmethod
     def request(self, inputs: GenerateInputs) -> bytes:
@@ -86,7 +84,7 @@ class Alternatives(Protocol):
 
 
 class Columns(Protocol):
-    """The message that three of the protocols have for log probabilities."""
+    """The message that both protocols have for log probabilities."""
 
     @property
     def token_ids(self) -> Sequence[int]: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as proto
 
+from antiphon.engines.engine import SAMPLING
 from antiphon.engines.remote import LEAST_BIAS
 from antiphon.engines.sglang import RESERVED
 
@@ -15,7 +16,7 @@ class SglangService(Service):
 
     name = "sglang"
     path = "sglang.grpc.scheduler.SglangScheduler"
-    unsupported = frozenset({"seed"})
+    honours = SAMPLING - {"seed"}
 
     def request(self, inputs: GenerateInputs) -> bytes:
         sampling = inputs.sampling

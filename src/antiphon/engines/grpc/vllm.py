@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smg_grpc_proto.generated import vllm_engine_pb2 as proto
 
+from antiphon.engines.engine import SAMPLING
 from antiphon.engines.remote import LEAST_BIAS
 
 from .service import GenerateInputs, Part, Served, Service, entries
@@ -18,6 +19,7 @@ class VllmService(Service):
 
     name = "vllm"
     path = "vllm.grpc.engine.VllmEngine"
+    honours = SAMPLING
     logprobs = _MOST - 1
 
     def request(self, inputs: GenerateInputs) -> bytes:

@@ -8,7 +8,7 @@ from functools import partial
 
 from antiphon.conversation import TokenLogprob
 from antiphon.engines.choices import together
-from antiphon.engines.engine import Embeddings, EngineInfo, Ranking, Sampling, Step
+from antiphon.engines.engine import SAMPLING, Embeddings, EngineInfo, Ranking, Sampling, Step
 from antiphon.engines.turns import embed_in_turns, rank_in_turns
 from antiphon.errors import UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
@@ -162,6 +162,7 @@ def declared(model: ServedModel, *, embeddings: bool = False, ranks: bool = Fals
         name="llama_cpp",
         context=model.context,
         slots=model.slots,
+        honours=SAMPLING,
         end_ids=model.ends,
         grammar=not embeddings,
         logprobs=MAX_LOGPROBS,

@@ -20,7 +20,6 @@ from .reader import Reader, TranscriptEnvelope, iter_read, read, repair, validat
 from .report import check, finding_to_json
 from .schemas import SCHEMAS
 from .transcript_parser import TranscriptParser, begins_transcript
-from .v01 import is_v01, read_v01
 from .writer import Writer, envelope_of, iter_write, unwritable, write, write_bytes
 
 __all__ = [
@@ -38,8 +37,6 @@ __all__ = [
     "format_transcript",
     "TranscriptParser",
     "begins_transcript",
-    "is_v01",
-    "read_v01",
     # what is in them
     "Capabilities",
     "DocumentHeader",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from .finding import Problem
-from .v01 import is_v01
 
 _JSON = re.compile(r"\s*[\[{]\s*[\"\[{]")
 _ROLES = re.compile(r'"(?:messages|role|input)"\s*:')
@@ -13,8 +12,6 @@ _ROLES = re.compile(r'"(?:messages|role|input)"\s*:')
 
 def other_form(text: str) -> Problem | None:
     """What a text is whose header cannot be read, by its first characters; None when nothing is known of it."""
-    if is_v01(text):
-        return _other("this is a transcript of version 0.1", _convert("openchatml-0.1"))
     if text.lstrip().startswith(("<|im_start|>", "<|begin_of_text|>", "[INST]")):
         return _other("this is a chat template's prompt", "A prompt cannot be read back as a transcript.")
     if not _JSON.match(text):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .blocks import Blocks, Rule
     from .budget import Limits
     from .builtin import register_templates, replies_of, template_format
-    from .check import TemplateCheck, check_template, exported
+    from .check import TemplateCheck, check_template
     from .declared import DeclaredTemplate
     from .format import TemplateFormat
     from .in_harmony import TemplatedHarmony, writes_harmony
@@ -28,7 +28,7 @@ else:
             "blocks": "Blocks Rule",
             "budget": "Limits",
             "builtin": "register_templates replies_of template_format",
-            "check": "TemplateCheck check_template exported",
+            "check": "TemplateCheck check_template",
             "declared": "DeclaredTemplate",
             "format": "TemplateFormat",
             "in_harmony": "TemplatedHarmony writes_harmony",
@@ -58,7 +58,6 @@ __all__ = [
     "TemplatedHarmony",
     "builtin_templates",
     "check_template",
-    "exported",
     "load_replies",
     "origin_words",
     "jinja_format",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from antiphon.conversation import Conversation, Role
-from antiphon.errors import AntiphonError, TemplateError
+from antiphon.errors import AntiphonError
 from antiphon.tokens import Piece, Tokenizer, spell
 
 from .against_harmony import PromptCompared, compared
@@ -17,7 +16,6 @@ from .in_harmony import writes_harmony
 from .jinja import JinjaFormat
 from .reply import PLAIN
 from .reply.describe import Found
-from .reply.response_template import to_response_template
 from .stability import PromptChange, prompt_changes, sample_prompts
 
 _MOST_ARGUMENTS = 16
@@ -85,13 +83,3 @@ def _replies(format: JinjaFormat) -> Found:
     if writes_harmony(format.source) and not said:
         return Found(description=PLAIN, origin="harmony")
     return format.describe(cuts="every")
-
-
-def exported(found: Found) -> tuple[dict[str, Any] | None, str]:
-    """The description as a response template; None with the reason where such a template cannot say it."""
-    if found.origin == "harmony":
-        return None, "Harmony's channels are more than a response template can say"
-    try:
-        return to_response_template(found.description), ""
-    except TemplateError as error:
-        return None, error.message

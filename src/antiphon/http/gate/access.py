@@ -1,34 +1,28 @@
-"""Who may come in: every path needs a key, but for those that are named here."""
+"""Who may come in: each route names the scope of keys that it takes; what no route has needs a key, too."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.errors import AccessError, OverloadedError, RequestError
 from antiphon.http.exchange import KEY, Exchange
-from antiphon.http.paths import DOCS, PLAYGROUND, route_path
-from antiphon.http.rules import Rules
+from antiphon.http.route import ANYBODY, is_counted, scope_of
 
 from .browsers import BrowserGate
-from .keys import ANYBODY, Keyring, Principal
+from .keys import ANYBODY as ANY_PRINCIPAL
+from .keys import Keyring, Principal
 from .keys import Scope as KeyScope
 from .rates import Rates
 
-PREFIXES = ("/v1", "", "/v1/v1")
-"""Some clients drop the version from their base URL, some say it twice."""
-
-OPEN = ("/health", "/livez", "/ping", "/readyz", "/version")
-PUBLIC = frozenset(prefix + path for prefix in PREFIXES for path in OPEN) | {"/", "/api/version"}
-PLAYGROUND_API = f"{PLAYGROUND}/api"
-"""What the page requests of its own, below it."""
-UNCOUNTED = (f"{PLAYGROUND_API}/tools", f"{PLAYGROUND_API}/progress/")
-"""What the page looks at while an answer is made: no more work than `OPEN`, so it counts in no rate."""
-METRICS = frozenset(prefix + "/metrics" for prefix in PREFIXES)
-"""For the scope admin. Everything else is inference, routes of tomorrow too."""
-
 
 class Access:
-    """Looks at the path that the router will look at, never at a URL that is built from the Host header."""
+    """Looks at the route that will answer, never at a URL that is built from the Host header.
+
+    ``find`` gives the route of a request, also where it has not its method; None where no route has its path.
+    """
 
     def __init__(
         self,
@@ -36,13 +30,13 @@ class Access:
         *,
         keys: Keyring,
         rates: Rates,
-        rules: Rules,
+        find: Callable[[Scope], BaseRoute | None],
         browsers: BrowserGate,
     ) -> None:
         self._app = app
         self._keys = keys
         self._rates = rates
-        self._rules = rules
+        self._find = find
         self._browsers = browsers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,16 +44,15 @@ class Access:
             await self._app(scope, receive, send)
             return
         exchange: Exchange = scope[KEY]
-        path = route_path(scope)
         try:
             self._browsers.check(scope, exchange.headers, keyless=self._keys.open)
-            if self._is_public(path):
+            route = self._find(scope)
+            needed = None if route is None else scope_of(route)
+            if route is not None and needed is ANYBODY:
                 await self._app(scope, receive, send)
                 return
-            exchange.principal = self._admitted(path, scope)
-            if scope["type"] == "websocket":
-                await self._app(scope, receive, send)  # What comes over it are requests of their own.
-            elif path in METRICS or path.startswith(UNCOUNTED):
+            exchange.principal = self._admitted(needed, scope)
+            if route is not None and not is_counted(route):
                 await self._app(scope, receive, send)
             else:
                 await self._limited(exchange, scope, receive, send)
@@ -69,13 +62,6 @@ class Access:
             RequestError,
         ) as error:  # Those of the application are answered inside of it.
             await exchange.refusal(error)(scope, receive, send)
-
-    def _is_public(self, path: str) -> bool:
-        if path.startswith(f"{PLAYGROUND_API}/"):
-            return False
-        if path in PUBLIC or path in (DOCS, PLAYGROUND) or path.startswith((f"{DOCS}/", f"{PLAYGROUND}/")):
-            return True
-        return self._rules.public_metrics and path in METRICS
 
     async def _limited(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         owner = exchange.owner
@@ -87,13 +73,13 @@ class Access:
         finally:
             await answer.release()
 
-    def _admitted(self, path: str, scope: Scope) -> Principal:
+    def _admitted(self, needed: KeyScope | None, scope: Scope) -> Principal:
+        """Whose request it is. Raises `AccessError` for an unknown key, and for one without the scope."""
         if self._keys.open:
-            return ANYBODY
+            return ANY_PRINCIPAL
         principal = self._principal(scope["headers"])
-        required = KeyScope.ADMIN if path in METRICS else KeyScope.INFERENCE
-        if required not in principal.scopes:
-            raise AccessError(f"This key lacks the scope {required}.")
+        if needed is not None and needed not in principal.scopes:
+            raise AccessError(f"This key lacks the scope {needed}.")
         return principal
 
     def _principal(self, headers: list[tuple[bytes, bytes]]) -> Principal:

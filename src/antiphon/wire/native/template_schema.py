@@ -42,8 +42,7 @@ class LostShape(msgspec.Struct, frozen=True, kw_only=True):
 class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
     """Where the description of replies is from (``source`` in words), and which shapes are read back at every cut.
 
-    ``unwritten``: shapes that the template does not write. ``response_template``: the description in transformers'
-    form; null where that cannot say it, for the reason ``not_exported``.
+    ``unwritten``: shapes that the template does not write.
     """
 
     origin: str
@@ -53,8 +52,6 @@ class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
     failed: list[LostShape]
     unwritten: list[str]
     warnings: list[str]
-    response_template: dict[str, Any] | None
-    not_exported: str | None
 
 
 class PromptChangeFound(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,6 @@ from antiphon.formats.template import (
     PromptChange,
     TemplateCheck,
     TemplatedHarmony,
-    exported,
     jinja_format,
     origin_words,
 )
@@ -134,7 +133,6 @@ def parts_of(wire: TemplateCheckRequest, model: Model | None) -> TemplateParts:
 
 def found_replies(found: Found) -> RepliesFound:
     """What is known of a model's replies, as JSON has it."""
-    template, why = exported(found)
     return RepliesFound(
         origin=found.origin,
         source=origin_words(found),
@@ -143,8 +141,6 @@ def found_replies(found: Found) -> RepliesFound:
         failed=[_lost(failure) for failure in found.proof.failed],
         unwritten=list(found.proof.unwritten),
         warnings=list(found.warnings),
-        response_template=template,
-        not_exported=why or None,
     )
 
 

@@ -133,3 +133,17 @@ def halved(reply: Sequence[Piece], at: int) -> list[Piece]:
             place = at % len(piece)
             parts += [part for part in (piece[:place], piece[place:]) if part]
     return parts
+
+
+@pytest.mark.parametrize("value", ['3c:<|"|>a:3', 'x"y"x', '3 "3', '"c" 3"', "7'a'7"])
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_value_that_does_not_begin_with_a_quote_is_no_string_wherever_it_is_cut(value: str, owned: bool) -> None:
+    marks = [Control(tag) if owned else tag for tag in ("<|tool_call>", '<|"|>', "<channel|>")]
+    head, tail = [marks[0], "call:f{a:", marks[1], "w", marks[1]], ["\n", marks[2]]
+    own = 2 ** len(tags("table: Gemma 4")) - 1 if owned else 0
+    whole = messages(read("table: Gemma 4", own, [ANCHOR], [*head, f",b:{value}", *tail])[0])
+    for at in range(len(value) + 4):
+        text = f",b:{value}"
+        for cut in ([text[:at], text[at:]], [*text[:at], text[at:]], [text[:at], *text[at:]]):
+            pieces = [*head, *filter(None, cut), *tail]
+            assert messages(read("table: Gemma 4", own, [ANCHOR], pieces)[0]) == whole

@@ -76,18 +76,6 @@ def read_pattern(pattern: str) -> list[Part]:
     return parts
 
 
-def literal(text: str) -> str:
-    """The text as a pattern that matches it alone."""
-    return re.escape(text).replace("\\\n", "\\n").replace("\\ ", " ")
-
-
-def loose(text: str) -> str:
-    """The text as a pattern; its outer blanks are any number."""
-    core = text.strip()
-    before, behind = ("\\s*" if edge else "" for edge in (text[:1].isspace(), text[-1:].isspace()))
-    return f"{before}{literal(core)}{behind}" if core else "\\s*"
-
-
 def _written(parts: list[Part]) -> str:
     if any(isinstance(part, (Group, Maybe)) for part in parts):
         raise NotLiteral("a group in a group")

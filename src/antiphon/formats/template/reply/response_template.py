@@ -1,4 +1,4 @@
-"""Reply descriptions as the response templates of transformers (version 1), from them and to them."""
+"""Reply descriptions as the response templates of transformers (version 1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from antiphon.errors import TemplateError
 
 from .description import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
-from .patterns import Blanks, Group, Maybe, NotLiteral, Part, Text, literal, loose, read_pattern
+from .patterns import Blanks, Group, Maybe, NotLiteral, Part, Text, read_pattern
 
 _KEYS = {"version", "defaults", "fields", "start_anchor"}
 _REGION_KEYS = {"open", "open_pattern", "close", "close_pattern", "content", "optional", "repeats", "join"}
@@ -18,9 +18,7 @@ _CALL_KEYS = _REGION_KEYS - {"join"} | {"content_args", "transform", "transform_
 _CALL_PARTS, _FUNCTION_PARTS = {"type", "id", "function", "name", "arguments"}, {"name", "arguments"}
 _CONTENT_ARGS = {"json": {"unquoted_keys", "string_delims", "allow_non_json"}, "xml-inline": {"tag_pattern"}}
 _REASONING = ("thinking", "reasoning_content", "reasoning")
-_NAME = r"[\w.:/-]+"
 _BRACKET = "{}"
-_FUNCTION = {"type": "function"}
 
 
 def from_response_template(spec: object) -> ReplyDescription:
@@ -45,26 +43,6 @@ def from_response_template(spec: object) -> ReplyDescription:
         calls=(_call(_unended(fields["tool_calls"], ends)),) if "tool_calls" in fields else (),
         ends=() if _opens(content) else ends,
     )
-
-
-def to_response_template(description: ReplyDescription) -> dict[str, Any]:
-    """The description as a ``response_template``. Raises `TemplateError` for what it cannot say."""
-    if not description.anchor:
-        raise _refused("start_anchor", "the description has no anchor")
-    if description.layout:
-        raise _refused("fields", "a response template has no place for what stands between two regions")
-    fields: dict[str, Any] = {}
-    if description.reasoning is not None:
-        fields["thinking"] = _marks(description.reasoning)
-    if description.calls:
-        field = _call_field(description.calls[0])
-        closed = "close" in field or "close_pattern" in field or not description.ends
-        fields["tool_calls"] = field if closed else field | {"close": list(description.ends)}
-    content: dict[str, Any] = _marks(description.content) if description.content is not None else {}
-    if not content and description.ends:
-        content = {"close": list(description.ends)}
-    fields["content"] = content
-    return {"version": 1, "start_anchor": description.anchor, "defaults": {"role": "assistant"}, "fields": fields}
 
 
 def _fields(spec: object) -> dict[str, dict[str, Any]]:
@@ -215,74 +193,6 @@ def _transformed(transform: object) -> dict[str, str]:
     return found
 
 
-def _marks(region: Region) -> dict[str, Any]:
-    """A region's marks without their layout, which a reader of text strips by itself."""
-    return {side: mark for side, mark in (("open", region.open.strip()), ("close", region.close.strip())) if mark}
-
-
-def _call_field(form: CallForm) -> dict[str, Any]:
-    if form.members is not None:
-        return _object_field(form, form.members)
-    if not form.head or form.id_behind or any(slot.reads == "index" or slot.pattern for slot in form.head):
-        raise _refused(
-            "calls", "a response template has no place for the index of a call, or an id behind its arguments"
-        )
-    section = form.section or Region()
-    bracket = _BRACKET if form.pairs is not None and form.pairs.values[0].reads == "literal" else ""
-    afters = [slot.after for slot in form.head]
-    afters[-1] = afters[-1].removesuffix(bracket[:1])
-    heads = [f"(?P<{slot.reads}>{_NAME}){_after(after)}" for slot, after in zip(form.head, afters, strict=True)]
-    names = {slot.reads: f"{{{slot.reads}}}" for slot in form.head}
-    field: dict[str, Any] = {"open_pattern": _optional(section.open) + loose(form.open) + "".join(heads)}
-    close = form.close.removeprefix(bracket[1:])
-    if close:
-        field["close_pattern"] = loose(close) + _optional(section.close)
-    field |= {"repeats": True} | _content(form.pairs)
-    return field | {"transform": _transform(names["name"], "{content}", names.get("call_id"))}
-
-
-def _content(pairs: Pairs | None) -> dict[str, Any]:
-    if pairs is None:
-        return {"content": "json"}
-    value = pairs.values[0]
-    if value.reads == "literal" and value.before == ":":
-        quotes = {"string_delims": [[pairs.quote, pairs.quote]]} if pairs.quote else {}
-        return {"content": "json", "content_args": {"unquoted_keys": True, **quotes}}
-    if len(pairs.values) > 1 or value.reads != "schema":
-        raise _refused("calls", "a response template has one spelling of values, which says no type")
-    tag = f"{loose(pairs.key)}(?P<key>.+?){literal(value.before)}(?P<value>.*?){literal(value.after.rstrip())}"
-    return {"content": "xml-inline", "content_args": {"tag_pattern": tag}}
-
-
-def _object_field(form: CallForm, members: Members) -> dict[str, Any]:
-    if not members.name or form.bare:
-        raise _refused("calls", "a response template needs a mark before a call, and keys for its name and arguments")
-    region = form.section if form.section is not None and not form.open else Region(open=form.open, close=form.close)
-    listed = form.section is not None and not form.open
-    if listed and not region.open.rstrip().endswith("["):
-        raise _refused("calls", "a response template reads several objects only as a list")
-    marks = {"open": region.open.strip().rstrip("[").strip(), "close": region.close.strip().lstrip("]").strip()}
-    place = "" if listed else "content."
-    call_id = f"{{{place}{members.call_id}}}" if members.call_id else None
-    transform = _transform(f"{{{place}{members.name}}}", f"{{{place}{members.arguments}}}", call_id)
-    more = {"transform_each": True} if listed else {"repeats": True}
-    return {side: mark for side, mark in marks.items() if mark} | {"content": "json", "transform": transform} | more
-
-
-def _transform(name: str, arguments: str, call_id: str | None) -> dict[str, Any]:
-    made: dict[str, Any] = {**_FUNCTION, "function": {"name": name, "arguments": arguments}}
-    return made | ({"id": call_id} if call_id else {})
-
-
-def _after(mark: str) -> str:
-    """Blanks alone are needed where they part a name from what follows."""
-    return loose(mark) if mark.strip() else literal(mark)
-
-
-def _optional(mark: str) -> str:
-    return f"(?:{loose(mark)})?" if mark.strip() else ""
-
-
 def _parts(pattern: object, path: str) -> list[Part]:
     try:
         return read_pattern(pattern if isinstance(pattern, str) else "")
@@ -311,7 +221,7 @@ def _only(value: object, path: str) -> str:
 
 def _refused(path: str, why: str) -> TemplateError:
     return TemplateError(
-        f"the response template says {path} in a way that cannot be read or written: {why}",
+        f"the response template says {path} in a way that cannot be read: {why}",
         code="bad_response_template",
         hint="Name a template's file in the model's table, or leave the response template out.",
     )

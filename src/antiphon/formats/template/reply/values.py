@@ -161,7 +161,7 @@ class _LiteralScan:
                 self.parts.append(source.take(found.start()))
                 return True
             self.parts.append(source.take(found.end()))
-            self.is_string = mark in "\"'" and self.is_string is None and self.parts[-1].strip() == mark
+            self.is_string = mark in "\"'" and self.is_string is None and "".join(self.parts).strip() == mark
             depth += (mark in "{[(") - (mark in "}])")
             if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark, inner=depth > 0)):
                 return False

@@ -10,7 +10,7 @@ import { t } from "./strings.js";
 import { messagesOf, functionsOf, serverCalls } from "./requests.js";
 
 const MOST = 2_000_000;
-const NAMES = { openchatml: "OpenChatML 2.2", "openchatml-0.1": "OpenChatML 1.x", harmony: "Harmony", "harmony-ids": "Harmony ids", "harmony-json": "Harmony JSON", chat: "Chat JSON", responses: "Responses JSON" };
+const NAMES = { openchatml: "OpenChatML 2.2", harmony: "Harmony", "harmony-ids": "Harmony ids", "harmony-json": "Harmony JSON", chat: "Chat JSON", responses: "Responses JSON" };
 const ENDINGS = { openchatml: "ocm", harmony: "txt", "harmony-ids": "txt" };
 const KINDS = { semantic: "loss_semantic", derivable: "loss_derivable", spelling: "loss_spelling" };
 const FIRST = { text: "", from: "", to: "openchatml", lenient: false };

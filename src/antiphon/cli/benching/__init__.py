@@ -1,1 +1,0 @@
-"""A ladder of concurrency against a server: requests, figures, a plot."""
