@@ -50,6 +50,10 @@ test:            ## everything that must pass: lint, types, import contracts, te
 	@$(MAKE) --no-print-directory --jobs=3 check model oracles postgres
 	@$(MAKE) --no-print-directory --jobs=2 tests browser-if-here
 
+.PHONY: test-cheap
+test-cheap: setup ## the tests that load no model and start no process, each property with few examples
+	$(BIN)/pytest -q -n 3 -m cheap $(TESTS)
+
 .PHONY: tests browser-if-here
 tests:
 	$(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(EXAMPLES) $(TESTS)

@@ -1,4 +1,4 @@
-"""Which tests are dear, by what they use: `make test` runs the others, `make test-rest` these, `make test-all` all."""
+"""Which tests are dear, by what they use: `make test-cheap` runs the others alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import is_hypothesis_test, settings
 
 TESTS = Path(__file__).parents[1]
 STARTS = frozenset({"subprocess", "multiprocessing", "pexpect", "antiphon.isolation", "antiphon.tools.python"})
-"""Modules that start processes; so does a module of the kit that imports one of them."""
+"""Modules that start processes; so does a module of the tests that imports one of them."""
 FIXTURES = {"postgres": "postgres", "smollm2_path": "model", "minilm_path": "model"}
 """The tier of tests that use a fixture, themselves or through another."""
 TIERS = {
@@ -45,11 +45,11 @@ def draw_few(item: pytest.Item) -> None:
 
 @cache
 def starts_processes(file: Path) -> bool:
-    """Whether the module, or one of the kit or of its own folder that it imports, imports what starts processes."""
+    """Whether the module, or one of the tests' modules that it imports, imports what starts processes."""
     names = set(imported(file))
     if any(name == start or name.startswith(f"{start}.") for name in names for start in STARTS):
         return True
-    files = (TESTS / f"{name.replace('.', '/')}.py" for name in names if name.split(".")[0] == "kit")
+    files = (TESTS / f"{name.replace('.', '/')}.py" for name in names)
     return any(starts_processes(one) for one in files if one.exists() and one != file)
 
 

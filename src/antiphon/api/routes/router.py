@@ -18,9 +18,8 @@ class PathRouter(Router):
 
     def __init__(self, routes: Sequence[AnyRoute], **options: Any) -> None:
         super().__init__(routes, redirect_slashes=False, **options)
-        self._all = routes
         self._spelled = {route.path for route in routes if not route.param_convertors}
-        self._by_path: dict[str, Sequence[AnyRoute]] = {}
+        self._by_path: dict[str, Sequence[BaseRoute]] = {}
         """Of those that were requested."""
 
     def find(self, scope: Scope) -> BaseRoute | None:
@@ -53,15 +52,19 @@ class PathRouter(Router):
         scope.update(more)
         await route.handle(scope, receive, send)
 
-    def _few(self, scope: Scope) -> Sequence[AnyRoute]:
+    def _few(self, scope: Scope) -> Sequence[BaseRoute]:
         """The routes that may serve the path, in their order, whatever the method.
 
         All where the application is mounted below a path.
         """
         path = scope.get("path", "")
         if scope.get("root_path") or path not in self._spelled:
-            return self._all
+            return self.routes
         few = self._by_path.get(path)
         if few is None:
-            few = self._by_path[path] = [route for route in self._all if route.path_regex.match(path)]
+            few = self._by_path[path] = [route for route in self.routes if _may_serve(route, path)]
         return few
+
+
+def _may_serve(route: BaseRoute, path: str) -> bool:
+    return not isinstance(route, AnyRoute) or route.path_regex.match(path) is not None
