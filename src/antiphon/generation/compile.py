@@ -26,7 +26,7 @@ log = logging.getLogger("antiphon.generation")
 
 MOST_LOGGED = 500
 """Characters of what the engine's compiler says of a schema that go into a line of the log."""
-MOST_TEXT = 64 * 2**10
+MOST_TEXT = 32 * 2**10
 """Characters of all grammars that are remembered together: compiled, one takes some two hundred times its text."""
 MOST_TAKEN = 6 * 2**20
 """Bytes of all those whose programs were tried first, which can take far more than their text says."""
