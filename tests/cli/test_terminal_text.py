@@ -55,8 +55,9 @@ format = "chatml"
 reply = {json.dumps("Answer " + HARM)}
 context = 10000
 """
-TRANSCRIPT = f"<|im_start|>user\n{HARM.replace(chr(13), '')}<|im_end|>\n"
-FAULTY = f'<|im_start|>user name="{HARM}" {HARM}\nx<|im_end|>\n'
+HEAD = '---\nversion: "2.2"\n---\n'
+TRANSCRIPT = f"{HEAD}<|start|>user<|message|>{HARM.replace(chr(13), '')}<|end|>\n"
+FAULTY = f'{HEAD}<|start|>user name="{HARM}" {HARM}<|message|>x<|end|>\n'
 REQUEST = json.dumps({"messages": [{"role": "user", "text": HARM}]})
 REPLY = f"<|channel|>final<|message|>{HARM}<|return|>"
 OWN, SERVER = ("--tools", "tools.py"), ("--mcp", "mcp.json")
