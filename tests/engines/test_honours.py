@@ -11,7 +11,7 @@ import pytest
 from antiphon.engines import EngineInfo, Sampling, sglang, vllm
 from antiphon.engines.engine import SAMPLING
 from antiphon.engines.grpc.engine import SERVICES
-from antiphon.engines.grpc.service import GenerateInputs
+from antiphon.engines.grpc.service import GenerateInputs, Service
 from antiphon.engines.http import HttpClient
 from antiphon.engines.llama_cpp.wire import completion_body
 from antiphon.errors import UnsupportedError
@@ -39,13 +39,13 @@ def remote(module: Any, kind: Any, seeds: bool) -> tuple[EngineInfo, Body]:
     return info, lambda sampling: engine.body([1, 2], sampling, n=1, grammar=None, domain="")
 
 
+def over_grpc(service: Service) -> Body:
+    return lambda sampling: service.request(GenerateInputs("id", [1, 2], sampling, sampling.max_tokens))
+
+
 def engines() -> dict[str, tuple[frozenset[str], Body]]:
     """By name: what it honours, and its request for a sampling."""
-    found: dict[str, tuple[frozenset[str], Body]] = {
-        service.name: (service.honours, lambda sampling, service=service: service.request(  # type: ignore[misc]
-            GenerateInputs("id", [1, 2], sampling, sampling.max_tokens)))
-        for service in SERVICES
-    }  # fmt: skip
+    found: dict[str, tuple[frozenset[str], Body]] = {one.name: (one.honours, over_grpc(one)) for one in SERVICES}
     for name, module, kind in (
         ("vllm over completions", vllm, vllm.VllmEngine),
         ("vllm over ids", vllm, vllm.NativeVllmEngine),
