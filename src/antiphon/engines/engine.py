@@ -80,7 +80,7 @@ _WISHES = frozenset({"whole", "confidence"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """What an engine can do. ``context`` is in tokens for one sequence; ``end_ids`` are the model's own end tokens.
+    """Abilities of an engine. ``context`` is in tokens for one sequence; ``end_ids`` are the model's own end tokens.
 
     ``honours`` names the fields of `Sampling` that it sends on, and ``return_token_ids`` where its steps have ids; a
     request that sets another one is refused.

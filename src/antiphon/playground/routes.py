@@ -20,7 +20,7 @@ from .files import POLICY, StaticFile, static_file
 
 PAGE = "index.html"
 API = f"{PLACE}/api"
-"""What the page requests of its own, below it."""
+"""The routes of the page's own, below it."""
 STORED = f"{API}/stored"
 TOOLS = f"{API}/tools"
 PROGRESS = f"{API}/progress"

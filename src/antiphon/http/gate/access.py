@@ -1,4 +1,4 @@
-"""Who may come in: each route names the scope of keys that it takes; what no route has needs a key, too."""
+"""The gate of keys: each route names the scope that it takes; what no route has needs a key, too."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What clients of chat completions see of an unfinished turn: no reasoning, no calls that the server answered,
-arguments without their header (HAR-70, HAR-91).
+"""The view that clients of chat completions have of an unfinished turn: no reasoning, no calls that the
+server answered, arguments without their header (HAR-70, HAR-91).
 """
 
 from __future__ import annotations

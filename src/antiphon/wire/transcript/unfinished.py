@@ -1,5 +1,5 @@
-"""What a transcript has of an unfinished turn: no reasoning where the server hides it, and no call that a tool refused
-(HAR-70, OCM-80).
+"""The part of an unfinished turn that a transcript has: no reasoning where the server hides it, and no call
+that a tool refused (HAR-70, OCM-80).
 """
 
 from __future__ import annotations
