@@ -49,6 +49,13 @@ def tagged(turn: int) -> list[Piece]:
     return [TOOL_CALL, f'\n{{"name": "find", "arguments": {{"in": "the hein {turn}"}}}}\n', CALLED, IM_END]
 
 
+def oddly_tagged(turn: int) -> list[Piece]:
+    """The same calls, spelled as no template spells them."""
+    if turn == TURNS - 1:
+        return tagged(turn)
+    return [TOOL_CALL, f'{{"arguments":{{ "in" : "the \\u0068ein {turn}"}},\n"name":"find"}}', CALLED, IM_END]
+
+
 def framed(header: str, kind: Sequence[Piece]) -> Callable[[int], list[Piece]]:
     """Replies in frames: a thought, then a call, and at last an answer."""
 
@@ -65,6 +72,7 @@ def framed(header: str, kind: Sequence[Piece]) -> Callable[[int], list[Piece]]:
 LOOPS: dict[str, tuple[Format, Callable[[int], list[Piece]]]] = {
     "chatml": (template_format("chatml", TOKENIZER.controls, replies=QWEN), tagged),
     "jinja": (jinja_format(JINJA, TOKENIZER.controls), tagged),
+    "jinja, spelled otherwise": (jinja_format(JINJA, TOKENIZER.controls), oddly_tagged),
     "harmony": (harmony(TOKENIZER.controls), framed(" to=functions.find", ("commentary ", CONSTRAIN, "json"))),
     "openchatml": (
         openchatml(TOKENIZER.controls),
@@ -139,12 +147,14 @@ async def test_the_turn_after_the_answer_keeps_what_its_format_lets_it(name: str
         assert after["prompt_token_ids"][lost["at"]] != ids_of(answer)[lost["at"]]
 
 
-@pytest.mark.parametrize("name", LOOPS)
-async def test_the_same_text_in_other_tokens_is_told_where_no_ids_are_kept(name: str) -> None:
+@pytest.mark.parametrize("name", ["chatml", "jinja", "harmony"])
+async def test_the_same_text_in_other_tokens_is_told_where_a_client_gave_the_calls_other_ids(name: str) -> None:
     format, reply = LOOPS[name]
     application = served(format, reply, **FORGETFUL)
     first = await ask(application, [ASKED])
-    prefix = (await ask(application, grown([ASKED], first)))["antiphon"]["prefix"]
+    asked, said, result = grown([ASKED], first)
+    said["tool_calls"][0]["id"] = result["tool_call_id"] = "call_other"
+    prefix = (await ask(application, [asked, said, result]))["antiphon"]["prefix"]
     assert prefix["lost"]["cause"] == "tokens"
     assert prefix["lost"]["message"] == 1
     assert prefix["lost"]["at"] == prefix["kept"] < prefix["former"]

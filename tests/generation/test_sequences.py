@@ -1,111 +1,144 @@
-"""What is remembered of turns: which ids a prompt keeps, whose, and for how long."""
+"""What is remembered of turns: which ids a prompt goes on with, whose, and for how long."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.conversation import Conversation
-from antiphon.formats.raw import RawFormat
-from antiphon.generation import TurnRequest
-from antiphon.generation.sequences import RememberedPrompt, Sequences, common
+from antiphon.conversation import Conversation, Message, Role, ToolSpec
+from antiphon.conversation.calls import make_answer, make_call
+from antiphon.engines import ScriptedEngine
+from antiphon.formats.harmony import harmony
+from antiphon.formats.template import jinja_format
+from antiphon.generation import Model, TurnRequest, plan_turn
+from antiphon.generation.sequences import Sequences, common
 from antiphon.tenancy import Tenant
-from antiphon.tokens import Control, Piece, SampledText
-from kit.pairs import CHATML, FRAMES, TOKENIZER, ids, sampled_ids
+from antiphon.tokens import Piece
+from kit.pairs import CHATML, FRAMES, TOKENIZER, TOOLS, ids, sampled_ids
 
 START, END = CHATML[:2]
-QUESTION: tuple[Piece, ...] = (START, "user\nthe end", END, "\n", START, "assistant\n")
-ANSWER: tuple[Piece, ...] = ("in the", END)
+CALL, CALLED = TOOLS
+ASKED = Message(role=Role.USER, text="in the end?")
+FIND = make_call("functions.find", '{"in": "the end"}', "call_1")
+FOUND = make_answer("functions.find", "call_1")
+TEMPLATE = (
+    "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+    "{%- if m.reasoning_content and loop.last %}{{ '<think>' + m.reasoning_content + '</think>' }}{%- endif %}"
+    "{{- m.content or '' }}{%- for c in m.tool_calls or [] %}{{ '<tool_call>{\"name\": \"' + c.function.name + "
+    "'\", \"arguments\": ' }}{{- c.function.arguments | tojson }}{{ '}</tool_call>' }}{%- endfor %}"
+    "{{ '<|im_end|>\n' }}{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%- endif %}"
+)
+"""It writes the thought of the last message only."""
+CALLING: tuple[Piece, ...] = (CALL, '{"arguments": {"in":"the \\u0065nd"}, "name": "find"}', CALLED, END)
+"""The call, as no template writes it."""
 
 
-def request(owner: str = "", affinity: str | None = None, raw: RawFormat | None = None) -> TurnRequest:
+def small(**options: Any) -> Model:
+    engine = ScriptedEngine(lambda *_: [], context=10_000, grammar=False)
+    format = jinja_format(TEMPLATE, TOKENIZER.controls)
+    return Model(**{"name": "small", "engine": engine, "tokenizer": TOKENIZER, "format": format, **options})
+
+
+def request(*messages: Message, owner: str = "", affinity: str | None = None) -> TurnRequest:
     tenant = Tenant(owner=owner, affinity=affinity)
-    return TurnRequest(conversation=Conversation(), return_token_ids=True, tenant=tenant, raw=raw)
+    conversation = Conversation(messages, tools=(ToolSpec("find", "", None),))
+    return TurnRequest(conversation=conversation, return_token_ids=True, tenant=tenant)
 
 
-def remember(
-    known: Sequences, pieces: Sequence[Piece], sampled: Sequence[int], turn: TurnRequest | None = None
-) -> None:
-    known.add(RememberedPrompt(turn or request(), pieces, tuple(ids(*pieces)), TOKENIZER), (), sampled)
+def prompt(model: Model, *messages: Message, owner: str = "") -> list[int]:
+    return list(plan_turn(model, request(*messages, owner=owner)).prompt_ids)
 
 
-def kept(known: Sequences, *pieces: Piece, owner: str = "") -> list[int]:
-    """The whole prompt's ids."""
-    first, rest = known.kept(request(owner).tenant.domain(), pieces)
-    return [*first, *ids(*rest)]
+def answered(
+    model: Model, reply: Sequence[Message], sampled: Sequence[int], *asked: Message, owner: str = ""
+) -> list[int]:
+    """The ids of a turn that ``model`` remembers."""
+    before = prompt(model, *asked, owner=owner)
+    model.sequences.add(request(*asked, owner=owner), before, reply, sampled)
+    return [*before, *sampled]
 
 
 @given(st.randoms(use_true_random=False))
-def test_a_prompt_that_goes_on_keeps_the_ids_that_were_sampled(random: Random) -> None:
-    known, sampled = Sequences(), sampled_ids(random, ANSWER)
-    remember(known, QUESTION, sampled)
-    after: tuple[Piece, ...] = ("\n", START, "user\nthen?", END)
-    prompt = kept(known, *QUESTION[:-1], "assistant\nin the", END, *after)
-    assert prompt == ids(*QUESTION) + sampled + ids(*after)
+def test_a_call_that_was_spelled_otherwise_keeps_its_ids_and_those_before_it(random: Random) -> None:
+    model, messages = small(), [ASKED]
+    for number in range(3):
+        call, found = replace(FIND, call_id=f"call_{number}"), replace(FOUND, call_id=f"call_{number}")
+        whole = answered(model, [call], sampled_ids(random, CALLING), *messages)
+        messages += [call, found]
+        assert prompt(model, *messages) == whole + ids("\n", START, "tool\n", END, "\n", START, "assistant\n")
 
 
-def test_texts_that_stand_beside_each_other_are_one_however_they_were_cut() -> None:
-    known, sampled = Sequences(), [*b"in the", *ids(END)]
-    remember(known, QUESTION, sampled)
-    for cut in (("assistant\n", "in the"), ("assis", "tant\nin", " the")):
-        assert kept(known, *QUESTION[:-1], *cut, END) == ids(*QUESTION) + sampled
+@pytest.mark.parametrize("sampled", [CALLING[:-1], (*CALLING[:-1], CHATML[3])], ids=["no end", "no end of the format"])
+def test_the_template_writes_the_end_that_was_not_sampled(sampled: Sequence[Piece]) -> None:
+    model = small()
+    whole = answered(model, [FIND], ids(*sampled), ASKED)
+    assert prompt(model, ASKED, FIND, FOUND)[: len(whole) + 1] == [*whole, *ids(END)]
+
+
+def test_harmony_ends_an_earlier_answer_as_its_history_does() -> None:
+    start, channel, message, _, _, returned, end = FRAMES
+    model = small(format=harmony(TOKENIZER.controls))
+    said = Message(role=Role.ASSISTANT, channel="final", text="in the end")
+    random = Random(3)
+    whole = answered(model, [said], sampled_ids(random, (channel, "final", message, "in the end", returned)), ASKED)
+    after = prompt(model, ASKED, said, ASKED)
+    assert after[: len(whole)] == [*whole[:-1], *ids(end)]
+    assert after[len(whole)] == ids(start)[0]
 
 
 @pytest.mark.parametrize(
-    "other",
+    "said",
     [
-        ("assistant\nin thE", END),
-        ("assistant\nin the ", END),
-        ("assistant\nin the", START),
-        ("assistant\nin the<|im_end|>",),
-        ("assistant\nin the", "c\x00\x00\x00\x00\x00\x00\x00\x0a<|im_end|>"),
+        [replace(FIND, text='{"in": "the beginning"}')],
+        [replace(FIND, recipient="functions.find_all")],
+        [replace(FIND, call_id="call_2")],
+        [Message(role=Role.ASSISTANT, text="in the end"), FIND],
+        [],
     ],
 )
-def test_another_text_or_another_control_keeps_what_is_before_it(other: tuple[Piece, ...]) -> None:
-    known = Sequences()
-    remember(known, QUESTION, [*b"in the", *ids(END)])
-    prompt = kept(known, *QUESTION[:-1], *other)
-    assert TOKENIZER.controls[END] not in prompt[len(ids(*QUESTION[:-1])) :] or END in other
-    found = b"".join(
-        piece.spelling.encode() if isinstance(piece, Control) else piece for piece in map(TOKENIZER.piece, prompt)
-    )
-    assert found.decode() == "".join(map(str, (*QUESTION[:-1], *other)))
+def test_what_the_client_changed_is_the_clients(said: list[Message]) -> None:
+    model = small()
+    answered(model, [FIND], ids(*CALLING), ASKED)
+    found = [replace(FOUND, call_id=said[-1].call_id)] if said else []
+    assert prompt(model, ASKED, *said, *found) == prompt(small(), ASKED, *said, *found)
 
 
-def test_owners_keep_their_own_ids_and_raw_prompts_none() -> None:
-    known, sampled = Sequences(), [*b"in the", *ids(END)]
-    remember(known, QUESTION, sampled, request("ann"))
-    whole: tuple[Piece, ...] = (*QUESTION[:-1], "assistant\nin the", END)
-    assert kept(known, *whole, owner="ann") == ids(*QUESTION) + sampled
-    assert kept(known, *whole, owner="bob") == ids(*whole) != ids(*QUESTION) + sampled
-    raw = Sequences()
-    text = SampledText("<|im_end|>x", tuple(ids(END, "x")), TOKENIZER.name)
-    turn = request(raw=RawFormat(TOKENIZER.controls))
-    raw.add(RememberedPrompt(turn, (text,), text.ids, TOKENIZER), (), sampled)
-    assert kept(raw, *whole) == ids(*whole)
+def test_a_thought_that_the_template_drops_is_dropped() -> None:
+    model = small()
+    thought = Message(role=Role.ASSISTANT, channel="analysis", text="the thing")
+    sampled = ids(CHATML[2], "the thing", CHATML[3], *CALLING)
+    answered(model, [thought, FIND], sampled, ASKED)
+    messages = (ASKED, thought, FIND, FOUND)
+    assert prompt(model, *messages) == prompt(small(), *messages)
+
+
+def test_owners_keep_their_own_ids() -> None:
+    model = small()
+    whole = answered(model, [FIND], ids(*CALLING), ASKED, owner="ann")
+    messages = (ASKED, FIND, FOUND)
+    assert prompt(model, *messages, owner="ann")[: len(whole)] == whole
+    assert prompt(model, *messages, owner="bob") == prompt(small(), *messages)
 
 
 def test_the_oldest_is_forgotten_first() -> None:
-    known, sampled = Sequences(capacity=150), [*b"in the", *ids(END)]
-    questions: list[tuple[Piece, ...]] = [(START, f"user\n{i} the end", END, START, "assistant\n") for i in range(10)]
-    for question in questions:
-        remember(known, question, sampled)
-    remembered = [
-        kept(known, *question[:-1], "assistant\nin the", END) == ids(*question) + sampled for question in questions
-    ]
-    assert remembered == sorted(remembered), "those that came last"
-    assert 0 < sum(remembered) < 5
+    model, asked = small(sequences=Sequences(capacity=300)), [replace(ASKED, text=f"in {i}?") for i in range(10)]
+    turns = [answered(model, [FIND], ids(*CALLING), one) for one in asked]
+    kept = [prompt(model, one, FIND, FOUND)[: len(turn)] == turn for one, turn in zip(asked, turns, strict=True)]
+    assert kept == sorted(kept), "those that came last"
+    assert 0 < sum(kept) < 5
 
 
 def test_a_session_is_compared_with_its_own_last_and_others_with_the_most_alike() -> None:
     known = Sequences()
-    remember(known, (FRAMES[0], "abcd"), [], request(affinity="s"))
-    remember(known, (FRAMES[0], "abxx"), [], request(affinity="s"))
-    remember(known, (FRAMES[0], "abcde"), [])
+    known.add(request(affinity="s"), ids(FRAMES[0], "abcd"), (), [])
+    known.add(request(affinity="s"), ids(FRAMES[0], "abxx"), (), [])
+    known.add(request(), ids(FRAMES[0], "abcde"), (), [])
     looked = ids(FRAMES[0], "abcdef")
     of_session = known.nearest(request(affinity="s"), looked)
     alike = known.nearest(request(affinity="other"), looked)
@@ -113,7 +146,7 @@ def test_a_session_is_compared_with_its_own_last_and_others_with_the_most_alike(
     assert alike is not None
     assert list(of_session.ids) == ids(FRAMES[0], "abxx")
     assert list(alike.ids) == ids(FRAMES[0], "abcde")
-    assert known.nearest(request("bob"), looked) is None
+    assert known.nearest(request(owner="bob"), looked) is None
 
 
 @given(st.lists(st.integers(0, 2)), st.lists(st.integers(0, 2)))

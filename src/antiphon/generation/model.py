@@ -120,3 +120,10 @@ class Model:
         """Tokens that prompt and answer may have together (resolution X-52)."""
         most = self.engine.info.context
         return most if self._limit is None else min(most, self._limit)
+
+
+def stop_ids(format: Format, tokenizer: Tokenizer) -> frozenset[int]:
+    """The ids of the format's stops that are controls of this vocabulary; the parser finds the others in the text."""
+    controls = (stop for stop in format.stops if isinstance(stop, Control))
+    ids = (tokenizer.control_id(control) for control in controls)
+    return frozenset(id for id in ids if id is not None)

@@ -15,9 +15,10 @@ from antiphon.formats import Format, Parser
 from antiphon.formats.other_calls.offered import Offered
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
-from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_fit
+from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
 
-from .model import Model
+from .bridge import bridged
+from .model import Model, stop_ids
 from .other_forms import called_in_any_form
 from .overflow import longest
 from .precedence import Layer, Source, honoured, settled, with_defaults
@@ -49,6 +50,12 @@ class Draft:
     sampling: Sampling
     prefix: PrefixReport | None = field(default=None, kw_only=True)
     """What it keeps of an earlier prompt, where the request has ``explain_prefix``."""
+
+    @property
+    def remembered(self) -> bool:
+        """Whether the turn is remembered: templates seldom write calls as they were sampled."""
+        called = self.request.raw is None and bool(self.request.conversation.offered)
+        return self.request.remembered or (called and "return_token_ids" in self.model.engine.info.honours)
 
     @property
     def format(self) -> Format:
@@ -202,11 +209,17 @@ def _prompt_ids(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], l
 
 
 def _encoded(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], limit: int) -> tuple[int, ...] | None:
-    """The ids of a prompt; where ids are requested, what was sampled keeps its own. None: more than ``limit``."""
-    domain = request.tenant.domain()
-    kept, rest = model.sequences.kept(domain, prompt) if request.return_token_ids else ((), prompt)
-    more = ids_within(model, rest, limit - len(kept), model.memo.of(domain))
-    return None if more is None else (*kept, *more)
+    """The ids of a prompt, which goes on with those of the turns that are remembered. None: more than ``limit``."""
+    memo = model.memo.of(request.tenant.domain())
+    ids = ids_within(model, prompt, limit, memo)
+    for former in model.sequences.continued(request) if request.raw is None else ():
+        if ids is not None and ids[: len(former.ids)] == former.ids:
+            break
+        if found := bridged(model, former, request, prompt):
+            kept, rest = found
+            more = ids_within(model, rest, limit - len(kept), memo)
+            return None if more is None else (*kept, *more)
+    return ids
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:
@@ -279,13 +292,6 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
 
 def _own_ends(model: Model, request: TurnRequest) -> frozenset[int]:
     return frozenset() if request.ignore_eos else stop_ids(format_of(model, request), model.tokenizer)
-
-
-def stop_ids(format: Format, tokenizer: Tokenizer) -> frozenset[int]:
-    """The ids of the format's stops that are controls of this vocabulary; the parser finds the others in the text."""
-    controls = (stop for stop in format.stops if isinstance(stop, Control))
-    ids = (tokenizer.control_id(control) for control in controls)
-    return frozenset(id for id in ids if id is not None)
 
 
 def check_request(model: Model, request: TurnRequest) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from antiphon.conversation import (
+    Channel,
     End,
     Event,
     FinishReason,
@@ -21,6 +23,7 @@ from antiphon.conversation import (
     Usage,
     visible_to_user,
 )
+from antiphon.tokens import well_formed
 
 from .event import ChoiceEvent
 
@@ -85,3 +88,25 @@ def as_history(messages: Sequence[Message]) -> Iterator[Message]:
             yield message
         elif not message.is_call:
             yield replace(message, end=End.END)
+
+
+def meaning(message: Message) -> tuple[str, str]:
+    """What a message says, apart from its spelling: whom it calls and with what value; a thought; or a text."""
+    if message.is_call:
+        return message.recipient or "", canonical(message.text)
+    return "analysis" if message.channel == Channel.ANALYSIS else "", message.text
+
+
+def canonical(arguments: str) -> str:
+    """The value of a call's arguments: clients read them and write them anew. What is no JSON stays as it is."""
+    arguments = well_formed(arguments)
+    try:
+        return json.dumps(json.loads(arguments or "{}", parse_float=_number), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _number(text: str) -> float | int:
+    """1.0 is 1: not every language tells them apart."""
+    number = float(text)
+    return int(number) if number.is_integer() else number

@@ -1,39 +1,38 @@
-"""Prompts and their replies, remembered with their ids: a prompt that goes on with one keeps its ids."""
+"""What a model was sent and said, remembered with its ids: a conversation that goes on with a turn keeps them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from threading import Lock
 
 import msgspec
 
-from antiphon.conversation import Message
-from antiphon.tokens import Control, Piece, PieceDecoder, Tokenizer, utf8
+from antiphon.conversation import End, Message
 
+from .reply import as_history, meaning
 from .request import TurnRequest
 
 
 class Remembered(msgspec.Struct, frozen=True, eq=False):
-    """One choice of a turn: the ids of its prompt and those sampled; ``heads`` are its beginnings, as digests."""
+    """One choice of a turn: its request and reply, and the ids of both.
+
+    ``key``: a digest of the conversation with the reply; empty where no conversation goes on with its ids.
+    """
 
     request: TurnRequest
     reply: tuple[Message, ...]
     ids: tuple[int, ...]
-    heads: tuple[tuple[str, bytes], ...]
+    key: bytes = b""
 
-
-class RememberedPrompt(msgspec.Struct, frozen=True):
-    """A prompt as it was planned."""
-
-    request: TurnRequest
-    pieces: Sequence[Piece]
-    ids: tuple[int, ...]
-    tokenizer: Tokenizer
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation with the reply, as a later turn has it."""
+        return *self.request.conversation.messages, *as_history(self.reply)
 
 
 class Sequences:
-    """What one model was sent and said, for requests that want ids; the oldest is forgotten first.
+    """The turns of one model that its later prompts go on with, or are compared with; the oldest is forgotten first.
 
     Bounded by the number of ids. Each domain finds its own only. Several threads may share it.
     """
@@ -42,36 +41,36 @@ class Sequences:
         self._capacity = capacity
         self._size = 0
         self._all: list[Remembered] = []
-        self._heads: dict[tuple[str, bytes], tuple[Remembered, int]] = {}
+        self._by_key: dict[bytes, Remembered] = {}
         self._lock = Lock()
 
-    def add(self, prompt: RememberedPrompt, reply: Sequence[Message], sampled: Sequence[int]) -> None:
-        """Remember a choice that is over."""
-        request, ids = prompt.request, (*prompt.ids, *sampled)
-        decoder = PieceDecoder(prompt.tokenizer)
-        pieces = [*prompt.pieces, *decoder.feed(sampled), *decoder.close()]
-        heads: dict[tuple[str, bytes], int] = {}
-        if request.raw is None:  # a raw prompt has its caller's ids, controls among them that are no pieces
-            domain, lengths = request.tenant.domain(), _lengths(ids, prompt.tokenizer)
-            heads = {(domain, head.digest): length for head, length in zip(_heads(pieces), lengths, strict=True)}
-        made = Remembered(request, tuple(reply), ids, tuple(heads))
+    def add(
+        self,
+        request: TurnRequest,
+        prompt: Sequence[int],
+        reply: Sequence[Message],
+        sampled: Sequence[int],
+        *,
+        exact: bool = True,
+    ) -> None:
+        """Remember a choice that is over. ``exact``: what was sampled says what the reply does, and no more."""
+        made = Remembered(request, tuple(reply), (*prompt, *sampled))
+        keys = list(_keys(request.tenant.domain(), made.messages))
+        if exact and len(keys) > len(made.messages):
+            made = msgspec.structs.replace(made, key=keys[-1])
         with self._lock:
             self._all.append(made)
-            self._size += len(ids)
-            self._heads |= {head: (made, length) for head, length in heads.items()}
+            self._size += len(made.ids)
+            if made.key:
+                self._by_key[made.key] = made
             while self._size > self._capacity:
                 self._forget(self._all.pop(0))
 
-    def kept(self, domain: str, prompt: Sequence[Piece]) -> tuple[tuple[int, ...], Sequence[Piece]]:
-        """The ids of the longest beginning of the prompt that is remembered, and the pieces after it."""
-        found: tuple[tuple[int, ...], Sequence[Piece]] = (), prompt
-        with self._lock:
-            for head in _heads(prompt):
-                known = self._heads.get((domain, head.digest))
-                if known is not None:
-                    one, length = known
-                    found = one.ids[:length], prompt[head.pieces :]
-        return found
+    def continued(self, request: TurnRequest) -> Iterator[Remembered]:
+        """The turns with which the request's conversation begins, the longest first."""
+        if self._by_key:
+            keys = list(_keys(request.tenant.domain(), request.conversation.messages))
+            yield from filter(None, map(self._by_key.get, reversed(keys)))
 
     def nearest(self, request: TurnRequest, ids: Sequence[int]) -> Remembered | None:
         """The last of the request's session, else the one that has most of the beginning of ``ids``; None: nothing."""
@@ -83,9 +82,8 @@ class Sequences:
 
     def _forget(self, one: Remembered) -> None:
         self._size -= len(one.ids)
-        for head in one.heads:
-            if self._heads.get(head, (None, 0))[0] is one:
-                del self._heads[head]
+        if self._by_key.get(one.key) is one:
+            del self._by_key[one.key]
 
 
 def common(first: Sequence[int], second: Sequence[int]) -> int:
@@ -98,40 +96,15 @@ def common(first: Sequence[int], second: Sequence[int]) -> int:
     return low
 
 
-class _Head(msgspec.Struct, frozen=True):
-    """A beginning of a prompt that ends before or after a control, or with the prompt: ``pieces`` of it."""
+def _keys(domain: str, messages: Sequence[Message]) -> Iterator[bytes]:
+    """A digest of each beginning of the conversation, from none of its messages on.
 
-    digest: bytes
-    pieces: int
-
-
-def _heads(pieces: Sequence[Piece]) -> Iterator[_Head]:
-    """The beginnings, from the shortest on. Texts beside each other are one, however a format cut them."""
-    so_far = hashlib.sha256()
-    text: list[bytes] = []
-    for i, piece in enumerate(pieces):
-        if isinstance(piece, str):
-            text.append(utf8(piece))
-            continue
-        _add(so_far, b"t", text)
-        yield _Head(so_far.digest(), i)
-        _add(so_far, b"c", [utf8(piece.spelling)])
-        yield _Head(so_far.digest(), i + 1)
-        text = []
-    _add(so_far, b"t", text)
-    yield _Head(so_far.digest(), len(pieces))
-
-
-def _add(digest: hashlib._Hash, kind: bytes, parts: Iterable[bytes]) -> None:
-    """What is added has its length before it: no text can be taken for a control."""
-    data = b"".join(parts)
-    digest.update(kind + len(data).to_bytes(8, "big") + data)
-
-
-def _lengths(ids: Sequence[int], tokenizer: Tokenizer) -> Iterator[int]:
-    """How many ids each of the beginnings has: a text never becomes a control's id, so controls tell them apart."""
-    for i, id in enumerate(ids):
-        if isinstance(tokenizer.piece(id), Control):
-            yield i
-            yield i + 1
-    yield len(ids)
+    An open message, which the model continues, is in none: where it ends is not known.
+    """
+    so_far = hashlib.sha256(repr(domain).encode())
+    yield so_far.digest()
+    for message in messages:
+        if message.end is End.NONE:
+            return
+        so_far.update(repr((message.role.value, message.name, message.call_id, *meaning(message))).encode())
+        yield so_far.digest()

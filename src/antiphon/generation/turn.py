@@ -23,7 +23,6 @@ from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
 from .reader import ChoiceReader
 from .reader.logprobs import spelled
-from .sequences import RememberedPrompt
 from .tape import Tape
 
 Happened = TypeVar("Happened")
@@ -169,7 +168,7 @@ class _Notes:
         self._scored = scored
         self._unsent = set(range(first_choice, first_choice + plan.request.n)) if scored is not None else set[int]()
         self._request = plan.request
-        self.nothing = scored is None and not plan.request.remembered
+        self.nothing = scored is None and not plan.remembered
         """So it is for nearly every request."""
 
     def of(self, reader: ChoiceReader, step: StepEvents[Event]) -> StepEvents[Event]:
@@ -177,10 +176,10 @@ class _Notes:
         if step.choice in self._unsent:
             self._unsent.remove(step.choice)
             step = replace_in(step, prompt=self._scored)
-        if self._request.remembered and reader.over:
-            plan = self._plan
-            prompt = RememberedPrompt(plan.request, plan.prompt, plan.prompt_ids, plan.model.tokenizer)
-            plan.model.sequences.add(prompt, reader.messages, reader.sampled)
+        plan = self._plan
+        if plan.remembered and reader.over:
+            reply = reader.messages
+            plan.model.sequences.add(self._request, plan.prompt_ids, reply, reader.sampled, exact=reader.exact)
         return replace_in(step, ids=reader.take_ids()) if self._request.return_token_ids else step
 
 

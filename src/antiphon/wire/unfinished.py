@@ -6,7 +6,6 @@ of its next requests in place of what the client sends, so that each goes on wit
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
@@ -17,7 +16,6 @@ from antiphon.conversation import End, Message, Role
 from antiphon.errors import StoreError
 from antiphon.generation.reply import as_history
 from antiphon.store import UnfinishedTurns
-from antiphon.tokens import well_formed
 
 LONGEST = 256
 """Messages with calls, the latest of an unfinished turn, whose own text is looked for."""
@@ -89,18 +87,3 @@ def waiting_calls(turn: Sequence[Message]) -> list[Message]:
     """The calls that nobody answered yet: those of the client's."""
     answered = {one.call_id for one in turn if one.role is Role.TOOL}
     return [one for one in turn if one.is_call and one.call_id not in answered]
-
-
-def canonical(arguments: str) -> str:
-    """The value of a call's arguments: clients read them and write them anew. What is no JSON stays as it is."""
-    arguments = well_formed(arguments)
-    try:
-        return json.dumps(json.loads(arguments or "{}", parse_float=_number), sort_keys=True)
-    except (ValueError, RecursionError):
-        return arguments
-
-
-def _number(text: str) -> float | int:
-    """1.0 is 1: not every language tells them apart."""
-    number = float(text)
-    return int(number) if number.is_integer() else number

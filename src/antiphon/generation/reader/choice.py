@@ -58,7 +58,7 @@ class ChoiceReader:
         self._channels = InferredChannels(plan.format, self.counts)
         self.sampled: list[int] = []
         """Every id of the choice, where the turn is remembered."""
-        self._collects_ids = plan.request.remembered
+        self._collects_ids = plan.remembered
         self._returned = 0
         self._plain = not plan.request.stop
         self._end_ids = foreign_ends(plan)
@@ -68,7 +68,7 @@ class ChoiceReader:
         """Those that ended."""
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
-        self._called = self._called_enough = False
+        self._called = self._called_enough = self._dropped = False
         self._answered = AnsweredCalls(plan.request.conversation.messages)
         self.over = False
 
@@ -135,6 +135,12 @@ class ChoiceReader:
             self.counts.reasoning += len(ids)
         self._ids.skip(ids)
         return self._parser.feed(("".join(filter(None, texts)),))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the ids that were sampled say what the messages do: nothing was cut from them."""
+        cut = self._cut or self._called_enough or self._dropped
+        return not cut and not any(message.is_call and message.end is End.NONE for message in self.messages)
 
     def take_ids(self) -> tuple[int, ...]:
         """The ids that were read since they were taken last, where the turn is remembered."""
@@ -258,6 +264,7 @@ class ChoiceReader:
         if self._stops.matched is None and not self._called_out:
             limited = end in CUT and not self._ended  # a step may say so that has the reply's own end, too
             if limited and (tail := self._ids.drop_tail()):
+                self._dropped = True
                 events.append(Incident("cut_mark", self.counts.completion, tail))
             buffered = self._ids.close()
             events += self._pass(self._parser.feed(buffered)) if buffered else []

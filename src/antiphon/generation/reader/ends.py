@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from antiphon.formats import Format
-from antiphon.generation.plan import Draft, stop_ids
+from antiphon.generation.model import stop_ids
+from antiphon.generation.plan import Draft
 from antiphon.tokens import Control, Tokenizer
 
 

@@ -14,9 +14,10 @@ import msgspec
 from antiphon.conversation import Event, Message, MessageEnded, MessageStarted, Role, TextDelta
 from antiphon.errors import RequestError
 from antiphon.generation.call_ids import is_random
+from antiphon.generation.reply import canonical
 from antiphon.tokens import well_formed
 from antiphon.wire.projection import whole
-from antiphon.wire.unfinished import LONGEST, Names, Turn, WireMemory, canonical, waiting_calls
+from antiphon.wire.unfinished import LONGEST, Names, Turn, WireMemory, waiting_calls
 
 from .messages import arguments_text
 from .schema import ChatMessage, Content, FunctionCall

@@ -11,7 +11,8 @@ from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position
 from antiphon.formats.template import JinjaFormat, TemplatedHarmony
 from antiphon.generation import Model
-from antiphon.generation.plan import ids_within, stop_ids
+from antiphon.generation.model import stop_ids
+from antiphon.generation.plan import ids_within
 from antiphon.generation.reader import with_channels
 from antiphon.tokens import Control, Piece, Tokenizer, decode, encode_pieces, spell
 from antiphon.wire.chat.read import Reading

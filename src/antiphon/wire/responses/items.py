@@ -11,11 +11,11 @@ import msgspec
 from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, Role, TextPart
 from antiphon.conversation.calls import OpenCalls, make_answer, make_call
 from antiphon.errors import Position, UnsupportedError
+from antiphon.generation.reply import canonical
 from antiphon.tools.mcp.remote import function_name
 from antiphon.wire.chat.messages import answered, followed, recipient_of
 from antiphon.wire.encrypted import SEPARATOR, Purpose
 from antiphon.wire.errors import refused, unreadable
-from antiphon.wire.unfinished import canonical
 
 from .approvals import Approvals, result_only
 from .item_schema import Content, InputItem, InputPart

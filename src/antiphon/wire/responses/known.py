@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 
 from antiphon.conversation import Message, Role
+from antiphon.generation.reply import canonical
 from antiphon.structs import ready
-from antiphon.wire.unfinished import LONGEST, canonical
+from antiphon.wire.unfinished import LONGEST
 
 from .item_schema import InputItem, InputPart
 from .open_items import json_object

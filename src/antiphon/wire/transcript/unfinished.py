@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from antiphon.conversation import End, Message, Role, visible_to_user
 from antiphon.formats.openchatml import read_tool_reply
 from antiphon.generation.call_ids import is_random
+from antiphon.generation.reply import canonical
 from antiphon.tools.call import CALL_SCHEMA
-from antiphon.wire.unfinished import LONGEST, Names, Turn, WireMemory, canonical
+from antiphon.wire.unfinished import LONGEST, Names, Turn, WireMemory
 
 
 class TranscriptMemory(WireMemory[Message], frozen=True):
