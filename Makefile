@@ -19,7 +19,7 @@ PEERS := .peers/smg/.ready .peers/litellm/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
+.PHONY: surface help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -92,6 +92,9 @@ contracts: setup
 
 spec: setup      ## every numbered requirement, what it requires, and the tests that pin it
 	@$(BIN)/python tests/spec/manifest.py
+
+surface: model   ## what users reach (help, openapi, names, parameters, codes), beside an old commit: make surface OLD=COMMIT
+	@$(BIN)/python tests/house/surface.py $(OLD)
 
 house: setup     ## the figures of the source that must hold: import circles, sizes, names given twice, dead citations
 	@$(BIN)/python tests/house/figures.py
