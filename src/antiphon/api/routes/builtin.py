@@ -18,7 +18,6 @@ from antiphon.http.lazy_route import LazyRoute, LazyRoutes
 from antiphon.http.route import ANYBODY, INFERENCE, ApiRoute, Needed
 from antiphon.wire.dialect import OPENAI
 
-HERE = "antiphon.api.routes"
 VERSION = "anthropic-version"
 """The header that every client of Anthropic's API sends: who does gets the models in its words."""
 ANTHROPIC = "/anthropic"
@@ -48,7 +47,7 @@ def _is_head(scope: Scope) -> bool:
 
 
 def _messages(context: Context) -> list[ApiRoute]:
-    messages = LazyRoutes(replace(context, dialect=OPENAI), f"{HERE}.messages:Messages")
+    messages = LazyRoutes(replace(context, dialect=OPENAI), "antiphon.api.routes.messages:Messages")
     listed, one, alone = messages("models.list"), messages("models.one"), f"{ANTHROPIC}/v1"
     return [
         SelectedRoute("HEAD", "/", messages("alive"), ANYBODY, takes=_is_head),
@@ -64,7 +63,7 @@ def _messages(context: Context) -> list[ApiRoute]:
 def _batches(context: Context) -> Sequence[ApiRoute]:
     if not context.batches.enabled:
         return []
-    batches = LazyRoutes(context, f"{HERE}.batches:Batches")
+    batches = LazyRoutes(context, "antiphon.api.routes.batches:Batches")
     context.beside.append(partial(going_on, context, batches))
     return [
         *_files_and_batches(batches),
@@ -100,7 +99,10 @@ def _message_batches(path: str, batches: LazyRoutes) -> list[ApiRoute]:
 
 def _rerank(context: Context) -> list[ApiRoute]:
     """One endpoint a path, by which metrics tell them apart."""
-    rerank, score = LazyRoutes(context, f"{HERE}.rerank:Rerank"), LazyRoutes(context, f"{HERE}.rerank:Score")
+    rerank, score = (
+        LazyRoutes(context, "antiphon.api.routes.rerank:Rerank"),
+        LazyRoutes(context, "antiphon.api.routes.rerank:Score"),
+    )
     return [
         *(ApiRoute("POST", path, rerank(), INFERENCE) for path in ("/v1/rerank", "/v1/reranking", "/v2/rerank")),
         ApiRoute("POST", "/v1/score", score(), INFERENCE),
@@ -109,7 +111,7 @@ def _rerank(context: Context) -> list[ApiRoute]:
 
 def _endpoints(context: Context) -> list[ApiRoute]:
     """MLflow's client lists them with a slash at the end, the SDK without."""
-    endpoints = LazyRoutes(context, f"{HERE}.endpoints:ServingEndpoints")
+    endpoints = LazyRoutes(context, "antiphon.api.routes.endpoints:ServingEndpoints")
     return [
         ApiRoute("GET", ENDPOINTS, endpoints("list"), INFERENCE),
         ApiRoute("GET", f"{ENDPOINTS}/", endpoints("list"), INFERENCE),
@@ -118,7 +120,7 @@ def _endpoints(context: Context) -> list[ApiRoute]:
 
 
 BUILT_IN = (
-    Wire(name="batches", routes=_batches, described=f"{HERE}.batches:DESCRIBED"),
+    Wire(name="batches", routes=_batches, described="antiphon.api.routes.batches:DESCRIBED"),
     Wire(
         name="messages",
         routes=_messages,
@@ -126,9 +128,9 @@ BUILT_IN = (
         shared_places=("/v1/models",),
         mark=VERSION,
         errors=ANTHROPIC_ERRORS,
-        described=f"{HERE}.messages:DESCRIBED",
+        described="antiphon.api.routes.messages:DESCRIBED",
     ),
     OLLAMA,
-    Wire(name="rerank", routes=_rerank, described=f"{HERE}.rerank:DESCRIBED"),
+    Wire(name="rerank", routes=_rerank, described="antiphon.api.routes.rerank:DESCRIBED"),
     Wire(name="serving-endpoints", routes=_endpoints, places=(ENDPOINTS,), errors=ENDPOINT_ERRORS),
 )

@@ -19,8 +19,6 @@ from .health import Health
 from .metrics import MetricsText
 from .models import Models
 
-HERE = "antiphon.api.routes"
-
 
 def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[AnyRoute]:
     """Those of the wires, of the dialects at their places, and the plain ones; the first that fits a path has it.
@@ -42,10 +40,10 @@ def _placed(context: Context, dialect: Dialect, place: str) -> list[AnyRoute]:
     context = replace(context, dialect=dialect)
     tasks: dict[str, ASGIApp] = {
         "messages": ChatCompletions(context),
-        "prompt": _lazy(context, "completions:Completions"),
-        "input": _lazy(context, "embeddings:MakeEmbeddings"),
+        "prompt": _lazy(context, "antiphon.api.routes.completions:Completions"),
+        "input": _lazy(context, "antiphon.api.routes.embeddings:MakeEmbeddings"),
     }
-    invocations = LazyRoutes(context, f"{HERE}.invocations:Invocations", tasks)
+    invocations = LazyRoutes(context, "antiphon.api.routes.invocations:Invocations", tasks)
     return [
         *_dialect_routes(context, place),
         ApiRoute("POST", f"{place}/{{endpoint:path}}/invocations", invocations(), INFERENCE),
@@ -60,17 +58,26 @@ def _dialect_routes(context: Context, prefix: str) -> list[AnyRoute]:
         ApiRoute("GET", f"{prefix}/models", models.list, INFERENCE),
         ApiRoute("GET", f"{prefix}/models/{{id:path}}", models.one, INFERENCE),
         ApiRoute("POST", f"{prefix}/chat/completions", ChatCompletions(context), INFERENCE),
-        ApiRoute("POST", f"{prefix}/chat/interactive", _lazy(context, "interactive:InteractiveChat"), INFERENCE),
-        ApiRoute("POST", f"{prefix}/completions", _lazy(context, "completions:Completions"), INFERENCE),
-        ApiRoute("POST", f"{prefix}/encode", _lazy(context, "encode:Encode"), INFERENCE),
-        ApiRoute("POST", f"{prefix}/embeddings", _lazy(context, "embeddings:MakeEmbeddings"), INFERENCE),
+        ApiRoute(
+            "POST",
+            f"{prefix}/chat/interactive",
+            _lazy(context, "antiphon.api.routes.interactive:InteractiveChat"),
+            INFERENCE,
+        ),
+        ApiRoute(
+            "POST", f"{prefix}/completions", _lazy(context, "antiphon.api.routes.completions:Completions"), INFERENCE
+        ),
+        ApiRoute("POST", f"{prefix}/encode", _lazy(context, "antiphon.api.routes.encode:Encode"), INFERENCE),
+        ApiRoute(
+            "POST", f"{prefix}/embeddings", _lazy(context, "antiphon.api.routes.embeddings:MakeEmbeddings"), INFERENCE
+        ),
         *_responses(context, f"{prefix}/responses"),
         *_conversations(context, f"{prefix}/conversations"),
     ]
 
 
 def _responses(context: Context, path: str) -> list[AnyRoute]:
-    responses = LazyRoutes(context, f"{HERE}.responses:Responses")
+    responses = LazyRoutes(context, "antiphon.api.routes.responses:Responses")
     return [
         ApiSocket(path, responses("socket"), INFERENCE),
         ApiRoute("POST", path, responses("create"), INFERENCE),
@@ -84,7 +91,7 @@ def _responses(context: Context, path: str) -> list[AnyRoute]:
 
 
 def _conversations(context: Context, path: str) -> list[AnyRoute]:
-    conversations, one = LazyRoutes(context, f"{HERE}.conversations:Conversations"), f"{path}/{{id}}"
+    conversations, one = LazyRoutes(context, "antiphon.api.routes.conversations:Conversations"), f"{path}/{{id}}"
     return [
         ApiRoute("POST", path, conversations("create"), INFERENCE),
         ApiRoute("GET", one, conversations("retrieve"), INFERENCE),
@@ -98,7 +105,7 @@ def _conversations(context: Context, path: str) -> list[AnyRoute]:
 
 
 def _stored_completions(context: Context, prefix: str) -> list[AnyRoute]:
-    stored = LazyRoutes(context, f"{HERE}.stored_chat:StoredCompletions")
+    stored = LazyRoutes(context, "antiphon.api.routes.stored_chat:StoredCompletions")
     path, one = f"{prefix}/chat/completions", f"{prefix}/chat/completions/{{id}}"
     return [
         ApiRoute("GET", path, stored("list"), INFERENCE),
@@ -110,7 +117,7 @@ def _stored_completions(context: Context, prefix: str) -> list[AnyRoute]:
 
 
 def _routes(context: Context) -> list[AnyRoute]:
-    health, streams = Health(context), LazyRoutes(context, f"{HERE}.streams:Streams")
+    health, streams = Health(context), LazyRoutes(context, "antiphon.api.routes.streams:Streams")
 
     def metrics() -> KeyScope | None:
         return ANYBODY if context.rules.public_metrics else ADMIN
@@ -119,8 +126,10 @@ def _routes(context: Context) -> list[AnyRoute]:
         *_dialect_routes(context, "/v1"),
         *_stored_completions(context, "/v1"),
         *_native(context),
-        ApiRoute("POST", "/v1/openchatml", _lazy(context, "openchatml:OpenChatMLTurns"), INFERENCE),
-        ApiRoute("POST", "/v1/openchatml/{id}/cancel", _lazy(context, "openchatml:CancelTurn"), INFERENCE),
+        ApiRoute("POST", "/v1/openchatml", _lazy(context, "antiphon.api.routes.openchatml:OpenChatMLTurns"), INFERENCE),
+        ApiRoute(
+            "POST", "/v1/openchatml/{id}/cancel", _lazy(context, "antiphon.api.routes.openchatml:CancelTurn"), INFERENCE
+        ),
         ApiRoute("GET", "/v1/streams/{id}", streams("follow"), INFERENCE),
         ApiRoute("DELETE", "/v1/streams/{id}", streams("delete"), INFERENCE),
         ApiRoute("GET", "/health", health.ready, ANYBODY),
@@ -134,20 +143,22 @@ def _routes(context: Context) -> list[AnyRoute]:
 
 def _native(context: Context) -> list[AnyRoute]:
     """What people use beside a chat."""
-    info = LazyRoutes(context, f"{HERE}.native:TokenizerInfo")
+    info = LazyRoutes(context, "antiphon.api.routes.native:TokenizerInfo")
     return [
-        ApiRoute("POST", "/v1/tokenize", _lazy(context, "native:Tokenize"), INFERENCE),
-        ApiRoute("POST", "/v1/detokenize", _lazy(context, "native:Detokenize"), INFERENCE),
+        ApiRoute("POST", "/v1/tokenize", _lazy(context, "antiphon.api.routes.native:Tokenize"), INFERENCE),
+        ApiRoute("POST", "/v1/detokenize", _lazy(context, "antiphon.api.routes.native:Detokenize"), INFERENCE),
         ApiRoute("GET", "/v1/tokenizer_info", info("get"), INFERENCE),
-        ApiRoute("POST", "/v1/render", _lazy(context, "native:Render"), INFERENCE),
-        ApiRoute("POST", "/v1/parse", _lazy(context, "native:Parse"), INFERENCE),
-        ApiRoute("POST", "/v1/convert", _lazy(context, "convert:Convert"), INFERENCE),
-        ApiRoute("GET", "/v1/convert", _lazy(context, "convert:Forms"), INFERENCE),
-        ApiRoute("POST", "/v1/schemas/check", _lazy(context, "schemas:CheckSchema"), INFERENCE),
-        ApiRoute("POST", "/v1/templates/check", _lazy(context, "templates:CheckTemplate"), INFERENCE),
-        ApiRoute("POST", "/v1/templates/try", _lazy(context, "templates:TryTemplate"), INFERENCE),
+        ApiRoute("POST", "/v1/render", _lazy(context, "antiphon.api.routes.native:Render"), INFERENCE),
+        ApiRoute("POST", "/v1/parse", _lazy(context, "antiphon.api.routes.native:Parse"), INFERENCE),
+        ApiRoute("POST", "/v1/convert", _lazy(context, "antiphon.api.routes.convert:Convert"), INFERENCE),
+        ApiRoute("GET", "/v1/convert", _lazy(context, "antiphon.api.routes.convert:Forms"), INFERENCE),
+        ApiRoute("POST", "/v1/schemas/check", _lazy(context, "antiphon.api.routes.schemas:CheckSchema"), INFERENCE),
+        ApiRoute(
+            "POST", "/v1/templates/check", _lazy(context, "antiphon.api.routes.templates:CheckTemplate"), INFERENCE
+        ),
+        ApiRoute("POST", "/v1/templates/try", _lazy(context, "antiphon.api.routes.templates:TryTemplate"), INFERENCE),
     ]
 
 
 def _lazy(context: Context, place: str) -> LazyRoute:
-    return LazyRoutes(context, f"{HERE}.{place}")()
+    return LazyRoutes(context, place)()
