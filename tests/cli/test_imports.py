@@ -78,11 +78,11 @@ SERVES = (TEXT - {"yaml", "jsonschema_rs"}) | frozenset(
 """What answers HTTP and chats: no browser's client, no YAML, no MCP, no cryptography, nothing of engines elsewhere."""
 UNUSED = frozenset(
     "antiphon.api.messages antiphon.api.ollama.route antiphon.api.openapi.document antiphon.api.responses"
-    " antiphon.api.routes.convert antiphon.api.routes.templates antiphon.batches.service antiphon.formats.openchatml"
+    " antiphon.conversion.route antiphon.api.native.template_routes antiphon.api.batches.service antiphon.formats.openchatml"
     " antiphon.formats.template.check antiphon.grammar.source antiphon.store.postgres antiphon.tools.mcp.tool_set"
-    " antiphon.tools.python antiphon.wire.batches antiphon.wire.completions antiphon.wire.embeddings"
-    " antiphon.wire.interactive antiphon.wire.messages.schema antiphon.wire.native antiphon.wire.ollama"
-    " antiphon.wire.rerank antiphon.wire.responses".split()
+    " antiphon.tools.python antiphon.api.batches antiphon.api.completions antiphon.api.embeddings"
+    " antiphon.api.interactive antiphon.api.messages.schema antiphon.api.native antiphon.api.ollama"
+    " antiphon.api.rerank antiphon.api.responses".split()
 )
 """What a server of another format, of tools or of another wire imports when it is requested."""
 

@@ -9,16 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from antiphon.archive.archive import Archive
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.isolation import Isolation
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Leases, Sessions, StoredRuns, UnfinishedTurns
+from antiphon.store.archive import Archive
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
-from antiphon.wire.transcript.runs import TranscriptRuns
 
 from .errors import without_paths
 from .exchange import FAULTS, Exchange
@@ -32,6 +31,7 @@ from .lifecycle import Lifecycle
 from .rules import Rules
 from .runs import Runs
 from .source import ModelSource, ServerTools
+from .transcript_runs import TranscriptRuns
 
 if TYPE_CHECKING:  # few servers let requests name any
     from antiphon.tools.mcp import ClientServers

@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 import msgspec
 
+from antiphon.api.dialects.mindie import FINISH as MINDIE_FINISH
+from antiphon.api.messages.errors import ErrorCode, MessagesError, MessagesErrorDetail
 from antiphon.conversation import FinishReason
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.dialects.mindie import FINISH as MINDIE_FINISH
 from antiphon.wire.errors import ErrorBody, ErrorDetail
-from antiphon.wire.messages.errors import ErrorCode, MessagesError, MessagesErrorDetail
 
 
 class ApiError(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from antiphon.api.chat.schema import ChatRequest
 from antiphon.conversation import Event, Message, MessageEnded, MessageStarted, TurnEnded
 from antiphon.formats import Format
 from antiphon.generation import Meter, Plan, StepEvents
 from antiphon.generation.meter import Deadline
+from antiphon.generation.resume.tape import Tape
 from antiphon.generation.rounds import Rounds
-from antiphon.generation.tape import Tape
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
-from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.errors import refused
 
 from .context import Context

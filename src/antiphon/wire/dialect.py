@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from antiphon.api.chat.schema import ChatRequest
 from antiphon.conversation import FinishReason
 from antiphon.formats import NO_OPINION, SamplingDefaults
 from antiphon.generation import Range
-
-from .chat.schema import ChatRequest
 
 OPENAI_FINISH = {
     FinishReason.STOP_EOS: "stop",

@@ -6,16 +6,16 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from antiphon.api.chat.schema import StreamOptions
 from antiphon.config import Limits
 from antiphon.generation import RANGES, Overflow, TurnRequest
 
-from .chat.schema import StreamOptions
 from .dialect import Dialect
 from .errors import refused
 from .stream_options import SamplingFields
 
 if TYPE_CHECKING:  # chats are answered without it
-    from .responses.schema import ResponsesRequest
+    from antiphon.api.responses.schema import ResponsesRequest
 
 
 def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 
+from antiphon.api.transcript.schema import TranscriptCancel
 from antiphon.engines import Engine, EngineSettings, ModelSpec
 from antiphon.engines.llama_cpp import LlamaCpp, LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.llama_cpp.child_process import KnownFile, client_at
@@ -17,7 +18,6 @@ from antiphon.http.gate.admission import Admission
 from antiphon.http.rules import Rules
 from antiphon.structs import ready
 from antiphon.tenancy import Tenant
-from antiphon.wire.transcript.schema import TranscriptCancel
 
 from .engines import Made, Opened, Placed, Turn
 from .peer import Peer, Stay

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from antiphon.api.transcript.schema import TranscriptCancel
 from antiphon.catalog import Catalog
 from antiphon.config import Config
 from antiphon.errors import AntiphonError, NotFoundError
@@ -27,7 +28,6 @@ from antiphon.http.tls import certificate
 from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.structs import ready
-from antiphon.wire.transcript.schema import TranscriptCancel
 
 from .given import Given
 from .peer import Offer, Peer, Share
