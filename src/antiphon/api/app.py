@@ -18,7 +18,7 @@ from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.http.context import Context
 from antiphon.http.cors import cors
-from antiphon.http.error_shapes import ErrorShape, ErrorShapes, error_shape
+from antiphon.http.error_shapes import ErrorShape, ErrorShapes
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.access import Access
 from antiphon.http.gate.admission import Admission
@@ -47,6 +47,7 @@ from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
 from .builtin import BUILT_IN
+from .errors import error_shape
 from .lifespan import lifespan_of
 from .router import PathRouter
 from .settings import AppOptions, AppSettings
@@ -149,6 +150,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         tools=settings.tools,
         offer_tools=settings.offer_tools,
         client_mcp=settings.client_mcp,
+        errors=error_shape(settings.dialect),
         clock=settings.clock,
         beside=[*beside],
     )

@@ -10,12 +10,12 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import ANTHROPIC_ERRORS, ENDPOINT_ERRORS
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
 from antiphon.http.route import ANYBODY, INFERENCE, ApiRoute, Needed
 from antiphon.wire.dialect import OPENAI
 
 from .batches.queue import going_on
+from .errors import ANTHROPIC_ERRORS, ENDPOINT_ERRORS
 from .ollama.wire import OLLAMA
 from .wires import Wire
 

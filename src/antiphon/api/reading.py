@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from antiphon.formats import Format
 from antiphon.generation import Model
 from antiphon.http.context import Context
 from antiphon.http.post import Post
-from antiphon.http.server_tools import server_tools
+from antiphon.http.server_tools import ServerToolUse
 from antiphon.tools import Offer
+from antiphon.wire.errors import refused
 
 from .chat.read import Reading
 from .chat.schema import ChatRequest
+
+
+def server_tools(context: Context, wire: ChatRequest, format: Format, *, session: str) -> ServerToolUse | None:
+    """The tools of this server that ``server_tools`` names (true: all); None when there are none to run."""
+    requested = context.offer_tools if wire.server_tools is None else wire.server_tools
+    if requested is False or requested == []:
+        return None
+    if context.tools is None:
+        if wire.server_tools is None:
+            return None
+        raise refused("server_tools", "this server has no tools.", code="unsupported_parameter")
+    if wire.n not in (None, 1):
+        raise refused("n", "with server_tools there is one choice.")
+    if wire.session_id:
+        raise refused("session_id", "a session and server_tools cannot be had together.", code="unsupported_parameter")
+    offer = context.tools.offered(builtins=format.framed)
+    if requested is True:
+        return ServerToolUse(offer, session)
+    for i, name in enumerate(requested):
+        if not offer.has(name):
+            raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.")
+    return ServerToolUse(offer.only(requested), session)
 
 
 def reading_of(post: Post, stream: bool | None = None, offer: Offer | None = None) -> Reading:

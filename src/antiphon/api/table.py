@@ -146,7 +146,7 @@ def _routes(context: Context) -> list[AnyRoute]:
 
 def _native(context: Context) -> list[AnyRoute]:
     """What people use beside a chat."""
-    info = LazyRoutes(context, "antiphon.api.native.routes:TokenizerInfo")
+    info = LazyRoutes(context, "antiphon.api.native.routes:ShowTokenizer")
     return [
         ApiRoute("POST", "/v1/tokenize", _lazy(context, "antiphon.api.native.routes:Tokenize"), INFERENCE),
         ApiRoute("POST", "/v1/detokenize", _lazy(context, "antiphon.api.native.routes:Detokenize"), INFERENCE),

@@ -19,6 +19,7 @@ from antiphon.store.archive import Archive
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
+from .error_shapes import OPENAI_ERRORS, ErrorShape
 from .errors import without_paths
 from .exchange import FAULTS, Exchange
 from .gate.admission import Admission
@@ -60,7 +61,7 @@ class Context:
 
     ``tools`` run on this side where a request lists them, or always with ``offer_tools``. ``client_mcp``: requests may
     name MCP servers of their own. ``isolation``: where programs of clients run. ``leases`` are what this server works
-    on alone, of all that share its store.
+    on alone, of all that share its store. ``errors`` is the shape of errors on connections that no route has yet.
     """
 
     source: ModelSource
@@ -84,6 +85,7 @@ class Context:
     tools: ServerTools | None = None
     offer_tools: bool = False
     client_mcp: ClientServers | None = None
+    errors: ErrorShape = OPENAI_ERRORS
     isolation: Isolation = field(default_factory=Isolation)
     shares: Shares | None = None
     runs: Runs = field(default_factory=Runs)

@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from antiphon.api.transcript.schema import CancelledTranscript, TranscriptCancel
+import msgspec
+
 from antiphon.errors import NotFoundError, Position
 from antiphon.generation.cancel import CancellableRounds
 
 
+class TranscriptCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What is cancelled of an answer: one call, or all of it. ``reason`` is for the tool's reply and the events."""
+
+    call_id: str | None = None
+    reason: str = "cancelled by the client"
+
+
+class CancelledTranscript(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was cancelled."""
+
+    id: str
+    cancelled: bool
+    call_id: str | None = None
+
+
 class TranscriptRuns:
-    """Those of one server, by their owner and the id with which the ``message_id`` of their events begins."""
+    """The answers of one server, by their owner and the id with which the ``message_id`` of their events begins."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str, str], CancellableRounds] = {}

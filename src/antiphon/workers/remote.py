@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 
-from antiphon.api.transcript.schema import TranscriptCancel
 from antiphon.engines import Engine, EngineSettings, ModelSpec
 from antiphon.engines.llama_cpp import LlamaCpp, LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.llama_cpp.child_process import KnownFile, client_at
@@ -16,6 +15,7 @@ from antiphon.engines.llama_cpp.client import LlamaClient, ServedModel
 from antiphon.engines.llama_cpp.host import Places, Seat
 from antiphon.http.gate.admission import Admission
 from antiphon.http.rules import Rules
+from antiphon.http.transcript_runs import TranscriptCancel
 from antiphon.structs import ready
 from antiphon.tenancy import Tenant
 

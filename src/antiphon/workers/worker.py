@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 
-from antiphon.api.transcript.schema import TranscriptCancel
 from antiphon.catalog import Catalog
 from antiphon.config import Config
 from antiphon.errors import AntiphonError, NotFoundError
@@ -25,6 +24,7 @@ from antiphon.http.context import Context
 from antiphon.http.server.handed import Handed
 from antiphon.http.server.server import Server, on_loop
 from antiphon.http.tls import certificate
+from antiphon.http.transcript_runs import TranscriptCancel
 from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.structs import ready

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from antiphon.api.errors import error_shape
 from antiphon.api.responses.schema import InputDetails, OutputDetails, ResponseUsage
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import ErrorShape, ErrorShapes, error_shape
+from antiphon.http.error_shapes import ErrorShape, ErrorShapes
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.keys import Keyring, Principal

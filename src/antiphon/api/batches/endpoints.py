@@ -7,9 +7,9 @@ from types import MappingProxyType
 from antiphon.api.chat.routes import ChatCompletions
 from antiphon.api.completions.routes import Completions
 from antiphon.api.embeddings.routes import MakeEmbeddings
+from antiphon.api.errors import ANTHROPIC_ERRORS
 from antiphon.api.messages.routes import CreateMessage
 from antiphon.api.responses.routes import CreateResponse
-from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 
 from .call import Endpoint, Endpoints
 

@@ -7,12 +7,13 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
+from antiphon.api.reading import server_tools
 from antiphon.conversation import Event, Message
 from antiphon.generation import Draft, Model, plan_turn
 from antiphon.generation.turn import Keep, in_order
 from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.server_tools import ServerToolUse, server_tools
+from antiphon.http.server_tools import ServerToolUse
 from antiphon.http.session import SessionTurn, session_turn
 from antiphon.wire.fields import session_name
 from antiphon.wire.prompt_notes import notes_of

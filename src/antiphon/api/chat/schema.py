@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.wire.prompt_notes import Notes, PromptLogprobs
-from antiphon.wire.stream_options import SamplingFields
+from antiphon.wire.stream_options import SamplingFields, StreamOptions
 
 JsonObject = dict[str, Any]
 
@@ -101,12 +101,6 @@ class ResponseFormatObject(msgspec.Struct):
     choices: list[str] | None = None
     grammar: str | None = None
     compact: bool | None = None
-
-
-class StreamOptions(msgspec.Struct):
-    include_usage: bool | None = None
-    continuous_usage_stats: bool | None = None
-    include_obfuscation: bool | None = None
 
 
 class ChatRequest(SamplingFields, kw_only=True):

@@ -8,8 +8,8 @@ import msgspec
 
 from antiphon.api.batches.schema import ENDED, WINDOW, Batch, BatchCreate, OutputLine
 from antiphon.api.batches.service import BatchService
+from antiphon.api.errors import ANTHROPIC_ERRORS
 from antiphon.errors import AntiphonError, NotFoundError, Position, RequestError
-from antiphon.http.error_shapes import ANTHROPIC_ERRORS
 from antiphon.http.errors import api_error
 from antiphon.structs import ready
 from antiphon.wire.json import encode

@@ -39,7 +39,7 @@ class Detokenize(PostRoute):
         await post.send_json(await post.off_loop(lambda: detokenize(wire, model)))
 
 
-class TokenizerInfo:
+class ShowTokenizer:
     """The vocabulary of the model that ``model`` in the query names, or of the default."""
 
     def __init__(self, context: Context) -> None:

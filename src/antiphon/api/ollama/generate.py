@@ -12,11 +12,12 @@ from antiphon.api.chat.read import Reading, to_turn
 from antiphon.api.chat.schema import ChatRequest
 from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.api.completions.read import read_completion
+from antiphon.api.reading import server_tools
 from antiphon.conversation import Message
 from antiphon.generation import Draft, TurnRequest, plan_turn
 from antiphon.generation.turn import Keep
 from antiphon.http.post import Post
-from antiphon.http.server_tools import ServerToolUse, server_tools
+from antiphon.http.server_tools import ServerToolUse
 
 from .options import check_keep_alive, merged_options, unloads, warnings_of
 from .read import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from antiphon.api.errors import OLLAMA_ERRORS
 from antiphon.api.wires import Wire
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import OLLAMA_ERRORS
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
 from antiphon.http.route import ANYBODY, INFERENCE, MODELS, ApiRoute
 

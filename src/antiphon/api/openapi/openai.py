@@ -47,8 +47,8 @@ from antiphon.api.responses.schema import (
     TokensRequest,
 )
 from antiphon.api.streams_schema import DeletedStream
-from antiphon.api.transcript.schema import CancelledTranscript, TranscriptCancel
 from antiphon.http.recorded import RESUMABLE
+from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
 from antiphon.wire.errors import ErrorBody
 
 from .parts import Described, events_of, named, operation, plain, schema

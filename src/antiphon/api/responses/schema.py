@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon.api.chat.schema import StreamOptions
 from antiphon.wire.names.translate import GenerationFields
 from antiphon.wire.prompt_notes import Notes
+from antiphon.wire.stream_options import StreamOptions
 
 from .item_schema import InputItem, JsonObject, OutputItem
 

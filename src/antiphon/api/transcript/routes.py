@@ -20,10 +20,10 @@ from antiphon.http.exchange import Exchange
 from antiphon.http.gate.large import BodyRoom
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
+from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
 from antiphon.wire.dialect import OPENAI_FINISH
 
 from .read import is_streamed, read_transcript
-from .schema import CancelledTranscript, TranscriptCancel
 from .unfinished import TranscriptMemory, with_turns
 from .write import TranscriptWriter
 

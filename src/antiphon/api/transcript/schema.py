@@ -41,18 +41,3 @@ class HeaderFields(msgspec.Struct, kw_only=True):
     generation_settings: GenerationSettings | None = None
     capabilities: CapabilityLists | None = None
     profiles: dict[str, Any] | None = None
-
-
-class TranscriptCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is cancelled of an answer: one call, or all of it. ``reason`` is for the tool's reply and the events."""
-
-    call_id: str | None = None
-    reason: str = "cancelled by the client"
-
-
-class CancelledTranscript(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What was cancelled."""
-
-    id: str
-    cancelled: bool
-    call_id: str | None = None

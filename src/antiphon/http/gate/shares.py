@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from antiphon.api.transcript.schema import TranscriptCancel
 from antiphon.http.rules import Rules
+from antiphon.http.transcript_runs import TranscriptCancel
 
 from .admission import Admission
 
