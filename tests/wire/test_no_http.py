@@ -53,14 +53,6 @@ def wires() -> Iterator[Path]:
             yield path
 
 
-def wires() -> Iterator[Path]:
-    """The files that may name nothing of HTTP."""
-    yield from (SOURCE / "wire").rglob("*.py")
-    for path in (SOURCE / "api").glob("*/*.py"):
-        if path.stem not in WITH_HTTP and path.parent.name != OPENAPI:
-            yield path
-
-
 def test_no_wire_names_what_is_of_http() -> None:
     found = {path.relative_to(SOURCE).as_posix(): http_in(path.read_text("utf-8")) for path in wires()}
     assert found
