@@ -29,12 +29,12 @@ from stub.folder import make_folder
 from stub.says import Speaker
 
 from antiphon.api import create_app
+from antiphon.catalog.files.store import ModelStore
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import load_config, shipped_entries
 from antiphon.engines import ScriptedEngine
 from antiphon.formats.harmony import Harmony
 from antiphon.generation import Model
-from antiphon.models.store import ModelStore
 from antiphon.tokens import decoder, o200k_harmony
 
 ROOT = Path(__file__).parents[1]

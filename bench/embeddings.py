@@ -12,13 +12,13 @@ from pathlib import Path
 import aiohttp
 
 from antiphon.api import create_app
+from antiphon.catalog.files.store import ModelStore
 from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.loading import load_model
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import EngineConfig, load_config, shipped_entries
 from antiphon.generation import plan_embedding
 from antiphon.http.server.server import Server
-from antiphon.models.store import ModelStore
 
 NAME = "all-minilm-l6-v2"
 TEXTS = [f"Sentence {i} speaks of {('cats', 'bread', 'stars', 'taxes')[i % 4]} and of little else." for i in range(64)]

@@ -36,8 +36,8 @@ from gateways import HEADERS, Gateway, Running, antiphon, checkout, command, lit
 from stub.folder import make_folder
 from stub.says import CALL, PACED, TEXT, WIDE, Speaker
 
+from antiphon.catalog.files.store import ModelStore
 from antiphon.config import load_config, shipped_entries
-from antiphon.models.store import ModelStore
 
 LONG = "What is the matter with number {}? It is said to be quite remarkable, if not odd. "
 TOOLS = [

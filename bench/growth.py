@@ -26,6 +26,7 @@ from typing import TypeVar
 
 from transcript import transcript
 
+from antiphon.catalog.files.store import ModelStore
 from antiphon.config import load_config, shipped_entries
 from antiphon.conversation import Conversation, Message, Role, ToolSpec
 from antiphon.engines import ScriptedEngine
@@ -34,7 +35,6 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import read, validate, write
 from antiphon.formats.template import jinja_format, template_format
 from antiphon.generation import Model, Plan, TurnRequest, plan_turn, prepare_turn, run_turn
-from antiphon.models.store import ModelStore
 from antiphon.tokens import gguf_tokenizer, o200k_harmony
 
 WORDS = "The quick brown fox jumps over the lazy dog; naïve façades don't help anybody. "

@@ -31,8 +31,8 @@ from zipfile import ZipFile
 from pydantic import BaseModel
 
 from antiphon.conversation import Channel, MessageStarted, TextDelta, ToolSpec
-from antiphon.formats.template.reply import CompiledDescription, DescriptionParser, Region, ReplyDescription
-from antiphon.formats.template.reply.families import family_named, whole
+from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
+from antiphon.formats.replies.families import family_named, whole
 from antiphon.tokens import Control, Piece
 
 T = TypeVar("T")

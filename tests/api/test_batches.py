@@ -399,7 +399,7 @@ class FullOnce(MemoryStore):
 
 @pytest.mark.one_process
 async def test_a_line_that_the_store_has_no_room_for_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.batches.run._WATCH", 0.01)  # seconds until the store is tried again
+    monkeypatch.setattr("antiphon.api.batches.run._WATCH", 0.01)  # seconds until the store is tried again
     store, answered = FullOnce(), list[str]()
 
     def filling(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:

@@ -9,8 +9,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from antiphon.api import Limits
+from antiphon.api.builtin import BUILT_IN
 from antiphon.api.openapi.document import document
-from antiphon.api.routes.builtin import BUILT_IN
 from antiphon.http.error_shapes import OPENAI_ERRORS
 from antiphon.http.exchange import Exchange
 from kit.api import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.api import create_app
+from antiphon.api.dialects.databricks import databricks
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
 from antiphon.formats.harmony import Harmony
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer
-from antiphon.wire.dialects.databricks import databricks
 from kit.api import (
     END,
     START,

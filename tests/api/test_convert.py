@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from antiphon.api.routes.convert import MOST_CHARACTERS
 from antiphon.conversion import SOURCES, TARGETS, Conversion
 from antiphon.conversion.converted import MOST_LISTED
+from antiphon.conversion.route import MOST_CHARACTERS
 from antiphon.http.gate.keys import new_key
 from kit.api import END, Got, app, ids, post, request, running
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from antiphon.http.error_shapes import ApiError, anthropic_error, databricks_error, mindie_error, mindie_event
+from antiphon.api.errors import anthropic_error, databricks_error, mindie_error, mindie_event
+from antiphon.http.error_shapes import ApiError
 
 NAMES = {
     400: ("INVALID_PARAMETER_VALUE", "Internal Server Error", "invalid_request_error"),

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from antiphon.archive.archive import DAY, Archive
 from antiphon.errors import ConflictError, RequestError
 from antiphon.http.gate.idempotency import Idempotency
 from antiphon.store import Key, Leases, MemoryStore, Record, Store
+from antiphon.store.archive import DAY, Archive
 
 
 def idempotency(

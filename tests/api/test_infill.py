@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from antiphon.api import create_app
+from antiphon.api.dialects import configured_dialects
 from antiphon.catalog import StaticCatalog
+from antiphon.catalog.files.text import gguf_text
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.formats.raw import FillInMiddle
-from antiphon.models.text import gguf_text
 from antiphon.tokens import ByteTokenizer, Control
-from antiphon.wire.dialects import configured_dialects
 from kit.api import model as model_of
 from kit.api import post, running, scripted
 

@@ -16,6 +16,7 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import Limits, create_app
+from antiphon.api.chat.schema import ChatRequest
 from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import OverloadedError, RequestError
 from antiphon.formats.template import template_format
@@ -24,7 +25,6 @@ from antiphon.http.gate.large import HUGE, SETTLED, LargeWork
 from antiphon.http.rules import Rules
 from antiphon.tokens import ByteTokenizer, TableTokenizer
 from antiphon.tokens.slices import SLICE, between_matches, in_slices
-from antiphon.wire.chat.schema import ChatRequest
 from antiphon.wire.json import decode
 from kit.api import END, START, Answered, exchange, ids, in_process_into, post_in_process, request, running, scripted
 from kit.waiting import LoopClock, until

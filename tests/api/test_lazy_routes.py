@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.routing import Route, WebSocketRoute
 
-from antiphon.api.routes.builtin import BUILT_IN
+from antiphon.api.builtin import BUILT_IN
 from antiphon.api.wires import Wire
 from antiphon.http.lazy_route import LazyRoute
 from antiphon.playground.wire import PLAYGROUND

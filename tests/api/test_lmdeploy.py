@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from antiphon.api.dialects import DIALECTS, lmdeploy
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.dialects import DIALECTS, lmdeploy
 from kit.api import END, Got, app, ids, post_in_process, scripted
 from kit.waiting import until
 

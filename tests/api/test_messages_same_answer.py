@@ -10,15 +10,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from antiphon.api.chat.conversation import read_turn_request
+from antiphon.api.messages.read import MessagesReading, read_request
+from antiphon.api.messages.schema import MessagesRequest
 from antiphon.config import Limits
 from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.generation import Model, plan_turn
 from antiphon.tokens import Piece, Tokenizer
-from antiphon.wire.chat.conversation import read_turn_request
 from antiphon.wire.json import decode
-from antiphon.wire.messages.read import MessagesReading, read_request
-from antiphon.wire.messages.schema import MessagesRequest
 from kit.api import CHATML, THINK, TOKENIZER, UNTHINK, call, ids, post_in_process, scripted
 from kit.api import END as CHATML_END
 from kit.messages import THINKING, USER, WEATHER, accumulated, checked, events_of, without_ids

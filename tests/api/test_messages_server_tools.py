@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec import convert
 
+from antiphon.api.messages.schema import MessageTool, MessageToolChoice
+from antiphon.api.messages.tools import read_choice, read_tools
 from antiphon.engines import ScriptedEngine
 from antiphon.errors import RequestError
 from antiphon.http.gate.keys import new_key
 from antiphon.tokens import decode
 from antiphon.tools import Toolbox
-from antiphon.wire.messages.schema import MessageTool, MessageToolChoice
-from antiphon.wire.messages.tools import read_choice, read_tools
 from kit.api import END as CHATML_END
 from kit.api import TOKENIZER, Got, call, exchange, ids, scripted
 from kit.messages import USER, WEATHER, Fields, accumulated, checked, events_of, without_ids

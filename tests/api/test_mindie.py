@@ -11,14 +11,14 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
+from antiphon.api.dialects import mindie
+from antiphon.api.errors import error_shape
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import FinishReason
 from antiphon.engines import EngineEnd, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
-from antiphon.http.error_shapes import error_shape
 from antiphon.http.errors import error_event
 from antiphon.tenancy import NOBODY, Tenant
-from antiphon.wire.dialects import mindie
 from kit.api import END, Got, app, call, ids, model, request, running, scripted
 from kit.breaking import Breaking
 

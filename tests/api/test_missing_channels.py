@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
+from antiphon.api.dialects import databricks, lmdeploy, mindie
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import Conversation, Message, Role, TextDelta
 from antiphon.engines import Sampling, ScriptedEngine
@@ -23,7 +24,6 @@ from antiphon.generation import Model, TurnRequest, prepare_turn
 from antiphon.generation.turn import steps as turn_steps
 from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.dialects import databricks, lmdeploy, mindie
 from kit.api import Got, post_in_process, scripted
 from kit.missing_channels import (
     ANALYSIS,

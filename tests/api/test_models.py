@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from antiphon.api import create_app
+from antiphon.api.dialects import DIALECTS, configured_dialects
 from antiphon.catalog import Catalog, StaticCatalog, open_catalog
 from antiphon.config import Config, ModelEntry, ModelFilesConfig, SamplingEntry
 from antiphon.engines import Scripted
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import Layer, Model, Source
-from antiphon.wire.dialects import DIALECTS, configured_dialects
 from kit.api import END, TOKENIZER, ids, post, request, running, scripted
 from kit.api import model as model_of
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from antiphon.api import create_app
+from antiphon.api.transcript.write import TranscriptWriter
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import Message, MessageEnded, OpaquePart, Role
 from antiphon.engines import Sampling
@@ -22,7 +23,6 @@ from antiphon.generation import Model, StepEvents
 from antiphon.http.gate.keys import new_key
 from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolEnded, ToolOutput, ToolResult
-from antiphon.wire.transcript.write import TranscriptWriter
 from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, request, running, scripted
 from kit.waiting import PATIENCE
 

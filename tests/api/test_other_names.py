@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from antiphon.api import create_app
+from antiphon.api.chat.conversation import read_turn_request
+from antiphon.api.chat.schema import ChatRequest
+from antiphon.api.completions.schema import CompletionRequest
+from antiphon.api.dialects import configured_dialects
+from antiphon.api.interactive.schema import InteractiveRequest
+from antiphon.api.messages.schema import MessagesRequest
+from antiphon.api.ollama.schema import OllamaChatRequest, OllamaGenerateRequest
+from antiphon.api.responses.schema import ResponsesRequest
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, Step
 from antiphon.errors import RequestError, UnsupportedError
 from antiphon.generation import Model
 from antiphon.tenancy import NOBODY, Tenant
-from antiphon.wire.chat.conversation import read_turn_request
-from antiphon.wire.chat.schema import ChatRequest
-from antiphon.wire.completions.schema import CompletionRequest
-from antiphon.wire.dialects import configured_dialects
-from antiphon.wire.interactive.schema import InteractiveRequest
-from antiphon.wire.messages.schema import MessagesRequest
 from antiphon.wire.names.constraints import READERS
 from antiphon.wire.names.table import KNOWN, KnownName
-from antiphon.wire.ollama.schema import OllamaChatRequest, OllamaGenerateRequest
-from antiphon.wire.responses.schema import ResponsesRequest
 from kit.api import Got, post_in_process
 from kit.obliging import ObligingEngine, chatting_and_embedding, obliging
 

@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog import open_catalog
+from antiphon.catalog.files.text import gguf_text
 from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import (
@@ -34,7 +35,6 @@ from antiphon.errors import ContextError, RequestError
 from antiphon.generation import Comparison, Model, Placed, plan_ranking, rank
 from antiphon.generation.ranking import cosine, cut_text
 from antiphon.http.gate.keys import Scope, new_key
-from antiphon.models.text import gguf_text
 from antiphon.tokens import ByteTokenizer
 from kit.api import END, Got, exchange, ids, model, post_in_process, scripted
 from kit.corpora import corpus_file

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from antiphon.archive.archive import DAY
 from antiphon.store import Key, MemoryStore, Record, SqliteStore
+from antiphon.store.archive import DAY
 from kit.api import END as CHATML_END
 from kit.api import ids, request, running, scripted
 from kit.responses import events_of, respond, responses_app

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.wire.native.schema_check import MOST_ADMITTED, MOST_TEXT
+from antiphon.api.native.schema_check import MOST_ADMITTED, MOST_TEXT
 from kit.api import END, Got, app, ids, post, running
 
 PATH = "/v1/schemas/check"

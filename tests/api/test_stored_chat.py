@@ -12,12 +12,12 @@ from typing import Any
 import openai
 import pytest
 
-from antiphon.archive.archive import DAY
+from antiphon.api.dialects import configured_dialects
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.http.gate.keys import new_key
 from antiphon.store import Key, MemoryStore, Record, SqliteStore
-from antiphon.wire.dialects import configured_dialects
+from antiphon.store.archive import DAY
 from kit.api import END, THINK, UNTHINK, Got, app, call, chat, ids, post, request, running, scripted, serving
 from kit.waiting import until
 

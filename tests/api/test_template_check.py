@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from antiphon.api import create_app
+from antiphon.api.native.templates import MAX_TEMPLATE
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.formats.harmony import harmony
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control, o200k_harmony
-from antiphon.wire.native.templates import MAX_TEMPLATE
 from kit.api import Got, model, post, running, scripted
 from kit.family_templates import FAMILIES
 from kit.gpt_oss_templates import gpt_oss_template

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from antiphon.catalog.files.text import ModelText, gguf_text
 from antiphon.catalog.format_choice import choose_format
 from antiphon.catalog.known_formats import known_formats
 from antiphon.config import ModelEntry
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.formats.template import jinja_format
-from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import Control
 from kit.vocabularies import byte_level, sentencepiece
 

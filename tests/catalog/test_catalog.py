@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.catalog import Catalog, open_catalog
+from antiphon.catalog.files.text import ModelText, gguf_text
 from antiphon.catalog.format_choice import choose_format
 from antiphon.catalog.known_formats import known_formats
 from antiphon.config import Config, ModelEntry, ModelFilesConfig, load_config
@@ -24,7 +25,6 @@ from antiphon.errors import ConfigError, ModelError, NotFoundError, TemplateErro
 from antiphon.formats.harmony import harmony
 from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
-from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import ByteTokenizer, Control, spell
 
 SCRIPTED = ModelEntry(engine=Scripted(reply="Hello there."), aliases=("greeter",))

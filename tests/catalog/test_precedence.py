@@ -11,6 +11,7 @@ import pytest
 from antiphon.catalog import open_catalog
 from antiphon.catalog.check import check_models
 from antiphon.catalog.describe import described_lines
+from antiphon.catalog.files.text import ModelText, gguf_text
 from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.layers import layers_of
 from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, SamplingEntry, load_config
@@ -25,7 +26,6 @@ from antiphon.errors import ConfigError
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import Model, ModelFacts, Source, settings
 from antiphon.generation.precedence import with_defaults
-from antiphon.models.text import ModelText, gguf_text
 from antiphon.tokens import ByteTokenizer
 
 SHIPPED = '[models.smollm2]\nengine = "scripted"\n'

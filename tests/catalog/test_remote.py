@@ -14,6 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from antiphon.catalog import open_catalog
 from antiphon.catalog.catalog import Catalog
+from antiphon.catalog.files.text import read_model_text
 from antiphon.config import O200K, Config, ModelEntry, ModelFilesConfig, load_config
 from antiphon.conversation import Conversation, JsonSchema, Message, ResponseFormat, Role
 from antiphon.engines import Sampling
@@ -24,7 +25,6 @@ from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.errors import AntiphonError, ConfigError, EngineError, EngineLostError, ModelError, OverloadedError
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import TurnRequest, collect, embed, plan_embedding, prepare_turn, run_turn
-from antiphon.models.text import read_model_text
 from antiphon.tokens import Control
 from kit.grpc_server import Script, SglangServicer, VllmServicer, grpc_server
 from kit.sglang_server import Sglang

@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from antiphon.catalog.files.text import ModelText, ResponseTemplate, template_text
 from antiphon.catalog.format_choice import choose_format
 from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.replies import log_replies
 from antiphon.config import ModelEntry, load_config
 from antiphon.errors import ConfigError, ModelError, TemplateError
+from antiphon.formats.replies import Members
 from antiphon.formats.template import JinjaFormat, TemplateFormat
-from antiphon.formats.template.reply import Members
-from antiphon.models.text import ModelText, ResponseTemplate, template_text
 from antiphon.tokens import ByteTokenizer
 from kit.family_templates import FAMILIES
 from kit.reply_templates import REFUSED

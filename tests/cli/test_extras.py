@@ -30,7 +30,7 @@ PLAIN = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n"
 """Before a program: an import of what is None there fails as that of a package that is not installed."""
 
 OF_AN_EXTRA = {
-    "antiphon.editors.server": "lsp",
+    "antiphon.integrations.editors.server": "lsp",
     "antiphon.engines.grpc.client": "grpc",
     "antiphon.engines.grpc.engine": "grpc",
     "antiphon.engines.grpc.sglang": "grpc",
@@ -42,8 +42,8 @@ OF_AN_EXTRA = {
     "antiphon.grammar.ending": "local",
     "antiphon.grammar.faults": "local",
     "antiphon.grammar.following": "local",
-    "antiphon.mcp_server.server": "mcp",
-    "antiphon.models.bert_gguf": "local",
+    "antiphon.integrations.mcp.server": "mcp",
+    "antiphon.catalog.files.bert_gguf": "local",
     "antiphon.ray.deployments": "ray",
     "antiphon.ray.handles": "ray",
     "antiphon.ray.router": "ray",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.catalog.files.text import gguf_text
 from antiphon.catalog.format_choice import choose_format
 from antiphon.catalog.known_formats import known_formats
 from antiphon.cli.app import run
@@ -14,7 +15,6 @@ from antiphon.config import ModelEntry
 from antiphon.engines.gguf_file import GgufValue
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS
-from antiphon.models.text import gguf_text
 from kit.gpt_oss_templates import ORIGINS, Origin, gpt_oss_template
 
 BOTH = pytest.mark.parametrize("origin", ORIGINS)

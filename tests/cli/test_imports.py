@@ -25,7 +25,7 @@ HELP = frozenset("annotated_doc attr attrs markdown_it mdurl pygments rich shell
 MESSAGES = FRONT | {"msgspec"}
 TEXT = MESSAGES | {"jsonschema_rs", "yaml", "cython_runtime"}
 CORE = frozenset("cli conversation errors formats tokens version".split())
-CHATS = frozenset("config engines generation grammar tenancy tools wire".split())
+CHATS = frozenset("api config engines generation grammar tenancy tools wire".split())
 """What reading a chat request as the server reads it takes."""
 NAMED = frozenset("catalog config engines plugins store".split())
 """What a format that is named takes, by way of the configuration's tables."""
@@ -56,7 +56,7 @@ RUNS = (
     Run(("render", "-", "--to", "harmony"), CHAT, CORE | CHATS, TEXT | {"docstring_parser", "platformdirs"}),
     Run(("render", "-", "--to", "chatml"), '[{"role": "user", "text": "Hi"}]', CORE | NAMED, CONFIGURED, UNNAMED),
     Run(("parse", "-", "--from", "harmony"), REPLY, CORE, MESSAGES),
-    Run(("convert", "-", "--to", "harmony"), TRANSCRIPT, CORE | {"conversion", "wire"}),
+    Run(("convert", "-", "--to", "harmony"), TRANSCRIPT, CORE | {"api", "conversion"}),
     Run(("validate", "-"), TRANSCRIPT, CORE),
 )
 
@@ -68,8 +68,8 @@ format = "chatml"
 reply = "Paris."
 """
 SERVED = frozenset(
-    "api archive batches catalog cli config conversation engines errors formats generation grammar http"
-    " isolation library models observe playground plugins site store tenancy tokens tools version wire".split()
+    "api catalog cli config conversation engines errors formats generation grammar http"
+    " isolation library observe playground plugins store tenancy tokens tools version wire".split()
 )
 SERVES = (TEXT - {"yaml", "jsonschema_rs"}) | frozenset(
     "anyio click h11 httptools idna jinja2 markupsafe platformdirs prometheus_client python_multipart sniffio starlette"
@@ -77,12 +77,12 @@ SERVES = (TEXT - {"yaml", "jsonschema_rs"}) | frozenset(
 )
 """What answers HTTP and chats: no browser's client, no YAML, no MCP, no cryptography, nothing of engines elsewhere."""
 UNUSED = frozenset(
-    "antiphon.api.messages antiphon.api.ollama.route antiphon.api.openapi.document antiphon.api.responses"
-    " antiphon.api.routes.convert antiphon.api.routes.templates antiphon.batches.service antiphon.formats.openchatml"
+    "antiphon.api.batches.service antiphon.api.completions antiphon.api.embeddings antiphon.api.interactive"
+    " antiphon.api.messages.make antiphon.api.messages.read antiphon.api.messages.schema antiphon.api.native"
+    " antiphon.api.ollama.read antiphon.api.ollama.route antiphon.api.ollama.schema antiphon.api.openapi.document"
+    " antiphon.api.rerank antiphon.api.responses antiphon.conversion antiphon.formats.openchatml"
     " antiphon.formats.template.check antiphon.grammar.source antiphon.store.postgres antiphon.tools.mcp.tool_set"
-    " antiphon.tools.python antiphon.wire.batches antiphon.wire.completions antiphon.wire.embeddings"
-    " antiphon.wire.interactive antiphon.wire.messages.schema antiphon.wire.native antiphon.wire.ollama"
-    " antiphon.wire.rerank antiphon.wire.responses".split()
+    " antiphon.tools.python".split()
 )
 """What a server of another format, of tools or of another wire imports when it is requested."""
 

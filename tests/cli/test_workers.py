@@ -15,9 +15,9 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
+from antiphon.catalog.files.store import ModelStore
 from antiphon.config import ModelEntry
 from antiphon.http.gate.keys import KeyFile, Scope, new_key
-from antiphon.models.store import ModelStore
 from kit.certificates import signed
 from kit.program import antiphon
 from kit.waiting import PATIENCE, wait_until

@@ -268,12 +268,12 @@ OWN_FILES = {
     "http/gate/keys.py": "the file of keys: a new one for its owner alone takes the place of the old one",
     "library/reload.py": "replaces keys in memory",
     "store/sqlite_file.py": "the store itself, for its owner alone",
-    "models/sources.py": "the store of models, in our own folder",
-    "models/store.py": "the store of models, in our own folder",
+    "catalog/files/sources.py": "the store of models, in our own folder",
+    "catalog/files/store.py": "the store of models, in our own folder",
     "store/key_file.py": "a new file for its owner alone, never over another",
     "tools/mcp/tokens.py": "tokens in our own folder, for their owner alone",
     "tools/python/worker.py": "runs in the sandbox",
-    "batches/offline.py": "appends to the answers of a former run, and replaces nothing",
+    "api/batches/offline.py": "appends to the answers of a former run, and replaces nothing",
     "cli/connecting/merging.py": "a copy for its owner, of a name that is free",
 }
 """Modules that open files for writing, or rename, other than by `writing`; each with why."""

@@ -30,12 +30,12 @@ from typing import Any
 import aiohttp
 import psutil
 
-from antiphon.archive.archive import Archive
-from antiphon.archive.responses import ResponseArchive
+from antiphon.api.responses.archive import ResponseArchive
+from antiphon.catalog.files.store import ModelStore
 from antiphon.config import load_config, shipped_entries
 from antiphon.conversation import Role
-from antiphon.models.store import ModelStore
 from antiphon.store import Key, SqliteStore, unpack
+from antiphon.store.archive import Archive
 
 PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()", "serve", "--json")
 WRITERS, STREAMS = 16, 8

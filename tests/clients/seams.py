@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 
 from antiphon.engines.gguf_file import read_gguf_metadata
-from antiphon.generation.tape import Sampled, TurnBegan, unpack_inputs
+from antiphon.generation.resume.tape import Sampled, TurnBegan, unpack_inputs
 from antiphon.store import Key, Store, StoredRuns
 from antiphon.store.runs import KIND
 from antiphon.tokens import Tokenizer, gguf_tokenizer

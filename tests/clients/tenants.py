@@ -27,6 +27,7 @@ from typing import Any
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
+from antiphon.catalog.files.store import ModelStore
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import load_config, shipped_entries
 from antiphon.engines.gguf_file import read_gguf_metadata
@@ -34,7 +35,6 @@ from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.http.gate.keys import new_key
-from antiphon.models.store import ModelStore
 from antiphon.tokens import gguf_tokenizer
 from kit.api import exchange
 

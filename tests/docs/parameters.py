@@ -16,18 +16,18 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import msgspec
 from starlette.applications import Starlette
 
+from antiphon.api.chat.schema import ChatRequest
+from antiphon.api.completions.schema import CompletionRequest
+from antiphon.api.dialects import configured_dialects
+from antiphon.api.embeddings.schema import EmbeddingRequest
+from antiphon.api.interactive.schema import InteractiveRequest
+from antiphon.api.messages.schema import MessagesRequest
+from antiphon.api.ollama.schema import OllamaChatRequest, OllamaEmbedRequest, OllamaGenerateRequest
+from antiphon.api.rerank.schema import RerankRequest, ScoreRequest
+from antiphon.api.responses.schema import ResponsesRequest
 from antiphon.engines import EngineInfo
-from antiphon.wire.chat.schema import ChatRequest
-from antiphon.wire.completions.schema import CompletionRequest
 from antiphon.wire.dialect import OPENAI, Dialect
-from antiphon.wire.dialects import configured_dialects
-from antiphon.wire.embeddings.schema import EmbeddingRequest
-from antiphon.wire.interactive.schema import InteractiveRequest
-from antiphon.wire.messages.schema import MessagesRequest
 from antiphon.wire.names.table import KNOWN
-from antiphon.wire.ollama.schema import OllamaChatRequest, OllamaEmbedRequest, OllamaGenerateRequest
-from antiphon.wire.rerank.schema import RerankRequest, ScoreRequest
-from antiphon.wire.responses.schema import ResponsesRequest
 from docs.declared import Kind, application, kinds
 from docs.samples import (
     CHAT,

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from antiphon.api.builtin import BUILT_IN
 from antiphon.api.openapi.document import document
-from antiphon.api.routes.builtin import BUILT_IN
 from antiphon.config import Limits
 from docs.parameters import ROUTES
 from docs.text import cell

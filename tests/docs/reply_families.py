@@ -25,7 +25,7 @@ def page(text: str) -> str:
 
 def rows() -> list[dict[str, Any]]:
     """The table as it ships."""
-    text = files("antiphon.formats.template.reply").joinpath("families.json").read_text("utf-8")
+    text = files("antiphon.formats.replies").joinpath("families.json").read_text("utf-8")
     found: list[dict[str, Any]] = json.loads(text)
     return found
 

@@ -10,8 +10,8 @@ ROOT = "antiphon"
 ROOMS = (
     ROOT, "api", "catalog", "config", "conversation", "conversion", "engines", "engines.grpc", "engines.llama_cpp",
     "formats", "formats.harmony", "formats.openchatml", "formats.openchatml.lint", "formats.template",
-    "formats.template.reply", "generation", "generation.reader", "grammar", "grammar.schema", "isolation", "models",
-    "observe", "store", "tokens", "tools", "tools.browser", "tools.mcp", "tools.python", "wire.dialects",
+    "formats.replies", "generation", "generation.reader", "grammar", "grammar.schema", "isolation", "catalog.files",
+    "observe", "store", "tokens", "tools", "tools.browser", "tools.mcp", "tools.python", "api.dialects",
 )  # fmt: skip
 
 

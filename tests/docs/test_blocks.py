@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.formats.replies.reply_file import load_replies
 from antiphon.formats.template import TemplateRegistry, load_template_python
-from antiphon.formats.template.reply_file import load_replies
 from antiphon.tools.mcp import read_mcp_config
 from docs.blocks import FILES, PAGES, ROOT, Block, blocks, place
 

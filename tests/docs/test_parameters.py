@@ -10,8 +10,8 @@ import jsonschema_rs
 import pytest
 
 from antiphon.api import Limits
+from antiphon.api.builtin import BUILT_IN
 from antiphon.api.openapi.document import document
-from antiphon.api.routes.builtin import BUILT_IN
 from antiphon.engines import EngineInfo
 from docs.declared import kinds
 from docs.parameters import READING, ROUTES, Servers, answered, page

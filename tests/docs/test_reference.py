@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from antiphon.api.dialects import configured_dialects
+from antiphon.playground.site.wire import site_wire
 from antiphon.playground.wire import PLAYGROUND
-from antiphon.site.wire import site_wire
-from antiphon.wire.dialects import configured_dialects
 from docs.blocks import blocks
 from docs.reference import PAGES
 from docs.reference_routes import routes_page

@@ -10,7 +10,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Comment, Error, Keyword, Name, String, Token
 
-from antiphon.editors.lexer import OpenChatMLLexer
+from antiphon.integrations.editors.lexer import OpenChatMLLexer
 from kit.openchatml import TRICKY, transcripts
 from kit.openchatml_suite import VALID, Sample
 

@@ -11,9 +11,9 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 from pygls.workspace import PositionCodec
 
-from antiphon.editors.server import Lines
-from antiphon.editors.transcript import Span
 from antiphon.formats.openchatml import read
+from antiphon.integrations.editors.server import Lines
+from antiphon.integrations.editors.transcript import Span
 from kit.program import PROGRAM, antiphon
 from kit.waiting import until
 

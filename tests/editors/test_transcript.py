@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Channel, Role
-from antiphon.editors import meanings
-from antiphon.editors.transcript import meaning, parts
 from antiphon.formats.openchatml import SCHEMAS
 from antiphon.formats.openchatml.head import ATTRIBUTES, INTENTS
 from antiphon.formats.openchatml.spelling import CONTROLS
+from antiphon.integrations.editors import meanings
+from antiphon.integrations.editors.transcript import meaning, parts
 from kit.openchatml import TRICKY
 
 HALF_WRITTEN = st.lists(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.catalog.files.text import gguf_text, read_model_text
 from antiphon.engines.llama_cpp.vocabulary import EngineVocabulary
 from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.errors import ModelError
-from antiphon.models.text import gguf_text, read_model_text
 from antiphon.tokens import Control, PieceDecoder, decode
 from kit.strings import varied_strings
 from kit.token_engine import engine_tokenizer_of

@@ -13,13 +13,13 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from antiphon.catalog.files.text import gguf_text
 from antiphon.engines import Engine, EngineInfo, EngineProxy, Ranking, ScriptedEngine
 from antiphon.engines.gguf_file import read_gguf_metadata, read_gguf_tensors
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings, LlamaServerEngine, Pooling
 from antiphon.engines.llama_cpp.client import sigmoid
 from antiphon.engines.vllm import VllmEngine
 from antiphon.errors import ContextError, ModelError, RequestError, UnsupportedError
-from antiphon.models.text import gguf_text
 from antiphon.tenancy import Tenant
 from antiphon.tokens import Control, Tokenizer
 from kit.cross_encoder import CONTEXT, FRAME, CrossEncoder, write_cross_encoder

@@ -21,6 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from antiphon.api.transcript.answer import Answer
 from antiphon.conversation import Conversation, End, FinishReason, Message, MessageEnded, Role
 from antiphon.conversion import Conversion, SidecarWriter, read_sidecar
 from antiphon.errors import AntiphonError, ParseError, RenderError
@@ -38,7 +39,6 @@ from antiphon.formats.openchatml import (
 from antiphon.formats.openchatml.header_writer import alike, plain_fields
 from antiphon.formats.openchatml.spelling import CONTROLS
 from antiphon.tokens import Control
-from antiphon.wire.transcript.answer import Answer
 from fuzz.openchatml import corpus, invent, mutate
 
 FORMS = ("harmony", "harmony-ids", "harmony-json", "chat", "responses", "openchatml")

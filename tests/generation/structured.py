@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Unpack
 
+from antiphon.catalog.files.store import ModelStore
 from antiphon.config import load_config, shipped_entries
 from antiphon.conversation import FinishReason, MessageEnded
 from antiphon.engines import Engine, EngineInfo, EngineProxy, GenerateOptions, Sampling, Step
@@ -34,7 +35,6 @@ from antiphon.formats.template.builtin import QWEN
 from antiphon.generation import Model, Plan, Reply, collect, plan_turn, run_turn
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.constrain import shape_of
-from antiphon.models.store import ModelStore
 from antiphon.tokens import Control, PieceDecoder, Tokenizer, gguf_tokenizer
 from kit.configurations import CONFIGURATIONS, MOST, THINKING, Configuration
 

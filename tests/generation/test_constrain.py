@@ -26,9 +26,9 @@ from antiphon.engines import ScriptedEngine
 from antiphon.errors import EngineError, RequestError, UnsupportedError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
+from antiphon.formats.replies import ReplyDescription
 from antiphon.formats.template import template_format
 from antiphon.formats.template.builtin import HERMES, QWEN
-from antiphon.formats.template.reply import ReplyDescription
 from antiphon.generation import (
     Model,
     Plan,

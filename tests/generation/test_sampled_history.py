@@ -16,9 +16,9 @@ from antiphon.engines import EngineEnd, ScriptedEngine, Step
 from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
+from antiphon.formats.replies import ReplyDescription
 from antiphon.formats.template import template_format
 from antiphon.formats.template.builtin import QWEN
-from antiphon.formats.template.reply import ReplyDescription
 from antiphon.generation import Model, TurnRequest, plan_turn
 from antiphon.generation.reader import ChoiceReader
 from antiphon.store import pack, unpack

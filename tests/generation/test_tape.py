@@ -29,7 +29,7 @@ from antiphon.errors import EngineLostError
 from antiphon.generation import Model, Plan, TurnRequest, prepare_turn, turns_of
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.meter import UNLIMITED, Deadline
-from antiphon.generation.tape import Called, Input, Sampled, Tape
+from antiphon.generation.resume.tape import Called, Input, Sampled, Tape
 from antiphon.generation.turn import steps
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer

@@ -8,12 +8,12 @@ from typing import Any
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
+from antiphon.api.dialects import databricks
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import Piece
-from antiphon.wire.dialects import databricks
 from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, Got, ids, request, scripted
 
 PATH = "/serving-endpoints/small/invocations"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from antiphon.formats.template.reply import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
+from antiphon.formats.replies import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
 from antiphon.tokens import Control
 
 

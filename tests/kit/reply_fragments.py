@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from antiphon.conversation import ToolSpec
-from antiphon.formats.template.reply import CompiledDescription, Pairs, ReplyDescription
-from antiphon.formats.template.reply.families import completed, family_named
+from antiphon.formats.replies import CompiledDescription, Pairs, ReplyDescription
+from antiphon.formats.replies.families import completed, family_named
 from antiphon.tokens import Control, ControlScanner, Piece
 from kit.reply_families import FAMILIES
 from kit.reply_writer import Markup, reply
@@ -45,7 +45,7 @@ _JSON = (
 
 
 def _rows() -> dict[str, ReplyDescription]:
-    rows = json.loads(files("antiphon.formats.template.reply").joinpath("families.json").read_text("utf-8"))
+    rows = json.loads(files("antiphon.formats.replies").joinpath("families.json").read_text("utf-8"))
     names = [row["name"] for row in rows]
     return {f"table: {name}": completed(ReplyDescription(), family_named(name)) for name in names}
 

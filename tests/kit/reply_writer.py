@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from antiphon.formats.template.reply import CallForm, Members, Pairs, ReplyDescription, Value
+from antiphon.formats.replies import CallForm, Members, Pairs, ReplyDescription, Value
 
 Arguments = Mapping[str, Any]
 

@@ -13,8 +13,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from antiphon.catalog.files.store import ModelStore
 from antiphon.config import load_config, shipped_entries
-from antiphon.models.store import ModelStore
 
 HTTP, GRPC = "vllm.entrypoints.openai.api_server", "vllm.entrypoints.launchers.grpc_server"
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from antiphon.catalog.files import ModelStore
+from antiphon.catalog.files.bert_gguf import bert_to_gguf, read_safetensors
+from antiphon.catalog.files.text import gguf_text
 from antiphon.config import ModelEntry
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.errors import ModelError
-from antiphon.models import ModelStore
-from antiphon.models.bert_gguf import bert_to_gguf, read_safetensors
-from antiphon.models.text import gguf_text
 
 CONFIG = {
     "max_position_embeddings": 8, "hidden_size": 4, "intermediate_size": 8, "num_hidden_layers": 1,

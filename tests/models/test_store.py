@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.catalog.files import ModelStore
+from antiphon.catalog.files.sources import FileSource, HubSource, WheelSource, parse_source, pip_words
 from antiphon.config import ModelEntry, find_entry, shipped_entries
 from antiphon.errors import ModelError, NotFoundError
-from antiphon.models import ModelStore
-from antiphon.models.sources import FileSource, HubSource, WheelSource, parse_source, pip_words
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -111,7 +111,7 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path: Path, file: Path) -> N
 PULL = """
 import sys, pathlib
 from antiphon.config import ModelEntry
-from antiphon.models import ModelStore
+from antiphon.catalog.files import ModelStore
 folder, source, digest = sys.argv[1:]
 for _ in range(5):
     model = ModelStore(pathlib.Path(folder)).pull("tiny", ModelEntry(source=source, sha256=digest))

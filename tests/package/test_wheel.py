@@ -53,7 +53,7 @@ def test_the_wheel_has_the_package_its_pages_and_its_suite(wheel: zipfile.ZipFil
 
 def test_the_wheel_has_every_file_that_is_read_while_it_runs(wheel: zipfile.ZipFile) -> None:
     read = {
-        "config/shipped.toml", "formats/template/templates.json", "formats/template/reply/families.json",
+        "config/shipped.toml", "formats/template/templates.json", "formats/replies/families.json",
         "tokens/ranks/o200k_base.gz", "tokens/ranks/NOTICE.md", "py.typed", "playground/static/index.html",
     }  # fmt: skip
     assert {f"antiphon/{name}" for name in read} <= set(wheel.namelist())

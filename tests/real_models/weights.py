@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from antiphon.catalog.files.store import ModelStore, file_digest
 from antiphon.config import load_config, shipped_entries
-from antiphon.models.store import ModelStore, file_digest
 
 LOCK = Path(__file__).parents[2] / "requirements" / "real-models.lock"
 BLOCK = 1 << 20

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from antiphon.catalog.files.text import read_model_text
 from antiphon.errors import ModelError, TokenError
-from antiphon.models.text import read_model_text
 from antiphon.tokens import Control, PieceDecoder, decode, sentencepiece_tokenizer, tekken_tokenizer, well_formed
 from antiphon.tokens.sentencepiece_model import read_sentencepiece
 from kit.strings import TEXT, varied_strings

@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from antiphon.catalog.files.text import gguf_text
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
-from antiphon.models.text import gguf_text
 from antiphon.tokens import Tokenizer, hf_tokenizer, sentencepiece_tokenizer, tekken_tokenizer
 from antiphon.tokens.sentencepiece_model import read_sentencepiece
 from kit.strings import varied_strings

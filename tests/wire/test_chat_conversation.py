@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon import convert
+from antiphon.api.chat.conversation import read_chat, read_turn_request, write_chat, write_messages
 from antiphon.conversation import (
     Conversation,
     DeveloperContent,
@@ -21,7 +22,6 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import ParseError, RenderError, RequestError
-from antiphon.wire.chat.conversation import read_chat, read_turn_request, write_chat, write_messages
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}, "strict": True}}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.wire.messages.call_ids import from_client, to_client
+from antiphon.api.messages.call_ids import from_client, to_client
 
 OURS = st.from_regex(r"call_[A-Za-z0-9]{16}", fullmatch=True)
 THEIRS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=256)

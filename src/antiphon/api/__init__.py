@@ -1,17 +1,39 @@
 """HTTP: the APIs that people already use, and the road on which others can add theirs."""
 
-from antiphon.config import Limits
-from antiphon.http.context import Context
-from antiphon.http.error_shapes import ApiError, ErrorShape
-from antiphon.http.gate.keys import Key, Keyring, Principal, Scope
-from antiphon.http.post import Post, PostRoute
-from antiphon.http.server.server import serve
-from antiphon.http.source import ModelSource
-from antiphon.wire.dialect import OPENAI, Dialect
+from typing import TYPE_CHECKING
 
-from .app import create_app
-from .settings import AppSettings
-from .wires import Wire, load_wires
+from antiphon.exports import exports
+
+if TYPE_CHECKING:
+    from antiphon.config import Limits
+    from antiphon.http.context import Context
+    from antiphon.http.error_shapes import ApiError, ErrorShape
+    from antiphon.http.gate.keys import Key, Keyring, Principal, Scope
+    from antiphon.http.post import Post, PostRoute
+    from antiphon.http.server.server import serve
+    from antiphon.http.source import ModelSource
+    from antiphon.wire.dialect import OPENAI, Dialect
+
+    from .app import create_app
+    from .settings import AppSettings
+    from .wires import Wire, load_wires
+else:  # an API's JSON is read without a server
+    __getattr__ = exports(
+        __name__,
+        {
+            ".config": "Limits",
+            ".http.context": "Context",
+            ".http.error_shapes": "ApiError ErrorShape",
+            ".http.gate.keys": "Key Keyring Principal Scope",
+            ".http.post": "Post PostRoute",
+            ".http.server.server": "serve",
+            ".http.source": "ModelSource",
+            ".wire.dialect": "OPENAI Dialect",
+            "app": "create_app",
+            "settings": "AppSettings",
+            "wires": "Wire load_wires",
+        },
+    )
 
 __all__ = [
     "ApiError",

@@ -14,12 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
-from antiphon.archive.archive import Archive
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, RequestError
 from antiphon.http.context import Context
 from antiphon.http.cors import cors
-from antiphon.http.error_shapes import ErrorShape, ErrorShapes, error_shape
+from antiphon.http.error_shapes import ErrorShape, ErrorShapes
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.access import Access
 from antiphon.http.gate.admission import Admission
@@ -39,6 +38,7 @@ from antiphon.http.rules import Rules
 from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
 from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, StoredRuns, UnfinishedTurns
+from antiphon.store.archive import Archive
 from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.store.leases import EVERY
@@ -46,11 +46,12 @@ from antiphon.store.runs import KIND as RUN
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
+from .builtin import BUILT_IN
+from .errors import error_shape
 from .lifespan import lifespan_of
-from .routes.builtin import BUILT_IN
-from .routes.router import PathRouter
-from .routes.table import all_routes
+from .router import PathRouter
 from .settings import AppOptions, AppSettings
+from .table import all_routes
 from .wires import Wire
 
 
@@ -149,6 +150,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         tools=settings.tools,
         offer_tools=settings.offer_tools,
         client_mcp=settings.client_mcp,
+        errors=error_shape(settings.dialect),
         clock=settings.clock,
         beside=[*beside],
     )

@@ -14,8 +14,8 @@ from antiphon.http.source import ServerTools
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
 from antiphon.wire.dialect import OPENAI, Dialect
-from antiphon.wire.dialects import DIALECTS
 
+from .dialects import DIALECTS
 from .wires import Wire
 
 if TYPE_CHECKING:  # few servers let requests name any

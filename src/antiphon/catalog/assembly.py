@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from antiphon.engines import Engine
 from antiphon.formats import Format
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
-from antiphon.models.text import ModelText
 
 from .describe import Described
+from .files.text import ModelText
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.generation.compile import ReplyCompiler

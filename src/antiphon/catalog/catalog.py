@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from antiphon.config import Entries, ModelEntry, find_entry, named_by
 from antiphon.errors import NotFoundError, near
 from antiphon.generation import Model, ModelFacts
-from antiphon.models.store import InstalledModel, ModelStore
 
 from .describe import Described
+from .files.store import InstalledModel, ModelStore
 from .memory import SleepingEngine
 from .pulling import Pull
 from .reconnecting import ReconnectingEngine

@@ -16,10 +16,10 @@ from antiphon.engines.machine import free_memory
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony
 from antiphon.generation import Layer, ModelFacts, context_of, offers_tools, reasons
-from antiphon.models.store import file_digest
 
 from .capabilities import MemoryNeed, capabilities_of, capability_lines
 from .file_facts import file_facts
+from .files.store import file_digest
 from .format_choice import harmony_options
 from .layers import layers_of, opened_context, warn_of_engine
 from .model_source import ModelSource, format_of, read_source

@@ -15,6 +15,8 @@ from antiphon.errors import ConfigError, ModelError, Position, TemplateError
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
+from antiphon.formats.replies import PLAIN, ReplyDescription
+from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.formats.template import (
     TemplatedHarmony,
     TemplateFormat,
@@ -26,11 +28,9 @@ from antiphon.formats.template import (
     writes_harmony,
 )
 from antiphon.formats.template.parts import TemplateParts
-from antiphon.formats.template.reply import PLAIN, ReplyDescription
-from antiphon.formats.template.reply_format import ReplyFormat
-from antiphon.models.text import ModelText
 from antiphon.tokens import Control
 
+from .files.text import ModelText
 from .replies import described, replies_file, responses_of
 
 log = logging.getLogger("antiphon.catalog")

@@ -13,7 +13,8 @@ from antiphon.errors import ConfigError, Position
 from antiphon.formats import NO_OPINION, Format, SamplingDefaults
 from antiphon.formats.template import TemplateFormat
 from antiphon.generation import NOTHING_CUT, RANGES, Layer, Source
-from antiphon.models.text import ModelText
+
+from .files.text import ModelText
 
 log = logging.getLogger("antiphon.catalog")
 

@@ -20,11 +20,11 @@ from antiphon.engines import Engine, EngineSettings, ModelSpec
 from antiphon.errors import ConfigError, ModelError
 from antiphon.formats import FormatFactory, FormatRegistry
 from antiphon.generation import Model
-from antiphon.models.store import ModelStore
 
 from .assembly import model_of
 from .catalog import Catalog
 from .describe import Described, describe
+from .files.store import ModelStore
 from .known_formats import NO_FORMATS, known_formats
 from .memory import Later, ModelMemory, SleepingEngine, loop_later
 from .remote import connect

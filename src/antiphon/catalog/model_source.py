@@ -13,9 +13,9 @@ from antiphon.config import ModelEntry
 from antiphon.engines.gguf_file import GgufFile, GgufValue, read_gguf
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import Format, FormatRegistry
-from antiphon.models.text import ModelText, gguf_text, read_model_text
 from antiphon.tokens import ByteTokenizer
 
+from .files.text import ModelText, gguf_text, read_model_text
 from .format_choice import FALLBACK, choose_format
 from .known_formats import KNOWN_CONTROLS
 

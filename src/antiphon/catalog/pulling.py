@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from antiphon.config import ModelEntry
-from antiphon.models.store import InstalledModel, ModelStore
+
+from .files.store import InstalledModel, ModelStore
 
 _FETCHING = ThreadPoolExecutor(2, thread_name_prefix="pull")
 """A fetch may take hours and cannot be stopped: others have the event loop's own threads."""

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from antiphon.errors import ConfigError, TemplateError
 from antiphon.formats import Format
+from antiphon.formats.replies import ReplyDescription
 from antiphon.formats.template import TemplateFormat
-from antiphon.formats.template.reply import ReplyDescription
-from antiphon.models.text import ModelText
 from antiphon.tokens import Control
+
+from .files.text import ModelText
 
 log = logging.getLogger("antiphon.catalog")
 
@@ -42,7 +43,7 @@ def responses_of(name: str, text: ModelText) -> ReplyDescription | None:
     """The response template of the model's files; None, with a warning, where it cannot be read."""
     if text.responses is None:
         return None
-    from antiphon.formats.template.reply.response_template import from_response_template  # few models have one
+    from antiphon.formats.replies.response_template import from_response_template  # few models have one
 
     try:
         return from_response_template(text.responses.spec)

@@ -10,8 +10,8 @@ import msgspec
 from antiphon.config import ModelEntry
 from antiphon.errors import RequestError, TemplateError
 from antiphon.isolation import Isolation, Task
-from antiphon.models.text import ModelText
 
+from .files.text import ModelText
 from .format_choice import template_parts
 
 TRY = Task("antiphon.formats.template.remaking:work", "rendering some prompts", processor=5.0, memory=512 * 2**20)

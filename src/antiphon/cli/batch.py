@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.api.routes.batch_endpoints import ENDPOINTS
-from antiphon.batches.offline import OfflineBatch, Tally
+from antiphon.api.batches.endpoints import ENDPOINTS
+from antiphon.api.batches.offline import OfflineBatch, Tally
 from antiphon.config import BatchesConfig, Config
 from antiphon.http.context import Context
 from antiphon.http.server.server import on_loop

@@ -28,8 +28,8 @@ def line_to_complete() -> list[str] | None:
 def model_names() -> list[str]:
     """Models of the catalog, of the configuration and of the store, and their aliases."""
     with suppress(AntiphonError):
+        from antiphon.catalog.files.store import ModelStore
         from antiphon.config import load_config
-        from antiphon.models.store import ModelStore
 
         config = load_config(os.environ).config
         entries = config.entries

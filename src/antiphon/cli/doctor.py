@@ -20,6 +20,7 @@ import msgspec
 import typer
 
 from antiphon.catalog.capabilities import capability_fields, given
+from antiphon.catalog.files.store import ModelStore, file_digest, writable
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import tool_settings
 from antiphon.config import Config, ModelEntry, find_entry
@@ -27,7 +28,6 @@ from antiphon.config.tuned import read_tuned, tuned_file
 from antiphon.engines.machine import computing_threads, usable_cores
 from antiphon.errors import AntiphonError, ConfigError, NotFoundError
 from antiphon.generation import Capabilities
-from antiphon.models.store import ModelStore, file_digest, writable
 from antiphon.tools.python import Bubblewrap
 
 from .capabilities import capabilities_of

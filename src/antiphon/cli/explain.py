@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 import msgspec
 
+from antiphon.api.models.write import facts_under
 from antiphon.catalog import open_catalog
 from antiphon.config import (
     KEYS,
@@ -23,7 +24,6 @@ from antiphon.config import (
 from antiphon.errors import ConfigError, near
 from antiphon.generation import ModelFacts, Setting, Source
 from antiphon.library.app import dialects_of
-from antiphon.wire.models import facts_under
 
 FORMAT_KEYS = ("format", "chat_template")
 NAMES = {**{key: name for name, key in KEYS.items()}, **{name: name for name in KEYS}}

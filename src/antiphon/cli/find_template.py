@@ -7,13 +7,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from antiphon.api.native.templates import template_of
+from antiphon.catalog.files.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.catalog.replies import replies_file, responses_of
 from antiphon.config import Config
 from antiphon.errors import ConfigError, TokenError
 from antiphon.formats.template import JinjaFormat, jinja_format
-from antiphon.models.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.tokens import Tokenizer
-from antiphon.wire.native.templates import template_of
 
 from .select_format import model_format
 from .streams import near_file

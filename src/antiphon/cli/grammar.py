@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from antiphon.api.chat.schema import FunctionDefinition
 from antiphon.conversation import TRAINED, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec
 from antiphon.errors import RequestError
 from antiphon.errors.extras import extra
 from antiphon.grammar import ReplyShape
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Tokenizer, decode, encode_pieces
-from antiphon.wire.chat.schema import FunctionDefinition
 from antiphon.wire.definitions import read_function
 
 from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json

@@ -17,5 +17,5 @@ def command(
 ) -> None:
     """Serve diagnostics, hovers, formatting and an outline to an editor, over standard input and output."""
     with extra("lsp", "the language server"):
-        from antiphon.editors.server import TranscriptServer
+        from antiphon.integrations.editors.server import TranscriptServer
     TranscriptServer(harmony=profile is Profile.HARMONY).start_io()

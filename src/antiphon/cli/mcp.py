@@ -29,7 +29,7 @@ def serve(config: ConfigOption = None, json: JsonOption = False) -> None:
     Raises `ConfigError` without the SDK, which is an optional extra.
     """
     with extra("mcp", "the MCP server"):
-        from antiphon.mcp_server.server import serve as serve_stdio
+        from antiphon.integrations.mcp.server import serve as serve_stdio
     serve_stdio()
 
 

@@ -10,13 +10,13 @@ from typing import Annotated
 import msgspec
 import typer
 
+from antiphon.api.native.template_schema import RepliesFound
+from antiphon.api.native.templates import found_replies
 from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.catalog.describe import described_lines
+from antiphon.catalog.files.store import InstalledModel, ModelStore
 from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.formats.template import JinjaFormat
-from antiphon.models.store import InstalledModel, ModelStore
-from antiphon.wire.native.template_schema import RepliesFound
-from antiphon.wire.native.templates import found_replies
 
 from . import pull, rm
 from .completions import model_names

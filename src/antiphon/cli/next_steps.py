@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
+from antiphon.catalog.files.store import ModelStore
 from antiphon.config import Config, find_entry
 from antiphon.errors import AntiphonError
-from antiphon.models.store import ModelStore
 
 from .connecting.address import local_url
 from .options import configure, megabytes

@@ -14,7 +14,7 @@ from .terminal import safe
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from antiphon.models.sources import Progress
+    from antiphon.catalog.files.sources import Progress
 
 QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 """Whether a program reads what this one prints (``--json``), which then shows nobody how far it is."""

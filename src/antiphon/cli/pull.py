@@ -11,12 +11,12 @@ import msgspec
 import typer
 
 from antiphon.catalog.capabilities import capability_fields, capability_lines
+from antiphon.catalog.files.sources import FileSource, parse_source
+from antiphon.catalog.files.store import InstalledModel, ModelStore
 from antiphon.config import Config, ModelEntry, find_entry
 from antiphon.errors import AntiphonError, ModelError, NotFoundError
 from antiphon.errors.extras import require
 from antiphon.generation import Capabilities
-from antiphon.models.sources import FileSource, parse_source
-from antiphon.models.store import InstalledModel, ModelStore
 
 from .capabilities import capabilities_of
 from .completions import model_names

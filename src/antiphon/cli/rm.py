@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from antiphon.catalog.files.store import ModelStore
 from antiphon.config import find_entry
 from antiphon.errors import NotFoundError
-from antiphon.models.store import ModelStore
 
 from .completions import model_names
 from .options import ConfigOption, JsonOption, configure, print_json

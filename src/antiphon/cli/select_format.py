@@ -16,8 +16,8 @@ from antiphon.tokens import Tokenizer, o200k_harmony
 from .choices import Dialect, Types
 
 if TYPE_CHECKING:
+    from antiphon.catalog.files.text import ModelText
     from antiphon.config import Config
-    from antiphon.models.text import ModelText
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def model_format(config: Config) -> tuple[Format, ModelText]:
     """The configured model's format, and what its files say. Raises `ModelError` when they are not here."""
     # What reads a model's files takes long to import, and a format that is named needs none of it.
     from antiphon.catalog.describe import recognized
+    from antiphon.catalog.files.store import ModelStore
+    from antiphon.catalog.files.text import read_model_text
     from antiphon.catalog.format_choice import choose_format
     from antiphon.catalog.known_formats import known_formats
     from antiphon.catalog.loading import with_flags
     from antiphon.config import find_entry
-    from antiphon.models.store import ModelStore
-    from antiphon.models.text import read_model_text
 
     name, entry = find_entry(config.model, config.entries)
     entry = with_flags(entry, config)

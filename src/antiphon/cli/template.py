@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from antiphon.api.native.template_schema import CheckedTemplate, PromptBesideHarmony, PromptChangeFound
+from antiphon.api.native.templates import checked
 from antiphon.errors import ConfigError
 from antiphon.formats.template import check_template
-from antiphon.wire.native.template_schema import CheckedTemplate, PromptBesideHarmony, PromptChangeFound
-from antiphon.wire.native.templates import checked
 
 from .find_template import is_place, template_at, template_of_model
 from .options import ConfigOption, JsonOption, actions, configure, print_json

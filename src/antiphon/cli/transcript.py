@@ -95,8 +95,8 @@ def is_chat_request(source: object) -> bool:
 def read_chat_request(source: object) -> Conversation:
     """The conversation of a chat completions request, read as our server reads it. Raises `RequestError`."""
     # Only here: a program that reads no request need not wait for the wire's readers.
-    from antiphon.wire.chat.conversation import conversation_of
-    from antiphon.wire.chat.schema import ChatRequest
+    from antiphon.api.chat.conversation import conversation_of
+    from antiphon.api.chat.schema import ChatRequest
 
     # From text: it keeps the spelling of a call's arguments.
     return conversation_of(msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest))

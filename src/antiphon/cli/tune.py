@@ -16,6 +16,7 @@ from statistics import median
 import msgspec
 
 from antiphon.catalog.describe import describe
+from antiphon.catalog.files.store import ModelStore
 from antiphon.catalog.known_formats import NO_FORMATS, known_formats
 from antiphon.catalog.loading import NO_SECRETS
 from antiphon.config import LoadedConfig, find_entry
@@ -25,7 +26,6 @@ from antiphon.engines.llama_cpp import LlamaCpp, LlamaCppEngine, LlamaCppSetting
 from antiphon.engines.machine import usable_cores
 from antiphon.errors import ConfigError, EngineError, ModelError
 from antiphon.errors.extras import require
-from antiphon.models.store import ModelStore
 from antiphon.tokens import Tokenizer
 
 from .options import print_json

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from antiphon.api.chat.bundle import ChatElement, ChatMessageWriter, has_format, own_functions, settings_json
 from antiphon.conversation import Conversation, Message, Settings
 from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, RenderError
-from antiphon.wire.chat.bundle import ChatElement, ChatMessageWriter, has_format, own_functions, settings_json
 
 from .chat_reader import read_message
 from .declared import Lifted

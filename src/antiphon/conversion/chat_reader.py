@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+from antiphon.api.chat.messages import TEXT_PARTS, to_messages
+from antiphon.api.chat.schema import ChatMessage, ResponseFormatObject, Tool
+from antiphon.api.chat.tools import read_format, read_tools
 from antiphon.conversation import (
     Channel,
     Conversation,
@@ -25,9 +28,6 @@ from antiphon.conversation import (
 from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, Position, RequestError
 from antiphon.structs import ready
-from antiphon.wire.chat.messages import TEXT_PARTS, to_messages
-from antiphon.wire.chat.schema import ChatMessage, ResponseFormatObject, Tool
-from antiphon.wire.chat.tools import read_format, read_tools
 
 from .detect import Survey
 from .json_forms import Json

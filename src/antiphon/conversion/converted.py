@@ -8,13 +8,13 @@ from itertools import islice
 
 import msgspec
 
+from antiphon.api.native.convert_schema import ConversionFinding, Converted, ConvertRequest, FoundLoss
 from antiphon.conversation import Loss
 from antiphon.errors import FormatError, NotFoundError, Position, RequestError, TemplateError, TokenError
 from antiphon.formats.openchatml import Finding, validate
 from antiphon.isolation import Task
 from antiphon.structs import ready
 from antiphon.wire.json import encode
-from antiphon.wire.native.convert_schema import ConversionFinding, Converted, ConvertRequest, FoundLoss
 
 from .convert import Conversion, source_named, target_named
 from .detect import form_of

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from antiphon.api.transcript.schema import GenerationSettings
 from antiphon.conversation import Conversation
 from antiphon.formats.openchatml import DocumentHeader, envelope_of
 from antiphon.structs import ready
-from antiphon.wire.transcript.schema import GenerationSettings
 
 REQUEST = "request"
 """Where a `Conversation` has it in ``extra``: as a `DocumentHeader`, by the names of OpenChatML (§2)."""

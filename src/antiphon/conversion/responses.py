@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from antiphon.api.chat.bundle import WrittenCalls, function_json, own_functions, refuse_content
+from antiphon.api.responses.approvals import REQUEST, RESPONSE
+from antiphon.api.responses.item_schema import InputItem
+from antiphon.api.responses.items import Entry, ItemReader
+from antiphon.api.responses.known import CALLS
+from antiphon.api.responses.schema import NamespacedTool
 from antiphon.conversation import (
     FUNCTIONS,
     Channel,
@@ -18,14 +24,8 @@ from antiphon.conversation import (
 )
 from antiphon.conversation.calls import OpenCalls, make_call
 from antiphon.errors import ParseError, RenderError
-from antiphon.wire.chat.bundle import WrittenCalls, function_json, own_functions, refuse_content
 from antiphon.wire.definitions import read_function
 from antiphon.wire.encrypted import Purpose
-from antiphon.wire.responses.approvals import REQUEST, RESPONSE
-from antiphon.wire.responses.item_schema import InputItem
-from antiphon.wire.responses.items import Entry, ItemReader
-from antiphon.wire.responses.known import CALLS
-from antiphon.wire.responses.schema import NamespacedTool
 
 from .chat_reader import as_parse_errors, decoded
 from .declared import Lifted

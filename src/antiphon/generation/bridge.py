@@ -14,7 +14,7 @@ from itertools import groupby
 from antiphon.conversation import Message, MessageEnded
 from antiphon.errors import AntiphonError
 from antiphon.formats import Format
-from antiphon.tokens import Control, Piece, spell
+from antiphon.tokens import Control, Piece
 
 from .model import Model, stop_ids
 from .reply import as_history, meaning
@@ -66,7 +66,7 @@ def _up_to_end(model: Model, ids: tuple[int, ...], written: Sequence[Piece]) -> 
     ends = stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids
     place = max((i for i, piece in enumerate(written) if isinstance(piece, Control)), default=0)
     end, behind = written[place], written[place + 1 :]
-    if not isinstance(end, Control) or spell(behind).strip():
+    if not isinstance(end, Control) or "".join(map(str, behind)).strip():
         return (ids[:-1] if ids[-1] in ends else ids), len(written)
     id = model.tokenizer.control_id(end)
     ids = ids[:-1] if ids[-1] != id and ids[-1] in ends else ids

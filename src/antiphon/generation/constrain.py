@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
 from antiphon.errors import EngineError, Position, RequestError
-from antiphon.formats.template.reply_format import ReplyFormat
+from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.limits import UNJUDGED
 

@@ -30,7 +30,7 @@ from .event import StepEvents
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter
 from .plan import Plan
 from .request import TurnRequest
-from .tape import Tape
+from .resume.tape import Tape
 from .turn import Source, steps
 
 RoundEvent = Event | ToolEvent

@@ -16,14 +16,14 @@ from antiphon.conversation import Event, Incident, Message, MessageEnded, TextDe
 from antiphon.tokens import Control
 
 from .constrain import guard_of
-from .continuing import begun
 from .departure import Departure
 from .event import ChoiceEvent, PromptLogprobs, StepEvents
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
 from .reader import ChoiceReader
 from .reader.logprobs import spelled
-from .tape import Tape
+from .resume.continuing import begun
+from .resume.tape import Tape
 
 Happened = TypeVar("Happened")
 Written = TypeVar("Written")

@@ -52,7 +52,7 @@ def check_prompts(drafts: Sequence[Draft], *, reveals: bool, scored: int) -> Non
 def may_think(format: Format) -> bool:
     """Whether replies of the format may have reasoning. Of a format that nothing is known of they may."""
     # The room of templates takes long to import, and a conversation of another format is read without it.
-    from antiphon.formats.template.reply_format import ReplyFormat
+    from antiphon.formats.replies.reply_format import ReplyFormat
 
     if isinstance(format, ReplyFormat):
         return format.replies.reasoning is not None

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from antiphon.archive.archive import Archive
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, NotFoundError, OverloadedError, Position, RequestError
 from antiphon.generation import Model
 from antiphon.isolation import Isolation
 from antiphon.observe import Metrics, Tracing
 from antiphon.store import Leases, Sessions, StoredRuns, UnfinishedTurns
+from antiphon.store.archive import Archive
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
-from antiphon.wire.transcript.runs import TranscriptRuns
 
+from .error_shapes import OPENAI_ERRORS, ErrorShape
 from .errors import without_paths
 from .exchange import FAULTS, Exchange
 from .gate.admission import Admission
@@ -32,6 +32,7 @@ from .lifecycle import Lifecycle
 from .rules import Rules
 from .runs import Runs
 from .source import ModelSource, ServerTools
+from .transcript_runs import TranscriptRuns
 
 if TYPE_CHECKING:  # few servers let requests name any
     from antiphon.tools.mcp import ClientServers
@@ -60,7 +61,7 @@ class Context:
 
     ``tools`` run on this side where a request lists them, or always with ``offer_tools``. ``client_mcp``: requests may
     name MCP servers of their own. ``isolation``: where programs of clients run. ``leases`` are what this server works
-    on alone, of all that share its store.
+    on alone, of all that share its store. ``errors`` is the shape of errors on connections that no route has yet.
     """
 
     source: ModelSource
@@ -84,6 +85,7 @@ class Context:
     tools: ServerTools | None = None
     offer_tools: bool = False
     client_mcp: ClientServers | None = None
+    errors: ErrorShape = OPENAI_ERRORS
     isolation: Isolation = field(default_factory=Isolation)
     shares: Shares | None = None
     runs: Runs = field(default_factory=Runs)

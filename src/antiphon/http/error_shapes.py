@@ -1,4 +1,4 @@
-"""How each API writes an error: OpenAI's body, or that of the dialect. Their words for one go by its HTTP status."""
+"""How errors are written: the shape of a body, and which shape is where; OpenAI's, where an API has no own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from antiphon.conversation import FinishReason
-from antiphon.wire.dialect import Dialect
-from antiphon.wire.dialects.mindie import FINISH as MINDIE_FINISH
 from antiphon.wire.errors import ErrorBody, ErrorDetail
-from antiphon.wire.messages.errors import ErrorCode, MessagesError, MessagesErrorDetail
 
 
 class ApiError(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,106 +70,3 @@ class ErrorShapes:
                 return shape
         found = (shape for place, below, shape in self._places if path == place or path.startswith(below))
         return next(found, self._usual)
-
-
-DATABRICKS_CODES = {
-    400: "INVALID_PARAMETER_VALUE",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "RESOURCE_DOES_NOT_EXIST",
-    405: "BAD_REQUEST",
-    408: "DEADLINE_EXCEEDED",
-    409: "RESOURCE_CONFLICT",
-    413: "BAD_REQUEST",
-    415: "BAD_REQUEST",
-    429: "REQUEST_LIMIT_EXCEEDED",
-    503: "TEMPORARILY_UNAVAILABLE",
-}
-
-MINDIE_TYPES = {
-    404: "Model Not Found",
-    408: "Request Timeout",
-    422: "Input Validation Error",
-    424: "Inference Error",
-    429: "Server Overloaded",
-    503: "Server Not Ready",
-}
-
-
-ANTHROPIC_TYPES = {
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    408: "timeout_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-"""Those that its clients know; any other 4xx is an ``invalid_request_error``, any other 5xx an ``api_error``."""
-
-
-def anthropic_error(error: ApiError) -> object:
-    usual = "invalid_request_error" if error.status < 500 else "api_error"
-    kind = ANTHROPIC_TYPES.get(error.status, usual)
-    return MessagesError(MessagesErrorDetail(kind, error.placed, ErrorCode(error.code)), error.request_id)
-
-
-def databricks_error(error: ApiError) -> object:
-    return {"error_code": DATABRICKS_CODES.get(error.status, "INTERNAL_ERROR"), "message": error.placed}
-
-
-def lmdeploy_error(error: ApiError) -> object:
-    return {
-        "object": "error",
-        "message": error.message,
-        "type": error.type,
-        "code": error.status,
-        "param": error.param,
-    }
-
-
-def mindie_error(error: ApiError) -> object:
-    """The answer that was not made: no output, ``stop_sequence``, and why; also under the later releases' names."""
-    return _failed(error, {"message": {"role": "assistant", "content": ""}})
-
-
-def mindie_event(error: ApiError) -> object:
-    return _failed(error, {"delta": {}})
-
-
-def _failed(error: ApiError, output: dict[str, object]) -> object:
-    return {
-        "choices": [{"index": 0, **output, "finish_reason": MINDIE_FINISH[FinishReason.ERROR]}],
-        "err_msg": error.placed,
-        "error": error.placed,
-        "error_type": MINDIE_TYPES.get(error.status, "Internal Server Error"),
-    }
-
-
-def ollama_error(error: ApiError) -> object:
-    return {"error": error.placed}
-
-
-ANTHROPIC_ERRORS = ErrorShape(body=anthropic_error, id_header="request-id")
-DATABRICKS_ERRORS = ErrorShape(body=databricks_error, statuses={413: 400, 415: 400})
-"""A status that the provider's SDK does not know passes for a 500 there, which MLflow repeats for minutes."""
-ENDPOINT_ERRORS = ErrorShape(body=databricks_error, statuses={405: 404})
-"""Of the management API, for which the same holds: what cannot be done is not there."""
-
-OLLAMA_ERRORS = ErrorShape(body=ollama_error)
-
-OF_DIALECT: Mapping[str, ErrorShape] = MappingProxyType(
-    {
-        "databricks": DATABRICKS_ERRORS,
-        "lmdeploy": ErrorShape(body=lmdeploy_error),
-        "mindie": ErrorShape(body=mindie_error, event=mindie_event, statuses={400: 422, 413: 422, 500: 424}),
-    }
-)
-"""By a dialect's name; the others write errors as OpenAI does."""
-
-
-def error_shape(dialect: Dialect) -> ErrorShape:
-    return OF_DIALECT.get(dialect.name, OPENAI_ERRORS)

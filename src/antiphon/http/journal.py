@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, StoreError
-from antiphon.generation.tape import Input, Tape, pack_inputs
+from antiphon.generation.resume.tape import Input, Tape, pack_inputs
 from antiphon.store import Key, Lease, Leases, StoredRuns, Write
 from antiphon.store.runs import KIND, Batch, RunState, entry_of
 from antiphon.store.store import lease_lost

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, check_prompts, constrain
-from antiphon.generation.tape import Tape
+from antiphon.generation.resume.tape import Tape
 from antiphon.generation.together import Drive, drive_all
 from antiphon.generation.turn import Keep, Source, in_order, steps
 from antiphon.observe import RequestMeter

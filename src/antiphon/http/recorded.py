@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, RequestError
-from antiphon.generation.tape import Tape
+from antiphon.generation.resume.tape import Tape
 from antiphon.store import Key
 from antiphon.wire.errors import refused
 from antiphon.wire.sse import events_in, with_id

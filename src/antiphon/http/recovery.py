@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from antiphon.errors import AntiphonError, EngineLostError, StoreError
-from antiphon.generation.tape import unpack_inputs
+from antiphon.generation.resume.tape import unpack_inputs
 from antiphon.store import Key, Lease
 from antiphon.store.runs import RunState, published
 

@@ -7,16 +7,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from antiphon.conversation import Event, Message, MessageEnded, MessageStarted, TurnEnded
-from antiphon.formats import Format
 from antiphon.generation import Meter, Plan, StepEvents
 from antiphon.generation.meter import Deadline
+from antiphon.generation.resume.tape import Tape
 from antiphon.generation.rounds import Rounds
-from antiphon.generation.tape import Tape
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
-from antiphon.wire.chat.schema import ChatRequest
-from antiphon.wire.errors import refused
-
-from .context import Context
 
 
 @dataclass(slots=True)
@@ -53,25 +48,3 @@ class ServerToolUse:
                     self.turn = rounds.request.conversation.messages[before:]
                 if events:
                     yield StepEvents(0, events, step.completion_tokens)
-
-
-def server_tools(context: Context, wire: ChatRequest, format: Format, *, session: str) -> ServerToolUse | None:
-    """The tools of this server that ``server_tools`` names (true: all); None when there are none to run."""
-    requested = context.offer_tools if wire.server_tools is None else wire.server_tools
-    if requested is False or requested == []:
-        return None
-    if context.tools is None:
-        if wire.server_tools is None:
-            return None
-        raise refused("server_tools", "this server has no tools.", code="unsupported_parameter")
-    if wire.n not in (None, 1):
-        raise refused("n", "with server_tools there is one choice.")
-    if wire.session_id:
-        raise refused("session_id", "a session and server_tools cannot be had together.", code="unsupported_parameter")
-    offer = context.tools.offered(builtins=format.framed)
-    if requested is True:
-        return ServerToolUse(offer, session)
-    for i, name in enumerate(requested):
-        if not offer.has(name):
-            raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.")
-    return ServerToolUse(offer.only(requested), session)

@@ -16,6 +16,8 @@ from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
 from antiphon.api import Wire, create_app, load_wires
+from antiphon.api.dialects import configured_dialects
+from antiphon.api.models.write import facts_under
 from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
 from antiphon.catalog.check import check_models
 from antiphon.catalog.describe import described_lines
@@ -31,16 +33,14 @@ from antiphon.http.context import Context
 from antiphon.http.gate.keys import KeyFile
 from antiphon.http.gate.shares import Shares
 from antiphon.observe import Exported, Tracing
+from antiphon.playground.site.wire import site_wire
 from antiphon.playground.wire import PLAYGROUND
-from antiphon.site.wire import site_wire
 from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key
 from antiphon.tools import ToolFactory
 from antiphon.tools.mcp import McpHost
 from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.dialects import configured_dialects
-from antiphon.wire.models import facts_under
 
 from .checks import UnknownOptionError, check_path, checked
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from antiphon.api.chat.conversation import read_chat, read_messages, read_turn_request
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import Position, RequestError
 from antiphon.generation import TurnRequest
-from antiphon.wire.chat.conversation import read_chat, read_messages, read_turn_request
 from antiphon.wire.json import encode_given
 
 ChatInput = str | Message | Conversation | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from antiphon.api.chat.schema import Tool
+from antiphon.api.chat.tools import read_tool
 from antiphon.conversation import ToolSpec
 from antiphon.errors import Position, RequestError
 from antiphon.tools import FunctionTool, Offer, Toolbox
 from antiphon.tools.tool import DescribedToolSet
-from antiphon.wire.chat.schema import Tool
-from antiphon.wire.chat.tools import read_tool
 from antiphon.wire.json import encode_given
 
 from .json_input import read_json

@@ -16,13 +16,13 @@ from anyio.from_thread import start_blocking_portal
 from msgspec.structs import replace
 
 from antiphon.catalog import open_catalog
+from antiphon.catalog.files import ModelStore
 from antiphon.catalog.known_formats import NO_FORMATS
 from antiphon.config import Config, ModelEntry, changed_entry, find_entry, load_config
 from antiphon.engines import EngineSettings
 from antiphon.errors import ConfigError, Position
 from antiphon.formats import FormatFactory
 from antiphon.generation import Model
-from antiphon.models import ModelStore
 
 from .checks import check, check_path, checked
 from .model import AsyncChatModel

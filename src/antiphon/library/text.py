@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from antiphon.api.chat import conversation as chat_wire
 from antiphon.catalog.known_formats import KNOWN_CONTROLS, known_formats
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversion import Conversion, Loss
@@ -13,7 +14,6 @@ from antiphon.errors import Position, RequestError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats import openchatml as transcripts
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, o200k_harmony, spell
-from antiphon.wire.chat import conversation as chat_wire
 
 from .checks import check, checked
 from .inputs import ChatInput, read_input

@@ -9,9 +9,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from antiphon.api.chat.archive import CompletionArchive
 from antiphon.api.openapi.parts import Described, named, operation
-from antiphon.archive.completions import CompletionArchive
-from antiphon.archive.responses import ResponseArchive
+from antiphon.api.responses.archive import ResponseArchive
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange

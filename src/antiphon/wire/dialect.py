@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from antiphon.conversation import FinishReason
 from antiphon.formats import NO_OPINION, SamplingDefaults
 from antiphon.generation import Range
-
-from .chat.schema import ChatRequest
 
 OPENAI_FINISH = {
     FinishReason.STOP_EOS: "stop",
@@ -35,8 +33,8 @@ OPENAI_REASON = {
 """The way back (resolution X-02): a dialect's word as the likeliest of the reasons that it stands for."""
 
 
-Check = Callable[[ChatRequest], None]
-"""Raises `RequestError` at the field that the dialect does not take as it is."""
+Check = Callable[[Any], None]
+"""Takes the request of a chat, and raises `RequestError` at the field that the dialect does not take as it is."""
 
 
 def as_it_is(body: bytes) -> bytes:

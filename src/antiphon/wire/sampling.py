@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Literal, Protocol
 
 from antiphon.config import Limits
 from antiphon.generation import RANGES, Overflow, TurnRequest
 
-from .chat.schema import StreamOptions
 from .dialect import Dialect
 from .errors import refused
-from .stream_options import SamplingFields
+from .stream_options import StreamOptions
 
-if TYPE_CHECKING:  # chats are answered without it
-    from .responses.schema import ResponsesRequest
+
+class SampledRequest(Protocol):
+    """A request with the fields of sampling, as `SamplingFields` has them."""
+
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    min_p: float | None
+    seed: int | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    repetition_penalty: float | None
+    stop_token_ids: list[int] | None
+    finish: Literal["always"] | None
 
 
 def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:
@@ -23,7 +34,7 @@ def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None
         raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")
 
 
-def sampled(turn: TurnRequest, wire: SamplingFields | ResponsesRequest) -> TurnRequest:
+def sampled(turn: TurnRequest, wire: SampledRequest) -> TurnRequest:
     """The turn with the request's sampling settings, whose ranges are checked by the plan."""
     return replace(
         turn,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from .names.translate import GenerationFields
+
+
+class StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+    include_obfuscation: bool | None = None
 
 
 class SamplingFields(GenerationFields, kw_only=True):

@@ -15,9 +15,9 @@ from antiphon.engines.llama_cpp.client import LlamaClient, ServedModel
 from antiphon.engines.llama_cpp.host import Places, Seat
 from antiphon.http.gate.admission import Admission
 from antiphon.http.rules import Rules
+from antiphon.http.transcript_runs import TranscriptCancel
 from antiphon.structs import ready
 from antiphon.tenancy import Tenant
-from antiphon.wire.transcript.schema import TranscriptCancel
 
 from .engines import Made, Opened, Placed, Turn
 from .peer import Peer, Stay

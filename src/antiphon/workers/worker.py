@@ -24,10 +24,10 @@ from antiphon.http.context import Context
 from antiphon.http.server.handed import Handed
 from antiphon.http.server.server import Server, on_loop
 from antiphon.http.tls import certificate
+from antiphon.http.transcript_runs import TranscriptCancel
 from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.structs import ready
-from antiphon.wire.transcript.schema import TranscriptCancel
 
 from .given import Given
 from .peer import Offer, Peer, Share

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from antiphon.api.dialects import DIALECTS, databricks
 from antiphon.conversation import FinishReason
-from antiphon.wire.dialects import DIALECTS, databricks
 from kit.api import TOKENIZER, app, ids, running, scripted
 from kit.databricks import HELLO, STRICT, USER, ask, constrained, invoke, refusal
 

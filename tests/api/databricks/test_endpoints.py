@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from antiphon.api import create_app
+from antiphon.api.dialects import DIALECTS, databricks
+from antiphon.api.dialects.databricks import CHAT, NUMBERS, PARAMETERS, EndpointMode
 from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import EngineError
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.dialects import DIALECTS, databricks
-from antiphon.wire.dialects.databricks import CHAT, NUMBERS, PARAMETERS, EndpointMode
 from kit.api import END, app, ids, model, request, running, scripted
 from kit.breaking import Breaking
 from kit.databricks import FRAME, HELLO, PATH, USER, ask, invoke, refusal

@@ -20,13 +20,13 @@ import jinja2
 import pytest
 
 from antiphon import read_chat
+from antiphon.catalog.files.text import ModelText
 from antiphon.catalog.format_choice import choose_format
 from antiphon.catalog.known_formats import known_formats
 from antiphon.config import O200K, ModelEntry
 from antiphon.conversation import Conversation, End, Message, MessageEnded, Role, ToolNamespace, visible_to_user
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS
-from antiphon.models.text import ModelText
 from antiphon.tokens import Control, ControlScanner, Piece, Tokenizer, encode_pieces, spell
 from kit.gpt_oss_templates import ORIGINS, Origin, gpt_oss_template
 from kit.plain_jinja import TODAY, plain_jinja

@@ -24,10 +24,10 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import ParseError
+from antiphon.formats.replies import PLAIN, CompiledDescription, DescriptionParser, Region, ReplyDescription
+from antiphon.formats.replies.families import family_named
 from antiphon.formats.template import template_format
 from antiphon.formats.template.builtin import QWEN, REPLIES
-from antiphon.formats.template.reply import PLAIN, CompiledDescription, DescriptionParser, Region, ReplyDescription
-from antiphon.formats.template.reply.families import family_named
 from antiphon.tokens import Control, Piece
 
 END = Control("<|im_end|>")

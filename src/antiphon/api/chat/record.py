@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.archive.completions import CompletionArchive, StoredHead
 from antiphon.conversation import Event, Message
 from antiphon.generation import StepEvents
 from antiphon.http.post import Post
-from antiphon.wire.chat.schema import ChatRequest
-from antiphon.wire.chat.stored import metadata_of, stored_messages
-from antiphon.wire.chat.write import AnswerHead, ChatShape, ChatWriter
 from antiphon.wire.json import encode
 from antiphon.wire.metadata import check_metadata
 from antiphon.wire.writer import JSON
+
+from .archive import CompletionArchive, StoredHead
+from .schema import ChatRequest
+from .stored import metadata_of, stored_messages
+from .write import AnswerHead, ChatShape, ChatWriter
 
 
 def check_stored(wire: ChatRequest) -> None:

@@ -1,142 +1,139 @@
-"""Batches of messages: Anthropic's view of the batches that this server runs."""
+"""Batches of messages ⇄ batches as they are stored: lines of a file, and the files that they write."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 
-from antiphon.batches.service import BatchService
-from antiphon.errors import AntiphonError, NotFoundError, Position, RequestError
-from antiphon.http.error_shapes import ANTHROPIC_ERRORS
-from antiphon.http.errors import api_error
+from antiphon.api.batches.schema import ENDED, Batch, OutputLine
+from antiphon.api.batches.state import PREFIX
 from antiphon.structs import ready
-from antiphon.wire.batches.schema import ENDED, WINDOW, Batch, BatchCreate, OutputLine
+from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
-from antiphon.wire.messages.batch_schema import (
+
+from .batch_schema import (
+    BatchedMessage,
     MessageBatch,
-    MessageBatchList,
+    MessageBatchCounts,
+    MessageCanceled,
     MessageErrored,
+    MessageExpired,
     MessageResult,
-)
-from antiphon.wire.messages.batches import (
-    ENDPOINT,
-    batch_id,
-    message_batch,
-    page_of_batches,
-    result_of,
+    MessageSucceeded,
 )
 
-
-class _Named(msgspec.Struct, frozen=True):
-    custom_id: str
-
-
-class MessageBatches(msgspec.Struct, frozen=True):
-    """The batches of one server whose lines are messages, whichever API they were made by."""
-
-    service: BatchService
-
-    async def create(self, owner: str, lines: Sequence[bytes]) -> MessageBatch:
-        """Makes a batch of the lines of a file. Raises `RequestError` where the owner's files are as many as may be."""
-        files, size = self.service.files, sum(map(len, lines))
-        file = await files.create(
-            owner, _pieces(lines), size=size, filename="messages.jsonl", purpose="batch", lifetime=None
-        )
-        made = BatchCreate(input_file_id=file.id, endpoint=ENDPOINT, completion_window=WINDOW)
-        try:
-            batch = await self.service.create(owner, made)
-        except BaseException:
-            await files.delete(owner, file)
-            raise
-        return message_batch(batch, total=len(lines), not_run=0)
-
-    async def find(self, owner: str, id: str) -> Batch:
-        """Raises `NotFoundError` where this owner has no such batch of messages."""
-        batch = await self.service.batch(owner, batch_id(id))
-        if batch.endpoint != ENDPOINT:
-            raise NotFoundError(f"There is no batch {id[:80]!r}.", position=Position(path="batch_id"))
-        return batch
-
-    async def shown(self, owner: str, batch: Batch) -> MessageBatch:
-        """The batch with its counts, for which the files of some must be read."""
-        counts = batch.request_counts
-        total, not_run = counts.total, 0
-        if not total:
-            async for _ in self._lines(owner, batch.input_file_id):
-                total += 1
-        if batch.status in ("cancelled", "expired"):
-            not_run = total - counts.completed - counts.failed
-            async for line in self._lines(owner, batch.error_file_id):
-                not_run += _output(line).response is None
-        return message_batch(batch, total=total, not_run=not_run)
-
-    async def page(self, owner: str, query: dict[str, str]) -> MessageBatchList:
-        """The owner's batches, the newest first."""
-        ids, most, backwards = page_of_batches(await self.service.ids(owner), query)
-        found: list[Batch] = []
-        for id in ids:
-            batch = await self.service.find(owner, id)
-            if batch is not None and batch.endpoint == ENDPOINT:
-                found.append(batch)
-            if len(found) > most:
-                break
-        page = found[:most][::-1] if backwards else found[:most]
-        data = [await self.shown(owner, batch) for batch in page]
-        first, last = (data[0].id, data[-1].id) if data else (None, None)
-        return MessageBatchList(data=data, has_more=len(found) > most, first_id=first, last_id=last)
-
-    async def results(self, owner: str, batch: Batch, request_id: str) -> AsyncIterator[bytes]:
-        """A line for each request of a batch that has ended; those that it never came to have its own error."""
-        named: set[str] = set()
-        for file in (batch.output_file_id, batch.error_file_id):
-            async for line in self._lines(owner, file):
-                result = result_of(_output(line))
-                named.add(result.custom_id)
-                yield encode(result) + b"\n"
-        if batch.status == "failed":
-            error = _failure(batch, request_id)
-            async for line in self._lines(owner, batch.input_file_id):
-                custom_id = msgspec.json.decode(line, type=ready(_Named)).custom_id
-                if custom_id not in named:
-                    yield encode(MessageResult(custom_id=custom_id, result=error)) + b"\n"
-
-    async def _lines(self, owner: str, id: str | None) -> AsyncIterator[bytes]:
-        """The lines of a file; none where there is none, or none any more."""
-        if id is None:
-            return
-        files, rest = self.service.files, b""
-        try:
-            file = await files.file(owner, id)
-        except NotFoundError:
-            return
-        async for part in files.content(owner, file):
-            *whole, rest = (rest + part).split(b"\n")
-            for line in whole:
-                yield line
-        if rest:
-            yield rest
+ENDPOINT = "/v1/messages"
+NAMED = "msgbatch_"
+"""How the ids of batches begin for clients of this API."""
+USUAL, MOST = 20, 1000
+_CUSTOM_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STATUSES: Mapping[str, Literal["in_progress", "canceling"]] = {"cancelling": "canceling"}
+_ENDS = ("completed_at", "failed_at", "expired_at", "cancelled_at")
+_NOT_RUN: Mapping[str, MessageCanceled | MessageExpired] = {
+    "batch_cancelled": MessageCanceled(),
+    "batch_expired": MessageExpired(),
+}
 
 
-def check_ended(batch: Batch) -> None:
-    """Raises `NotFoundError` for a batch that has no results yet."""
-    if batch.status not in ENDED:
-        raise NotFoundError("The batch has not ended, so it has no results yet.", position=Position(path="batch_id"))
+class _Streamed(msgspec.Struct, frozen=True):
+    stream: bool | None = None
 
 
-async def _pieces(lines: Iterable[bytes]) -> AsyncIterator[bytes]:
-    for line in lines:
-        yield line
+def lines_of(requests: Sequence[BatchedMessage], *, most: int) -> Iterator[bytes]:
+    """The lines of the file that a batch reads. Raises `RequestError` at the request that cannot be one."""
+    if not 0 < len(requests) <= most:
+        raise refused("requests", f"there are {len(requests)} requests; 1 to {most} are possible.")
+    taken: set[str] = set()
+    for i, request in enumerate(requests):
+        path = f"requests[{i}]"
+        if not _CUSTOM_ID.fullmatch(request.custom_id):
+            raise refused(f"{path}.custom_id", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.")
+        if request.custom_id in taken:
+            raise refused(f"{path}.custom_id", f"another request has the custom_id {request.custom_id!r}.")
+        taken.add(request.custom_id)
+        yield _line(request, f"{path}.params")
 
 
-def _output(line: bytes) -> OutputLine:
-    return msgspec.json.decode(line, type=ready(OutputLine))
+def _line(request: BatchedMessage, path: str) -> bytes:
+    body = bytes(request.params).replace(b"\n", b" ").replace(b"\r", b" ")  # Blanks between tokens, as JSON has it.
+    if not body.startswith(b"{"):
+        raise refused(path, "must be an object.", code="invalid_type")
+    try:
+        streamed = msgspec.json.decode(body, type=ready(_Streamed)).stream
+    except (msgspec.DecodeError, RecursionError):
+        streamed = None  # Of another type, which the answer to the request says.
+    if streamed:
+        raise refused(f"{path}.stream", "is not possible in a batch.")
+    line = {"custom_id": request.custom_id, "method": "POST", "url": ENDPOINT, "body": msgspec.Raw(body)}
+    return encode(line) + b"\n"
 
 
-def _failure(batch: Batch, request_id: str) -> MessageErrored:
-    """Why the whole batch was not run, as the answer to one of its requests."""
-    faults = batch.errors.data if batch.errors else []
-    message, code = (faults[0].message, faults[0].code) if faults else ("The batch failed.", "internal_error")
-    error: AntiphonError = RequestError(message, code=code)
-    body = ANTHROPIC_ERRORS.body(api_error(error, ANTHROPIC_ERRORS, request_id=request_id))
-    return MessageErrored(msgspec.Raw(encode(body)))
+def batch_id(id: str) -> str:
+    """The id under which a batch is stored."""
+    return PREFIX + id.removeprefix(NAMED) if id.startswith(NAMED) else id
+
+
+def message_batch(batch: Batch, *, total: int, not_run: int) -> MessageBatch:
+    """The batch of ``total`` requests, of which ``not_run`` had no answer when it ended before them."""
+    ended = batch.status in ENDED
+    id = NAMED + batch.id.removeprefix(PREFIX)
+    return MessageBatch(
+        id=id,
+        processing_status="ended" if ended else _STATUSES.get(batch.status, "in_progress"),
+        request_counts=_counts(batch, total, not_run) if ended else MessageBatchCounts(processing=total),
+        created_at=_time(batch.created_at),
+        expires_at=_time(batch.expires_at),
+        ended_at=next((_time(at) for name in _ENDS if (at := getattr(batch, name)) is not None), None),
+        cancel_initiated_at=None if batch.cancelling_at is None else _time(batch.cancelling_at),
+        results_url=f"{ENDPOINT}/batches/{id}/results" if ended else None,
+    )
+
+
+def _counts(batch: Batch, total: int, not_run: int) -> MessageBatchCounts:
+    succeeded = batch.request_counts.completed
+    return MessageBatchCounts(
+        succeeded=succeeded,
+        errored=total - succeeded - not_run,
+        canceled=not_run if batch.status == "cancelled" else 0,
+        expired=not_run if batch.status == "expired" else 0,
+    )
+
+
+def result_of(line: OutputLine) -> MessageResult:
+    """The result that a line of an output file or an error file is."""
+    if line.response is None:
+        not_run = _NOT_RUN.get(line.error.code if line.error else "", MessageCanceled())
+        return MessageResult(custom_id=line.custom_id, result=not_run)
+    body, ok = line.response.body, line.response.status == 200
+    return MessageResult(custom_id=line.custom_id, result=MessageSucceeded(body) if ok else MessageErrored(body))
+
+
+def page_of_batches(ids: Sequence[str], query: Mapping[str, str]) -> tuple[list[str], int, bool]:
+    """The ids from which a page is filled, its size, and whether they come the other way round (``before_id``).
+
+    Raises `RequestError`.
+    """
+    given = query.get("limit", str(USUAL))
+    if not (given.isascii() and given.isdecimal() and len(given) < 5 and 1 <= int(given) <= MOST):
+        raise refused("limit", f"must be a number from 1 to {MOST}.")
+    after, before = query.get("after_id"), query.get("before_id")
+    if after is not None and before is not None:
+        raise refused("before_id", "cannot be together with after_id.")
+    name, mark = ("after_id", after) if before is None else ("before_id", before)
+    place = batch_id(mark) if mark is not None else None
+    if place is not None and place not in ids:
+        raise refused(name, f"there is no batch {(mark or '')[:80]!r}.")
+    newest = sorted(ids, reverse=True)
+    if place is None:
+        return newest, int(given), False
+    if before is not None:
+        return sorted(id for id in ids if id > place), int(given), True
+    return [id for id in newest if id < place], int(given), False
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,9 +16,10 @@ from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.wire.messages.read import RequestedMessage
-from antiphon.wire.messages.unfinished import MessageMemory
-from antiphon.wire.messages.write import MessagesWriter
+
+from .read import RequestedMessage
+from .unfinished import MessageMemory
+from .write import MessagesWriter
 
 
 class PlannedMessage(msgspec.Struct, frozen=True):

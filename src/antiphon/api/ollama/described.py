@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from antiphon.api.openapi.parts import Described, operation, schema
-from antiphon.wire.ollama.schema import (
+
+from .schema import (
     OllamaChatAnswer,
     OllamaChatRequest,
     OllamaEmbedAnswer,

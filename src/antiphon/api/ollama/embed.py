@@ -9,16 +9,10 @@ from antiphon.engines import Embeddings
 from antiphon.generation import embed, plan_embedding
 from antiphon.http.post import Post
 from antiphon.wire.errors import refused
-from antiphon.wire.ollama.options import check_keep_alive
-from antiphon.wire.ollama.schema import (
-    KeepAlive,
-    OllamaEmbedAnswer,
-    OllamaEmbeddingsAnswer,
-    OllamaEmbeddingsRequest,
-    OllamaEmbedRequest,
-)
 
+from .options import check_keep_alive
 from .route import NamedModel, OllamaRoute, loaded_model
+from .schema import KeepAlive, OllamaEmbedAnswer, OllamaEmbeddingsAnswer, OllamaEmbeddingsRequest, OllamaEmbedRequest
 
 
 class OllamaEmbed(OllamaRoute):

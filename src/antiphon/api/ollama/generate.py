@@ -6,19 +6,21 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from antiphon.api.chat.listing import completion_id
+from antiphon.api.chat.messages import Recalled
+from antiphon.api.chat.read import Reading, to_turn
+from antiphon.api.chat.schema import ChatRequest
+from antiphon.api.chat.unfinished import TurnMemory
+from antiphon.api.completions.read import read_completion
+from antiphon.api.reading import server_tools
 from antiphon.conversation import Message
 from antiphon.generation import Draft, TurnRequest, plan_turn
 from antiphon.generation.turn import Keep
 from antiphon.http.post import Post
-from antiphon.http.server_tools import ServerToolUse, server_tools
-from antiphon.wire.chat.listing import completion_id
-from antiphon.wire.chat.messages import Recalled
-from antiphon.wire.chat.read import Reading, to_turn
-from antiphon.wire.chat.schema import ChatRequest
-from antiphon.wire.chat.unfinished import TurnMemory
-from antiphon.wire.completions.read import read_completion
-from antiphon.wire.ollama.options import check_keep_alive, merged_options, unloads, warnings_of
-from antiphon.wire.ollama.read import (
+from antiphon.http.server_tools import ServerToolUse
+
+from .options import check_keep_alive, merged_options, unloads, warnings_of
+from .read import (
     IN_CHAT,
     IN_PROMPT,
     OLLAMA,
@@ -30,10 +32,9 @@ from antiphon.wire.ollama.read import (
     raw_request,
     settled_turn,
 )
-from antiphon.wire.ollama.schema import OllamaChatRequest, OllamaGenerateRequest, OllamaOptions, OllamaRequest
-from antiphon.wire.ollama.write import OllamaWriter
-
 from .route import NamedModel, OllamaRoute, describes, head_of, loaded_model, note_options
+from .schema import OllamaChatRequest, OllamaGenerateRequest, OllamaOptions, OllamaRequest
+from .write import OllamaWriter
 
 
 class OllamaChat(OllamaRoute):

@@ -11,10 +11,10 @@ from antiphon.http.context import Context
 from antiphon.http.exchange import FAULTS
 from antiphon.http.post import Post
 from antiphon.wire.json import encode
-from antiphon.wire.ollama.models import listed, running, shown
-from antiphon.wire.ollama.schema import OllamaModels, OllamaRunningModels, OllamaShowRequest, OllamaVersion
 
+from .listing import listed, running, shown
 from .route import OllamaRoute, named, not_found, own_name
+from .schema import OllamaModels, OllamaRunningModels, OllamaShowRequest, OllamaVersion
 
 VERSION = "0.14.0"
 """The release of Ollama whose API this is: clients compare it with the one that they need."""

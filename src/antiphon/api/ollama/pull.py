@@ -13,11 +13,11 @@ from antiphon.http.post import Post
 from antiphon.http.source import ModelFiles
 from antiphon.http.sse import Outbox
 from antiphon.wire.json import encode
-from antiphon.wire.ollama.schema import OllamaProgress, OllamaPullRequest
-from antiphon.wire.ollama.write import LINES
 from antiphon.wire.writer import StreamForm
 
 from .route import OllamaRoute, describes, named, not_found, own_name
+from .schema import OllamaProgress, OllamaPullRequest
+from .write import LINES
 
 LOOKS = 0.2
 """Seconds between two lines of progress."""

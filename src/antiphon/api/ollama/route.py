@@ -21,9 +21,10 @@ from antiphon.http.gate.large import BodyRoom
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.source import ModelSource
 from antiphon.wire.errors import refused
-from antiphon.wire.ollama.models import time_of
-from antiphon.wire.ollama.read import DEFAULT, OLLAMA, bare_name
-from antiphon.wire.ollama.write import Durations, OllamaHead
+
+from .listing import time_of
+from .read import DEFAULT, OLLAMA, bare_name
+from .write import Durations, OllamaHead
 
 
 class OllamaRoute(PostRoute):

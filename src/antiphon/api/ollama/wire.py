@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from antiphon.api.errors import OLLAMA_ERRORS
 from antiphon.api.wires import Wire
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import OLLAMA_ERRORS
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
 from antiphon.http.route import ANYBODY, INFERENCE, MODELS, ApiRoute
 
@@ -13,7 +13,7 @@ PLACE = "/api"
 
 def _routes(context: Context) -> list[ApiRoute]:
     def route(place: str) -> LazyRoute:
-        return LazyRoutes(context, f"antiphon.api.ollama.{place}")()
+        return LazyRoutes(context, place)()
 
     lists = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists")
     return [
@@ -21,13 +21,13 @@ def _routes(context: Context) -> list[ApiRoute]:
         ApiRoute("GET", f"{PLACE}/version", lists("version"), ANYBODY),
         ApiRoute("GET", f"{PLACE}/tags", lists("tags"), INFERENCE),
         ApiRoute("GET", f"{PLACE}/ps", lists("ps"), INFERENCE),
-        ApiRoute("POST", f"{PLACE}/show", route("models:OllamaShow"), INFERENCE),
-        ApiRoute("POST", f"{PLACE}/chat", route("generate:OllamaChat"), INFERENCE),
-        ApiRoute("POST", f"{PLACE}/generate", route("generate:OllamaGenerate"), INFERENCE),
-        ApiRoute("POST", f"{PLACE}/embed", route("embed:OllamaEmbed"), INFERENCE),
-        ApiRoute("POST", f"{PLACE}/embeddings", route("embed:OllamaEmbeddings"), INFERENCE),
-        ApiRoute("POST", f"{PLACE}/pull", route("pull:OllamaPull"), MODELS),
-        ApiRoute("DELETE", f"{PLACE}/delete", route("pull:OllamaDelete"), MODELS),
+        ApiRoute("POST", f"{PLACE}/show", route("antiphon.api.ollama.models:OllamaShow"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/chat", route("antiphon.api.ollama.generate:OllamaChat"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/generate", route("antiphon.api.ollama.generate:OllamaGenerate"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/embed", route("antiphon.api.ollama.embed:OllamaEmbed"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/embeddings", route("antiphon.api.ollama.embed:OllamaEmbeddings"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/pull", route("antiphon.api.ollama.pull:OllamaPull"), MODELS),
+        ApiRoute("DELETE", f"{PLACE}/delete", route("antiphon.api.ollama.pull:OllamaDelete"), MODELS),
     ]
 
 

@@ -14,9 +14,9 @@ from antiphon.api.wires import Wire
 from antiphon.config import Limits
 from antiphon.http.context import Context
 from antiphon.version import __version__
-from antiphon.wire.bounds import bound
 from antiphon.wire.errors import ErrorBody
 
+from .bounds import bound
 from .openai import openai_routes
 from .parts import REF, Described
 

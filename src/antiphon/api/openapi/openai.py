@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.http.recorded import RESUMABLE
-from antiphon.wire.chat.schema import ChatChunk, ChatCompletion, ChatRequest
-from antiphon.wire.chat.stored import (
+from antiphon.api.chat.schema import ChatChunk, ChatCompletion, ChatRequest
+from antiphon.api.chat.stored import (
     ChatCompletionList,
     ChatCompletionUpdate,
     DeletedChatCompletion,
     StoredChatCompletion,
 )
-from antiphon.wire.completions.schema import Completion, CompletionRequest
-from antiphon.wire.embeddings.schema import EmbeddingList, EmbeddingRequest
-from antiphon.wire.errors import ErrorBody
-from antiphon.wire.interactive.schema import InteractiveAnswer, InteractiveRequest
-from antiphon.wire.models import ModelCard, ModelList
-from antiphon.wire.native.convert_schema import ConversionForms, Converted, ConvertRequest
-from antiphon.wire.native.encoding import Encoded, EncodeRequest
-from antiphon.wire.native.schema import (
+from antiphon.api.completions.schema import Completion, CompletionRequest
+from antiphon.api.embeddings.schema import EmbeddingList, EmbeddingRequest
+from antiphon.api.interactive.schema import InteractiveAnswer, InteractiveRequest
+from antiphon.api.models.write import ModelCard, ModelList
+from antiphon.api.native.convert_schema import ConversionForms, Converted, ConvertRequest
+from antiphon.api.native.encoding import Encoded, EncodeRequest
+from antiphon.api.native.schema import (
     Detokenized,
     DetokenizeRequest,
     Parsed,
@@ -30,12 +28,12 @@ from antiphon.wire.native.schema import (
     TokenizerInfo,
     Tokens,
 )
-from antiphon.wire.native.schema_check_schema import SchemaChecked, SchemaCheckRequest
-from antiphon.wire.native.template_schema import CheckedTemplate, TemplateCheckRequest
-from antiphon.wire.native.template_try_schema import TemplateTryRequest, TriedTemplate
-from antiphon.wire.responses.item_schema import ItemList
-from antiphon.wire.responses.listing import MOST, USUAL
-from antiphon.wire.responses.schema import (
+from antiphon.api.native.schema_check_schema import SchemaChecked, SchemaCheckRequest
+from antiphon.api.native.template_schema import CheckedTemplate, TemplateCheckRequest
+from antiphon.api.native.template_try_schema import TemplateTryRequest, TriedTemplate
+from antiphon.api.responses.item_schema import ItemList
+from antiphon.api.responses.listing import MOST, USUAL
+from antiphon.api.responses.schema import (
     CompactedResponse,
     Conversation,
     ConversationCreate,
@@ -48,8 +46,10 @@ from antiphon.wire.responses.schema import (
     TokenCount,
     TokensRequest,
 )
-from antiphon.wire.streams import DeletedStream
-from antiphon.wire.transcript.schema import CancelledTranscript, TranscriptCancel
+from antiphon.api.streams_schema import DeletedStream
+from antiphon.http.recorded import RESUMABLE
+from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
+from antiphon.wire.errors import ErrorBody
 
 from .parts import Described, events_of, named, operation, plain, schema
 

@@ -9,7 +9,8 @@ from antiphon.generation import Model, StepEvents, TurnRequest, constrain, plan_
 from antiphon.generation.turn import steps
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.wire.responses.compaction import Compaction, summary_of, summary_turn
+
+from .compaction import Compaction, summary_of, summary_turn
 
 
 async def compacted(post: Post, model: Model, turn: TurnRequest) -> Compaction | None:

@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from antiphon.archive.responses import ResponseArchive
 from antiphon.errors import AntiphonError
 from antiphon.http.context import Context
 from antiphon.http.following import events_of, making_key
 from antiphon.http.journal import run_key
 from antiphon.http.runs import EventsResponse, Run
-from antiphon.wire.responses.ending import ResponseCancelled
-from antiphon.wire.responses.replay import replay
-from antiphon.wire.responses.schema import Response
-from antiphon.wire.responses.write import error_bytes, events_bytes
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import StreamForm
+
+from .archive import ResponseArchive
+from .ending import ResponseCancelled
+from .replay import replay
+from .schema import Response
+from .write import error_bytes, events_bytes
 
 RESPONSES = StreamForm(lambda error: error_bytes(error) + DONE)
 """Streams of responses."""

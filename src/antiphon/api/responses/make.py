@@ -9,7 +9,6 @@ from functools import partial
 
 import msgspec
 
-from antiphon.archive.responses import ResponseArchive, StoredResponse
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError, OverloadedError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
@@ -19,21 +18,22 @@ from antiphon.http.following import making_key
 from antiphon.http.journal import Journal, Left, Numbered, Status, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.http.run_head import head_of_run
 from antiphon.http.runs import into, json_response
 from antiphon.store import Key, Lease, Write
 from antiphon.store.exclusive import Exclusive
-from antiphon.wire.responses.ending import ResponseCancelled
-from antiphon.wire.responses.event_schema import StreamEvent
-from antiphon.wire.responses.items import Entry
-from antiphon.wire.responses.output import ItemMessages
-from antiphon.wire.responses.schema import Response
-from antiphon.wire.responses.write import ResponseWriter, error_bytes, event_bytes, numbered_bytes
 from antiphon.wire.sse import DONE
 from antiphon.wire.writer import StreamForm
 
+from .archive import ResponseArchive, StoredResponse
+from .ending import ResponseCancelled
+from .event_schema import StreamEvent
 from .following import ResponseRun, events_response
+from .items import Entry
+from .output import ItemMessages
 from .request import ResponsePlan
+from .run_head import head_of_run
+from .schema import Response
+from .write import ResponseWriter, error_bytes, event_bytes, numbered_bytes
 
 ResponseJournal = Journal[Response]
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from antiphon.archive.responses import History
 from antiphon.errors import RequestError
-from antiphon.wire.responses.items import Entry
+
+from .archive import History
+from .items import Entry
 
 SOCKET = "antiphon.responses.socket"
 """The key of a `SocketTurn` in the scope of a request that came over a WebSocket."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 import msgspec
 from starlette.datastructures import Headers
 
-from antiphon.archive.responses import ResponseArchive
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
 from antiphon.generation import Model, TurnRequest
 from antiphon.http.context import Context
@@ -20,19 +19,20 @@ from antiphon.http.gate.keys import Principal
 from antiphon.http.journal import Left
 from antiphon.http.post import Post
 from antiphon.http.recovery import note_attempt
-from antiphon.http.run_head import RunHead
 from antiphon.store import Key, Lease
 from antiphon.store.exclusive import Exclusive
 from antiphon.store.runs import Batch, RunState, entry_of
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.responses.compaction import Compaction
-from antiphon.wire.responses.event_schema import ResponseFailed
-from antiphon.wire.responses.schema import Response, ResponsesRequest
-from antiphon.wire.responses.write import failed_events, numbered_bytes
 
+from .archive import ResponseArchive
+from .compaction import Compaction
+from .event_schema import ResponseFailed
 from .following import ResponseRun
 from .make import ResponseMaker
 from .request import RequestReader, ResponsePlan
+from .run_head import RunHead
+from .schema import Response, ResponsesRequest
+from .write import failed_events, numbered_bytes
 
 PATIENCE = 0.2
 """Seconds between two tries to be alone with a conversation."""

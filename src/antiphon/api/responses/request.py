@@ -9,36 +9,31 @@ from typing import TypeVar
 
 import msgspec
 
-from antiphon.archive.responses import History, ResponseArchive
 from antiphon.conversation import Message
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
 from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, constrain, plan_turn
-from antiphon.http.client_mcp import ClientConnections
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
-from antiphon.http.run_head import RunHead
 from antiphon.tenancy import Tenant
 from antiphon.tools.mcp import ClientToolSet
 from antiphon.wire.dialect import DOCUMENTED
 from antiphon.wire.errors import refused
-from antiphon.wire.responses.compaction import Compaction, compaction_due, standing
-from antiphon.wire.responses.head import head_of
-from antiphon.wire.responses.item_schema import Annotation, InputItem
-from antiphon.wire.responses.items import Entry, ItemReader
-from antiphon.wire.responses.mcp_items import ApprovedCall, Listing
-from antiphon.wire.responses.mcp_tools import approved_calls
-from antiphon.wire.responses.output import ResponseView
-from antiphon.wire.responses.read import (
-    RequestedResponse,
-    conversation_id,
-    read_request,
-    with_sampling,
-)
-from antiphon.wire.responses.schema import Response, ResponsesRequest, TokensRequest
-from antiphon.wire.responses.tools import NO_SERVERS
 
+from .archive import History, ResponseArchive
+from .client_mcp import ClientConnections
+from .compaction import Compaction, compaction_due, standing
+from .head import head_of
+from .item_schema import Annotation, InputItem
+from .items import Entry, ItemReader
+from .mcp_items import ApprovedCall, Listing
+from .mcp_tools import approved_calls
 from .memory import SocketTurn
+from .output import ResponseView
+from .read import RequestedResponse, conversation_id, read_request, with_sampling
+from .run_head import RunHead
+from .schema import Response, ResponsesRequest, TokensRequest
+from .tools import NO_SERVERS
 
 Result = TypeVar("Result")
 

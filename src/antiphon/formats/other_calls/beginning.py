@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum, auto
 
-from antiphon.formats.template.reply.json_text import JsonScan
+from antiphon.formats.replies.json_text import JsonScan
 
 from .forms import DOUBLED_END, FENCES, FUNCTION_MARKS, JSON_FENCES, KEYS, MARKS, NAME_KEYS, PLAN, Mark
 from .offered import Offered

@@ -10,7 +10,7 @@ import msgspec
 
 from antiphon.conversation import JsonSchema, ToolSpec
 from antiphon.errors import RequestError
-from antiphon.formats.template.reply.typed import Schema, typed
+from antiphon.formats.replies.typed import Schema, typed
 
 from .forms import PREFIXES
 

@@ -18,7 +18,7 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.formats.format import ForeseeingParser, Parser, last_events
-from antiphon.formats.template.reply.messages import call_header
+from antiphon.formats.replies.messages import call_header
 from antiphon.tokens import Piece
 
 from .beginning import OPENERS, Begins, Candidate

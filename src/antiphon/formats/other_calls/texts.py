@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 from antiphon.conversation import ToolSpec
-from antiphon.formats.template.reply.literal import as_json, leading
+from antiphon.formats.replies.literal import as_json, leading
 
 from .forms import (
     ARGUMENT_KEYS,

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from antiphon.exports import exports
 
 if TYPE_CHECKING:
+    from antiphon.formats.replies.describe import origin_words
+    from antiphon.formats.replies.reply_file import load_replies
+
     from .base import BaseTemplate
     from .blocks import Blocks, Rule
     from .budget import Limits
@@ -17,13 +20,13 @@ if TYPE_CHECKING:
     from .later_system import takes_later_system
     from .load import load_template_json, load_template_python
     from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
-    from .reply.describe import origin_words
-    from .reply_file import load_replies
     from .stability import PromptChange
 else:
     __getattr__ = exports(
         __name__,
         {
+            ".replies.describe": "origin_words",
+            ".replies.reply_file": "load_replies",
             "base": "BaseTemplate",
             "blocks": "Blocks Rule",
             "budget": "Limits",
@@ -36,8 +39,6 @@ else:
             "later_system": "takes_later_system",
             "load": "load_template_json load_template_python",
             "registry": "CHAT_TEMPLATES TemplateRegistry builtin_templates",
-            "reply.describe": "origin_words",
-            "reply_file": "load_replies",
             "stability": "PromptChange",
         },
     )

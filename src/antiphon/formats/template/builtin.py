@@ -8,12 +8,12 @@ from functools import partial
 from msgspec.structs import replace
 
 from antiphon.formats import Format, FormatRegistry
+from antiphon.formats.replies import PLAIN, CallForm, Members, Region, ReplyDescription, Slot
 from antiphon.tokens import Control
 
 from .base import BaseTemplate
 from .format import TemplateFormat
 from .registry import TemplateRegistry, builtin_templates
-from .reply import PLAIN, CallForm, Members, Region, ReplyDescription, Slot
 
 _THINK = Region(open="<think>\n", close="\n</think>\n\n")
 _HERMES_CALL = CallForm(open="<tool_call>\n", close="\n</tool_call>", separator="\n", members=Members())

@@ -8,14 +8,14 @@ import msgspec
 
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import AntiphonError
+from antiphon.formats.replies import PLAIN
+from antiphon.formats.replies.describe import Found
 from antiphon.tokens import Piece, Tokenizer, spell
 
 from .against_harmony import PromptCompared, compared
 from .constructs import UnsafeConstruct, unsafe_constructs
 from .in_harmony import writes_harmony
 from .jinja import JinjaFormat
-from .reply import PLAIN
-from .reply.describe import Found
 from .stability import PromptChange, prompt_changes, sample_prompts
 
 _MOST_ARGUMENTS = 16

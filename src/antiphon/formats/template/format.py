@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from antiphon.conversation import Conversation, Role, ToolSpec
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, SamplingDefaults
+from antiphon.formats.replies import PLAIN, CompiledDescription, ReplyDescription
+from antiphon.formats.replies.reply_format import ReplyFormat, require_assistant
 from antiphon.tokens import Control, Piece
 
 from .base import SETTINGS, BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
-from .reply import PLAIN, CompiledDescription, ReplyDescription
-from .reply_format import ReplyFormat, require_assistant
 from .user_text import ControlSpellings, MarkedText, Placeholders
 
 TOOL_MARK = "Tool result"

@@ -11,6 +11,10 @@ from msgspec.structs import replace
 from antiphon.conversation import Conversation, Role, Settings
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, SamplingDefaults
+from antiphon.formats.replies import CompiledDescription, ReplyDescription
+from antiphon.formats.replies.describe import DescriptionCache, Found, describe
+from antiphon.formats.replies.proof import Cuts
+from antiphon.formats.replies.reply_format import ReplyFormat, require_assistant
 from antiphon.tokens import Control, Piece
 
 from .budget import Limits
@@ -19,10 +23,6 @@ from .chat import ChatMessage, chat_messages
 from .jinja_values import chat_texts, message_value, protected, render_variables, texts_of, tool_value
 from .parts import TemplateParts
 from .probing import TemplateProbe
-from .reply import CompiledDescription, ReplyDescription
-from .reply.describe import DescriptionCache, Found, describe
-from .reply.proof import Cuts
-from .reply_format import ReplyFormat, require_assistant
 from .sandbox import CompiledTemplate
 from .taught import taught, taught_chat
 from .trials import Trials, find_capabilities

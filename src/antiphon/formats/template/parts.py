@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from .reply import ReplyDescription
+from antiphon.formats.replies import ReplyDescription
 
 
 class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):

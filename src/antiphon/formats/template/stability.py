@@ -17,9 +17,8 @@ import msgspec
 from antiphon.conversation import Channel, Conversation, Message, Role, Settings, ToolSpec
 from antiphon.conversation.calls import make_call
 from antiphon.errors import AntiphonError
+from antiphon.formats.replies import ReplyDescription
 from antiphon.tokens import Piece, Tokenizer, encode_pieces, spell
-
-from .reply import ReplyDescription
 
 Cause = Literal["reasoning", "tools", "date", "argument", "history"]
 _SHOWN = 48

@@ -11,9 +11,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from antiphon.formats.replies import CallForm, Members
+from antiphon.formats.replies.describe import Found
+
 from .chat import ChatCall, ChatMessage
-from .reply import CallForm, Members
-from .reply.describe import Found
 
 TAUGHT_CALL = CallForm(open="<tool_call>\n", close="\n</tool_call>", separator="\n", members=Members())
 WARNING = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from antiphon.archive.archive import DAY, Archive
 from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.store import Key, Lease, Leases, Record
+from antiphon.store.archive import DAY, Archive
 from antiphon.store.exclusive import Exclusive, exclusive
 from antiphon.structs import ready
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from antiphon.http.rules import Rules
-from antiphon.wire.transcript.schema import TranscriptCancel
+from antiphon.http.transcript_runs import TranscriptCancel
 
 from .admission import Admission
 

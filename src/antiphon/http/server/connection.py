@@ -13,7 +13,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import error_shape
 from antiphon.http.errors import error_response
 from antiphon.http.hosts import host_name
 
@@ -242,7 +241,7 @@ class Connection(HttpToolsProtocol):
 
     def _send_error(self, error: AntiphonError) -> None:
         self._context.metrics.refused_connections.labels(error.code).inc()
-        answer = error_response(error, error_shape(self._context.dialect))
+        answer = error_response(error, self._context.errors)
         headers = [field for field in answer.raw_headers if field[0] != b"connection"]
         lines = [name + b": " + value for name, value in (*self.server_state.default_headers, *headers)]
         head = STATUS_LINE[answer.status_code] + b"\r\n".join([*lines, b"connection: close", b"", b""])

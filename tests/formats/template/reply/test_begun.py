@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.formats.template.reply import CompiledDescription, ReplyDescription
-from antiphon.formats.template.reply.description import Region
+from antiphon.formats.replies import CompiledDescription, ReplyDescription
+from antiphon.formats.replies.description import Region
 from antiphon.tokens import Control, Piece
 
 OPEN, END = Control("<|open|>"), Control("<|end|>")

@@ -13,8 +13,8 @@ import pytest
 
 import antiphon
 from antiphon.conversation import ToolSpec
-from antiphon.formats.template.reply import CompiledDescription, DescriptionParser, Region, ReplyDescription
-from antiphon.formats.template.reply.families import family_named, whole
+from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
+from antiphon.formats.replies.families import family_named, whole
 from antiphon.tokens import Control, Piece
 
 SOURCE = str(Path(antiphon.__file__).parent)

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from antiphon.formats.replies import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
+from antiphon.formats.replies.describe import DescriptionCache, Found, describe
+from antiphon.formats.replies.proof import Cuts
 from antiphon.formats.template.jinja import JinjaCache
 from antiphon.formats.template.probing import TemplateProbe
-from antiphon.formats.template.reply import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
-from antiphon.formats.template.reply.describe import DescriptionCache, Found, describe
-from antiphon.formats.template.reply.proof import Cuts
 from antiphon.tokens import Control
 from kit.family_templates import FAMILIES
 from kit.reply_templates import ARGUMENTS, REFUSED, TEMPLATES, each, pairs, template

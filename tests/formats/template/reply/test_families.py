@@ -7,10 +7,10 @@ from importlib.resources import files
 
 import pytest
 
-from antiphon.formats.template.reply import CompiledDescription, ReplyDescription
-from antiphon.formats.template.reply.families import Family, completed, families_of, whole
+from antiphon.formats.replies import CompiledDescription, ReplyDescription
+from antiphon.formats.replies.families import Family, completed, families_of, whole
 
-ROWS = json.loads(files("antiphon.formats.template.reply").joinpath("families.json").read_text("utf-8"))
+ROWS = json.loads(files("antiphon.formats.replies").joinpath("families.json").read_text("utf-8"))
 
 
 def family(name: str, source: str) -> Family:

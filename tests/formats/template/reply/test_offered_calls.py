@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import pytest
 
 from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent
-from antiphon.formats.template.reply import DescriptionParser
+from antiphon.formats.replies import DescriptionParser
 from antiphon.tokens import Control, ControlScanner, Piece
 from kit.reply_fragments import ANCHOR, DESCRIPTIONS, END, TOOL, compiled, controls, tags
 from kit.reply_writer import Markup

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent
 from antiphon.errors import ParseError
-from antiphon.formats.template.reply import DescriptionParser
+from antiphon.formats.replies import DescriptionParser
 from antiphon.tokens import Control, Piece
 from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, replies, tags
 from kit.reply_writer import Markup

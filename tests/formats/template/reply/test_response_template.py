@@ -8,9 +8,9 @@ import pytest
 
 from antiphon.conversation import MessageEnded, ToolSpec
 from antiphon.errors import TemplateError
-from antiphon.formats.template.reply import CompiledDescription, DescriptionParser, ReplyDescription
-from antiphon.formats.template.reply.patterns import NotLiteral, read_pattern
-from antiphon.formats.template.reply.response_template import from_response_template
+from antiphon.formats.replies import CompiledDescription, DescriptionParser, ReplyDescription
+from antiphon.formats.replies.patterns import NotLiteral, read_pattern
+from antiphon.formats.replies.response_template import from_response_template
 from antiphon.tokens import Control
 
 END = "<|im_end|>"

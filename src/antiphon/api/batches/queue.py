@@ -1,0 +1,45 @@
+"""What is in the queue of batches goes on, as long as a server runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from antiphon.errors import StoreError
+from antiphon.http.context import Context
+from antiphon.http.later import Later
+
+from .queued import queued
+
+log = logging.getLogger("antiphon.batches")
+
+
+@asynccontextmanager
+async def going_on(context: Context, batches: Later) -> AsyncIterator[None]:
+    """Goes on with the batches that nobody runs, beside the requests; they stop when the block is left.
+
+    ``batches`` makes what has the service of batches, where it is needed.
+    """
+    looking = asyncio.ensure_future(_look(context, batches))
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        if batches.made is not None:
+            await batches.made.service.aclose()
+
+
+async def _look(context: Context, batches: Later) -> None:
+    """Now and then goes on with what nobody runs: of an earlier run, or of a server that stopped or died."""
+    while not context.lifecycle.draining:
+        try:
+            if found := await queued(context.archive.store):
+                await (await batches.get()).service.take_over(found)
+        except StoreError as error:
+            log.warning("batches that nobody runs cannot be looked for: %s", error.code)
+        except Exception:
+            log.exception("batches that nobody runs cannot be looked for")
+        await asyncio.sleep(context.leases.seconds)

@@ -1,0 +1,137 @@
+"""The wires that every server has beside OpenAI's routes: where they are. What answers there is imported later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from starlette.routing import Match
+from starlette.types import Scope
+
+from antiphon.http.context import Context
+from antiphon.http.lazy_route import LazyRoute, LazyRoutes
+from antiphon.http.route import ANYBODY, INFERENCE, ApiRoute, Needed
+from antiphon.wire.dialect import OPENAI
+
+from .batches.queue import going_on
+from .errors import ANTHROPIC_ERRORS, ENDPOINT_ERRORS
+from .ollama.wire import OLLAMA
+from .wires import Wire
+
+VERSION = "anthropic-version"
+"""The header that every client of Anthropic's API sends: who does gets the models in its words."""
+ANTHROPIC = "/anthropic"
+"""Where that API is alone, whatever else a path could mean."""
+ENDPOINTS = "/api/2.0/serving-endpoints"
+
+
+class SelectedRoute(ApiRoute):
+    """A route for some of the requests that its path and methods fit; others are for who comes after."""
+
+    def __init__(
+        self, methods: str, path: str, endpoint: LazyRoute, scope: Needed, *, takes: Callable[[Scope], bool]
+    ) -> None:
+        super().__init__(methods, path, endpoint, scope)
+        self._takes = takes
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return super().matches(scope) if self._takes(scope) else (Match.NONE, {})
+
+
+def _marked(scope: Scope) -> bool:
+    return any(name == VERSION.encode() for name, _ in scope.get("headers", ()))
+
+
+def _is_head(scope: Scope) -> bool:
+    return scope.get("method") == "HEAD"
+
+
+def _messages(context: Context) -> list[ApiRoute]:
+    messages = LazyRoutes(replace(context, dialect=OPENAI), "antiphon.api.messages.routes:Messages")
+    listed, one, alone = messages("models.list"), messages("models.one"), f"{ANTHROPIC}/v1"
+    return [
+        SelectedRoute("HEAD", "/", messages("alive"), ANYBODY, takes=_is_head),
+        *(ApiRoute("POST", f"{base}/messages", messages("create"), INFERENCE) for base in ("/v1", alone)),
+        *(ApiRoute("POST", f"{base}/messages/count_tokens", messages("count"), INFERENCE) for base in ("/v1", alone)),
+        SelectedRoute("GET", "/v1/models", listed, INFERENCE, takes=_marked),
+        SelectedRoute("GET", "/v1/models/{id:path}", one, INFERENCE, takes=_marked),
+        ApiRoute("GET", f"{alone}/models", listed, INFERENCE),
+        ApiRoute("GET", f"{alone}/models/{{id:path}}", one, INFERENCE),
+    ]
+
+
+def _batches(context: Context) -> Sequence[ApiRoute]:
+    if not context.batches.enabled:
+        return []
+    batches = LazyRoutes(context, "antiphon.api.batches.routes:Batches")
+    context.beside.append(partial(going_on, context, batches))
+    return [
+        *_files_and_batches(batches),
+        *_message_batches("/v1/messages/batches", batches),
+        *_message_batches(f"{ANTHROPIC}/v1/messages/batches", batches),
+    ]
+
+
+def _files_and_batches(batches: LazyRoutes) -> list[ApiRoute]:
+    return [
+        ApiRoute("GET", "/v1/files", batches("files.list"), INFERENCE),
+        ApiRoute("POST", "/v1/files", batches("create_file"), INFERENCE),
+        ApiRoute("GET", "/v1/files/{id}", batches("files.retrieve"), INFERENCE),
+        ApiRoute("DELETE", "/v1/files/{id}", batches("files.delete"), INFERENCE),
+        ApiRoute("GET", "/v1/files/{id}/content", batches("files.content"), INFERENCE),
+        ApiRoute("GET", "/v1/batches", batches("batches.list"), INFERENCE),
+        ApiRoute("POST", "/v1/batches", batches("create"), INFERENCE),
+        ApiRoute("GET", "/v1/batches/{id}", batches("batches.retrieve"), INFERENCE),
+        ApiRoute("POST", "/v1/batches/{id}/cancel", batches("batches.cancel"), INFERENCE),
+    ]
+
+
+def _message_batches(path: str, batches: LazyRoutes) -> list[ApiRoute]:
+    return [
+        ApiRoute("GET", path, batches("messages.list"), INFERENCE),
+        ApiRoute("POST", path, batches("create_messages"), INFERENCE),
+        ApiRoute("GET", f"{path}/{{id}}", batches("messages.retrieve"), INFERENCE),
+        ApiRoute("DELETE", f"{path}/{{id}}", batches("messages.delete"), INFERENCE),
+        ApiRoute("POST", f"{path}/{{id}}/cancel", batches("messages.cancel"), INFERENCE),
+        ApiRoute("GET", f"{path}/{{id}}/results", batches("messages.results"), INFERENCE),
+    ]
+
+
+def _rerank(context: Context) -> list[ApiRoute]:
+    """One endpoint a path, by which metrics tell them apart."""
+    rerank, score = (
+        LazyRoutes(context, "antiphon.api.rerank.routes:Rerank"),
+        LazyRoutes(context, "antiphon.api.rerank.routes:Score"),
+    )
+    return [
+        *(ApiRoute("POST", path, rerank(), INFERENCE) for path in ("/v1/rerank", "/v1/reranking", "/v2/rerank")),
+        ApiRoute("POST", "/v1/score", score(), INFERENCE),
+    ]
+
+
+def _endpoints(context: Context) -> list[ApiRoute]:
+    """MLflow's client lists them with a slash at the end, the SDK without."""
+    endpoints = LazyRoutes(context, "antiphon.api.dialects.endpoint_routes:ServingEndpoints")
+    return [
+        ApiRoute("GET", ENDPOINTS, endpoints("list"), INFERENCE),
+        ApiRoute("GET", f"{ENDPOINTS}/", endpoints("list"), INFERENCE),
+        ApiRoute("GET", f"{ENDPOINTS}/{{name:path}}", endpoints("one"), INFERENCE),
+    ]
+
+
+BUILT_IN = (
+    Wire(name="batches", routes=_batches, described="antiphon.api.batches.routes:DESCRIBED"),
+    Wire(
+        name="messages",
+        routes=_messages,
+        places=("/v1/messages", ANTHROPIC),
+        shared_places=("/v1/models",),
+        mark=VERSION,
+        errors=ANTHROPIC_ERRORS,
+        described="antiphon.api.messages.routes:DESCRIBED",
+    ),
+    OLLAMA,
+    Wire(name="rerank", routes=_rerank, described="antiphon.api.rerank.routes:DESCRIBED"),
+    Wire(name="serving-endpoints", routes=_endpoints, places=(ENDPOINTS,), errors=ENDPOINT_ERRORS),
+)

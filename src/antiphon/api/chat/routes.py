@@ -1,0 +1,131 @@
+"""POST /v1/chat/completions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from antiphon.api.reading import server_tools
+from antiphon.conversation import Event, Message
+from antiphon.generation import Draft, Model, plan_turn
+from antiphon.generation.turn import Keep, in_order
+from antiphon.http.context import day_of
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.server_tools import ServerToolUse
+from antiphon.http.session import SessionTurn, session_turn
+from antiphon.wire.fields import session_name
+from antiphon.wire.prompt_notes import notes_of
+from antiphon.wire.writer import Writer
+
+from .listing import completion_id
+from .messages import place_of
+from .read import Reading, check_begins, to_turn
+from .record import CompletionRecord, check_stored
+from .schema import ChatRequest
+from .unfinished import TurnMemory
+from .write import AnswerHead, ChatShape, ChatWriter, Opening
+
+
+class ChatCompletions(PostRoute):
+    """Goes on with a conversation, or with a session's; the completion is stored where the request has ``store``."""
+
+    async def answer(self, post: Post) -> None:
+        context = self._context
+        wire = await post.read(ChatRequest)
+        check_begins(wire)
+        check_stored(wire)
+        stream = post.streams(wire.stream)
+        model = await post.model(wire.model)
+        began = post.began
+        id = post.named(completion_id(began))
+        async with AsyncExitStack() as stack:
+            session = await self._session(wire, post.exchange.owner, stack)
+            tenant = post.tenant.asking(affinity=session.affinity if session else None)
+            earlier = session.history if session else ()
+            tools = server_tools(context, wire, model.format, session=id)
+            offer = tools.offer if tools else None
+            memory = _memory(post, wire, model)
+            recalled = await memory.recall(wire.messages) if memory else {}
+            reading = Reading(context.dialect, context.limits, day_of(began), tenant, earlier, stream, offer, recalled)
+            more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
+            draft = await post.off_loop(lambda: _draft(wire, model, reading), more=more)
+            taken = draft.request.conversation.settings.template_kwargs
+            post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
+            head = _head(wire, draft, reading, id=id, created=began)
+            shape, keep = _shape(wire, draft, post), _keeper(memory, wire, draft, tools)
+            writer: Writer[Event] = ChatWriter(head, shape, post.form)
+            if wire.store:
+                writer = record = CompletionRecord(post, wire, head, shape)
+                keep = in_order(keep, record.keep)
+            await post.answer([draft], writer, session=session, tools=tools, keep=keep, id=id, began=began)
+
+    async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
+        """The session that the request names, which no other request has meanwhile."""
+        name = session_name(wire.session_id)
+        if name is None:
+            return None
+        turn = session_turn(
+            self._context.sessions, name, owner=owner, start=wire.sequence_start, ends=bool(wire.sequence_end)
+        )
+        return await stack.enter_async_context(turn)
+
+
+def _memory(post: Post, wire: ChatRequest, model: Model) -> TurnMemory | None:
+    """Where unfinished turns are found; None where a session has them, and where the client will see the prompt's ids.
+
+    Those would show what it may not see.
+    """
+    of_ids = wire.return_token_ids or wire.prompt_logprobs is not None
+    if session_name(wire.session_id) is not None or (of_ids and not post.reveals):
+        return None
+    return TurnMemory(post.context.turns, post.exchange.owner, model.name, post.off_loop)
+
+
+def _keeper(memory: TurnMemory | None, wire: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
+    """Stores the turn of each choice, where there are tools to call."""
+    if memory is None or not draft.request.calls:
+        return None
+
+    async def keep(messages: Sequence[Message]) -> None:
+        await memory.keep(wire.messages, tools.turn if tools else messages)
+
+    return keep
+
+
+def _draft(wire: ChatRequest, model: Model, reading: Reading) -> Draft:
+    return plan_turn(model, to_turn(wire, reading), most=reading.dialect.prompt_limit(model.context))
+
+
+def _head(wire: ChatRequest, draft: Draft, reading: Reading, *, id: str, created: float) -> AnswerHead:
+    options = wire.stream_options
+    return AnswerHead(
+        id=id,
+        created=int(created),
+        model=draft.model.name,
+        dialect=reading.dialect,
+        usage=bool(options and options.include_usage),
+        continuous_usage=bool(options and options.continuous_usage_stats),
+        opening=_opening(wire, draft, reading),
+    )
+
+
+def _opening(wire: ChatRequest, draft: Draft, reading: Reading) -> Opening:
+    lost, message = draft.prefix.lost if draft.prefix else None, None
+    if lost is not None and lost.message is not None:
+        message = place_of(lost.message, wire.messages, reading.earlier, reading.recalled)
+    return Opening(
+        list(draft.prompt_ids) if draft.request.return_token_ids else msgspec.UNSET,
+        notes_of(draft.prefix, message),
+    )
+
+
+def _shape(wire: ChatRequest, draft: Draft, post: Post) -> ChatShape:
+    return ChatShape(
+        n=draft.request.n,
+        prompt_tokens=len(draft.prompt_ids),
+        logprobs=bool(wire.logprobs),
+        prompt_alternatives=wire.prompt_logprobs or 0,
+        expose_reasoning=post.reveals,
+    )

@@ -1,0 +1,1 @@
+"""LMDeploy's chat that remembers itself."""

@@ -1,0 +1,257 @@
+"""Content blocks of one message → frames of the conversation, in the order in which they were said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from antiphon.api.chat.messages import OWN_ID, recipient_of
+from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
+from antiphon.conversation.calls import OpenCalls, make_answer, make_call
+from antiphon.errors import RequestError
+from antiphon.wire.errors import refused
+
+from .call_ids import from_client
+from .schema import InputBlock, MessageParam
+from .server_history import SERVER_RESULTS, SERVER_USE, Decrypt, ServerHistory
+
+BILLING = "x-anthropic-billing-header:"
+"""How the text begins that Claude Code puts first and changes with each request; it is no part of a prompt."""
+FAILED = "Error: "
+KINDS = (
+    "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "tool_reference", SERVER_USE, *SERVER_RESULTS
+)  # fmt: skip
+"""The blocks that are read, each in its place."""
+_THOUGHTS = ("thinking", "redacted_thinking")
+_TEXTLESS = ("image", "document", "search_result", "container_upload", "audio", "video")
+
+
+@dataclass(slots=True)
+class BlockReader:
+    """Reads one message after the other. ``ignored`` are the paths of what no frame has.
+
+    ``framed``: the model's format has built-in tools.
+    """
+
+    decrypt: Decrypt
+    framed: bool = True
+    ignored: list[str] = field(default_factory=list)
+    _calls: OpenCalls = field(default_factory=OpenCalls)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether calls have no result yet."""
+        return bool(self._calls)
+
+    def recalled(self, turn: Sequence[Message]) -> Iterator[Message]:
+        """What the model wrote in place of a message's blocks; its calls that were not answered wait for results."""
+        if turn:
+            yield from self._unanswered()
+        for one in turn:
+            self._calls.follow(one)
+            yield one
+
+    def assistant(self, message: MessageParam, path: str) -> Iterator[Message]:
+        """Its frames. Calls before it that nobody answered get an empty result, the same each time."""
+        yield from self._unanswered()
+        blocks = _blocks(message)
+        calls = [i for i, block in enumerate(blocks) if block.type in ("tool_use", SERVER_USE)]
+        searches = ServerHistory(self.decrypt, self.framed).searches(blocks, path)
+        texts: list[TextPart] = []
+        for i, block in enumerate(blocks):
+            at = f"{path}.content[{i}]"
+            if block.type == "text":
+                texts += _text_of(block, at)
+                continue
+            yield from _said(texts, calls, i)
+            texts = []
+            yield from self._assistants(block, at, searches)
+        if texts or not blocks:
+            yield from _said(texts or [TextPart("")], calls, len(blocks))
+
+    def _assistants(
+        self, block: InputBlock, path: str, searches: Mapping[str, tuple[Message, Message]]
+    ) -> Iterator[Message]:
+        """The frames of a block that is no text. ``searches``: those that ran here, as they were."""
+        if block.type in _THOUGHTS:
+            yield from self._thought(block, path)
+        elif block.type == "tool_use":
+            yield self._call(block, path)
+        elif block.type == SERVER_USE:
+            call = ServerHistory(self.decrypt, self.framed).call(block, path)
+            self._followed(call, block, path)
+            yield searches[block.id or ""][0] if block.id in searches else call
+        elif block.type in SERVER_RESULTS:
+            id, recipient = self._answered(block, path)
+            read = ServerHistory(self.decrypt, self.framed).result(block, recipient, id, path)
+            yield searches[block.tool_use_id or ""][1] if block.tool_use_id in searches else read
+        else:
+            raise _unreadable(block, path, f"text, thinking, redacted_thinking, tool_use, {SERVER_USE} and its results")
+
+    def user(self, message: MessageParam, path: str) -> Iterator[Message]:
+        """The results first, wherever they stand, then the text. No text beside results is no frame."""
+        blocks, texts = _blocks(message), list[TextPart]()
+        results = 0
+        for i, block in enumerate(blocks):
+            at = f"{path}.content[{i}]"
+            if block.type == "tool_result":
+                results += 1
+                yield self._result(block, at)
+            elif block.type == "text":
+                texts += _text_of(block, at)
+            else:
+                raise _unreadable(block, at, "text, tool_result")
+        if texts or not results:
+            yield from self._unanswered()
+            yield _frame(Role.USER, texts)
+
+    def system(self, message: MessageParam, path: str) -> str:
+        """The operator's text; empty where it is only the client's own line."""
+        if isinstance(message.content, str):
+            return without_billing(message.content)
+        places = [(block, f"{path}.content[{i}]") for i, block in enumerate(message.content)]
+        return "".join(part.text for block, at in places for part in _system_part(block, at))
+
+    def _unanswered(self) -> Iterator[Message]:
+        for id, recipient in self._calls.take_all():
+            yield make_answer(recipient, id)
+
+    def _thought(self, block: InputBlock, path: str) -> Iterator[Message]:
+        """The frame that its signature holds, where this server wrote it and the text is the same; else the text."""
+        sealed = self._sealed(block.data if block.type == "redacted_thinking" else block.signature, path)
+        text = block.thinking or ""
+        if sealed is not None and text in ("", sealed.text):
+            yield sealed
+        elif text:
+            yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=text)
+        else:
+            self.ignored.append(path)
+
+    def _sealed(self, signature: str | None, path: str) -> Message | None:
+        if not signature:
+            return None
+        try:
+            message = self.decrypt(signature, path)
+        except RequestError:  # Histories come from other servers, too.
+            return None
+        if message.is_call or message.channel != Channel.ANALYSIS:
+            return None
+        return replace(message, end=End.END) if message.end is End.NONE else message
+
+    def _call(self, block: InputBlock, path: str) -> Message:
+        for name in ("id", "name"):
+            if not getattr(block, name):
+                raise refused(f"{path}.{name}", "a tool_use needs it.", code="missing_required_parameter")
+        arguments = _input(block.input, f"{path}.input")
+        call = make_call(recipient_of(block.name or ""), arguments, from_client(block.id or ""))
+        return self._followed(call, block, path)
+
+    def _followed(self, call: Message, block: InputBlock, path: str) -> Message:
+        if not self._calls.follow(call):
+            raise refused(f"{path}.id", f"another call {(block.id or '')[:80]!r} waits for its result.", hint=OWN_ID)
+        return call
+
+    def _answered(self, block: InputBlock, path: str) -> tuple[str, str]:
+        """The call that a result answers: its id, and its recipient."""
+        if not block.tool_use_id:
+            raise refused(f"{path}.tool_use_id", f"a {block.type} needs it.", code="missing_required_parameter")
+        id = from_client(block.tool_use_id)
+        recipient = self._calls.answer(id)
+        if recipient is None:
+            raise refused(
+                f"{path}.tool_use_id", f"no tool_use {block.tool_use_id[:80]!r} before this message waits for a result."
+            )
+        return id, recipient
+
+    def _result(self, block: InputBlock, path: str) -> Message:
+        id, recipient = self._answered(block, path)
+        content = [InputBlock(type="text", text=block.content)] if isinstance(block.content, str) else block.content
+        if isinstance(content, InputBlock):
+            raise refused(f"{path}.content", "must be a text, or blocks.", code="invalid_type")
+        parts = tuple(_result_part(part, f"{path}.content[{i}]") for i, part in enumerate(content or ()))
+        result = make_answer(recipient, id, parts)
+        return _failed(result) if block.is_error else result
+
+
+def without_billing(text: str) -> str:
+    """A system text without the line that Claude Code changes with each request, so that prompts go on as they were."""
+    return text.partition("\n")[2] if text.startswith(BILLING) else text
+
+
+def _blocks(message: MessageParam) -> Sequence[InputBlock]:
+    if isinstance(message.content, str):
+        return [InputBlock(type="text", text=message.content)]
+    return message.content
+
+
+def _system_part(block: InputBlock, path: str) -> Iterator[TextPart]:
+    if block.type != "text":
+        raise _unreadable(block, path, "text")
+    if not (block.text or "").startswith(BILLING):
+        yield from _text_of(block, path)
+
+
+def _said(texts: Sequence[TextPart], calls: Sequence[int], place: int) -> Iterator[Message]:
+    """Adjacent text blocks, which are one frame: an announcement where a call of the message follows."""
+    if not texts:
+        return
+    if calls and calls[-1] >= place:
+        text = "".join(part.text for part in texts)
+        yield Message(role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text)
+        return
+    yield replace(_frame(Role.ASSISTANT, texts), channel=Channel.FINAL)
+
+
+def _frame(role: Role, parts: Sequence[TextPart]) -> Message:
+    text = "".join(part.text for part in parts)
+    return Message(role=role, text=text, parts=tuple(parts) if len(parts) > 1 else ())
+
+
+def _text_of(block: InputBlock, path: str) -> Iterator[TextPart]:
+    """The text; an empty one is nothing."""
+    if block.text is None:
+        raise refused(f"{path}.text", "a text block needs it.", code="missing_required_parameter")
+    if block.text:
+        yield TextPart(block.text)
+
+
+def _input(raw: msgspec.Raw, path: str) -> str:
+    """A call's arguments as the client spelt them: they are text of the prompt."""
+    data = bytes(raw)
+    if data == b"null":
+        raise refused(path, "a tool_use needs it.", code="missing_required_parameter")
+    if not data.startswith(b"{"):
+        raise refused(path, "must be an object.", code="invalid_type")
+    return data.decode()
+
+
+def _result_part(block: InputBlock, path: str) -> TextPart:
+    match block.type:
+        case "text" if block.text is not None:
+            return TextPart(block.text)
+        case "text":
+            raise refused(f"{path}.text", "a text block needs it.", code="missing_required_parameter")
+        case "tool_reference" if block.tool_name:
+            return TextPart(block.tool_name)
+        case _:
+            raise _unreadable(block, path, "text, tool_reference")
+
+
+def _failed(result: Message) -> Message:
+    """A result that the model can tell from one that is good."""
+    marked = result.text.lstrip().lower().startswith("error")
+    text = result.text if marked else FAILED + result.text
+    parts = result.parts if marked or not result.parts else (TextPart(FAILED), *result.parts)
+    return replace(result, text=text, parts=parts, extra={"is_error": True})
+
+
+def _unreadable(block: InputBlock, path: str, known: str) -> RequestError:
+    textless = block.type in _TEXTLESS
+    return refused(
+        path,
+        f"blocks of type {block.type[:64]!r} cannot be read here.",
+        code="unsupported_content" if textless else "invalid_value",
+        hint="The models here read text." if textless else f"Known: {known}.",
+    )

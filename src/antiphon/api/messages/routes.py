@@ -1,0 +1,176 @@
+"""Anthropic's Messages: /v1/messages, the tokens of one, and the models in its words."""
+
+from __future__ import annotations
+
+import secrets
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from antiphon.api.chat.messages import Recalled
+from antiphon.api.chat.unfinished import TurnMemory
+from antiphon.config import named_by
+from antiphon.errors import AntiphonError, NotFoundError, Position, near
+from antiphon.formats.template import takes_later_system
+from antiphon.generation import Model, ModelFacts, constrain, plan_turn
+from antiphon.http.context import Context
+from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.post import Post, PostRoute
+from antiphon.wire.errors import refused
+from antiphon.wire.json import encode
+from antiphon.wire.sse import named_event
+
+from .answer_schema import MessageAnswer, MessageTokens, MessageUsage
+from .block_writers import MessageView
+from .described import messages_routes
+from .make import MessageMaker, PlannedMessage
+from .models import MessagesModel, messages_model, page_of
+from .read import MessagesReading, RequestedMessage, read_request, thinks
+from .schema import MessagesRequest, MessageTokensRequest
+from .unfinished import MessageMemory, as_chat
+from .write import MessagesWriter
+
+SESSION = "x-claude-code-session-id"
+
+
+class MessagesRoute(PostRoute):
+    """What the routes that read messages do alike."""
+
+    async def model(self, post: Post, name: str) -> Model:
+        """The model of that name. Raises `NotFoundError`, with what Claude Code's user can do."""
+        if not name:
+            raise refused("model", "must be named.", code="missing_required_parameter")
+        try:
+            return await post.model(name)
+        except NotFoundError as error:
+            if name.startswith("claude"):
+                error.hint = f"Set ANTHROPIC_MODEL to a model of this server, or give one the alias {name[:100]!r}."
+            raise
+
+    def reading(self, post: Post, model: Model, recalled: Recalled) -> MessagesReading:
+        context, owner = self._context, post.exchange.owner
+        return MessagesReading(
+            limits=context.limits,
+            decrypt=lambda sealed, path: context.cipher.decrypt(sealed, owner, path),
+            today=context.today,
+            tenant=post.tenant.asking(affinity=post.exchange.headers.get(SESSION)),
+            in_place=takes_later_system(model.format),
+            bounds=model.compiler is not None and model.engine.info.grammar,
+            server=context.tools.offered(builtins=model.format.framed) if context.tools else None,
+            always=context.offer_tools,
+            framed=model.format.framed,
+            recalled=recalled,
+        )
+
+    async def planned(self, post: Post, wire: MessageTokensRequest, model: Model) -> PlannedMessage:
+        """The turn that the body asks for, with all that can be refused of it; what is ignored is noted."""
+        turns = TurnMemory(self._context.turns, post.exchange.owner, model.name, post.off_loop)
+        memory = MessageMemory(turns, await post.off_loop(lambda: as_chat(wire)))
+        reading = self.reading(post, model, await memory.recall())
+        requested = await post.off_loop(lambda: read_request(wire, reading))
+        post.ignore(requested.ignored)
+        draft = await post.off_loop(lambda: plan_turn(model, requested.turn))
+        return PlannedMessage(requested, await constrain(draft), memory)
+
+
+class CreateMessage(MessagesRoute):
+    """POST /v1/messages."""
+
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(MessagesRequest)
+        post.exchange.stream = wire.stream is True
+        model = await self.model(post, wire.model)
+        id = f"msg_{secrets.token_hex(12)}"
+        planned = await self.planned(post, wire, model)
+        usage = MessageUsage(input_tokens=len(planned.plan.prompt_ids), output_tokens=0)
+        head = MessageAnswer(id=id, model=wire.model, content=[], usage=usage)
+
+        def broken(error: AntiphonError) -> bytes:
+            return named_event("error", post.error_body(error))
+
+        writer = MessagesWriter(head, self._view(post, wire, planned.requested), broken)
+        await MessageMaker(post, planned, id).answer(writer)
+
+    def _view(self, post: Post, wire: MessagesRequest, requested: RequestedMessage) -> MessageView:
+        cipher, owner = self._context.cipher, post.exchange.owner
+        omitted = wire.thinking is not None and wire.thinking.display == "omitted"
+        tools = requested.tools
+        return MessageView(
+            encrypt=lambda message: cipher.encrypt(message, owner),
+            thinking=thinks(wire),
+            exposed=post.reveals and not omitted,
+            stops=frozenset(requested.turn.stop),
+            served=frozenset(tools.server.router.recipients if tools.server else ()),
+            shown=tools.shown,
+        )
+
+
+class CountMessageTokens(MessagesRoute):
+    """POST /v1/messages/count_tokens: how many tokens the prompt of such a message has, if it is none to refuse."""
+
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(MessageTokensRequest)
+        model = await self.model(post, wire.model)
+        planned = await self.planned(post, wire, model)
+        await post.send_json(MessageTokens(input_tokens=len(planned.plan.prompt_ids)))
+
+
+class MessagesModels:
+    """GET /v1/models and /v1/models/{id} for clients of this API: each model, and each of its aliases."""
+
+    def __init__(self, context: Context) -> None:
+        self._source = context.source
+
+    async def list(self, request: Request) -> Response:
+        source = self._source
+        cards = [self._card(name, name, source.facts(name)) for name in source.names]
+        cards += [
+            self._card(alias, name, source.facts(name))
+            for name in source.names
+            for alias in source.aliases(name)
+            if "*" not in alias
+        ]
+        return _json(page_of(cards, request.query_params))
+
+    async def one(self, request: Request) -> Response:
+        id, source = request.path_params["id"], self._source
+        name = id if id in source.names else named_by(id, {name: source.aliases(name) for name in source.names})
+        if name is None:
+            raise NotFoundError(
+                f"The model {id[:200]!r} does not exist.",
+                code="model_not_found",
+                position=Position(path="model"),
+                hint=near(id[:200], source.names),
+            )
+        return _json(self._card(id, name, source.facts(name)))
+
+    def _card(self, id: str, name: str, facts: ModelFacts | None) -> MessagesModel:
+        return messages_model(
+            id,
+            name,
+            created=self._source.created(name),
+            context=facts.context if facts else None,
+            most=facts.max_output_tokens if facts else None,
+        )
+
+
+def _json(value: object) -> Response:
+    return Response(encode(value), media_type="application/json")
+
+
+class Messages:
+    """The routes of this API."""
+
+    def __init__(self, context: Context) -> None:
+        self.create = CreateMessage(context)
+        self.count = CountMessageTokens(context)
+        self.models = MessagesModels(context)
+
+    async def alive(self, request: Request) -> Response:
+        """HEAD /, which Claude Code asks once at its start."""
+        exchange: Exchange = request.scope[KEY]
+        assert exchange.method == "HEAD"
+        return Response()
+
+
+DESCRIBED = messages_routes()

@@ -1,0 +1,55 @@
+"""GET /v1/models and /v1/models/{id}."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from antiphon.config import named_by
+from antiphon.errors import AntiphonError, NotFoundError, Position, near
+from antiphon.generation import ModelFacts
+from antiphon.http.context import Context
+from antiphon.http.exchange import FAULTS
+from antiphon.wire.json import encode
+
+from .write import ModelCard, ModelList, model_card
+
+
+class Models:
+    """The models that may be requested, loaded or not."""
+
+    def __init__(self, context: Context) -> None:
+        self._source = context.source
+        self._dialect = context.dialect
+
+    async def list(self, request: Request) -> Response:
+        """What is known of each now: no file is read for a list."""
+        cards = [self._card(name, self._source.facts(name)) for name in self._source.names]
+        return Response(encode(ModelList(data=cards)), media_type="application/json")
+
+    async def one(self, request: Request) -> Response:
+        """One model by its name or an alias; its files are read, if they are here, where nothing is known yet."""
+        name = self._named(request.path_params["id"])
+        return Response(encode(self._card(name, await self._facts(name))), media_type="application/json")
+
+    def _named(self, id: str) -> str:
+        names = self._source.names
+        own = id if id in names else named_by(id, {name: self._source.aliases(name) for name in names})
+        if own is None:
+            raise NotFoundError(
+                f"The model {id[:200]!r} does not exist.",
+                code="model_not_found",
+                position=Position(path="model"),
+                hint=near(id[:200], names),
+            )
+        return own
+
+    async def _facts(self, name: str) -> ModelFacts | None:
+        try:
+            return await self._source.describe(name)
+        except AntiphonError as error:  # It may be fetched, or mended: its name stays.
+            FAULTS.info("the model %s is not described: %s", name, error)
+            return None
+
+    def _card(self, name: str, facts: ModelFacts | None) -> ModelCard:
+        return model_card(name, self._source.created(name), facts, self._dialect, tuple(self._source.aliases(name)))

@@ -1,0 +1,145 @@
+"""The layer as a service: text ⇄ ids, conversation → prompt, reply → messages. For engines and programs of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from antiphon.api.chat.schema import AnswerMessage, ChatMessage, ChatRequest, Tool
+from antiphon.conversation.json import MessageJson
+from antiphon.wire.names.translate import PromptFields
+
+
+class TokenizeRequest(PromptFields, kw_only=True):
+    """A text as ``prompt``, or a chat as ``messages`` (vLLM's two forms).
+
+    With ``add_special_tokens`` false, a prompt that is nothing but a token that ``/tokenizer_info`` names is its id:
+    programs find ids of special tokens so. In any other text a spelling is text.
+    """
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: list[ChatMessage] | None = None
+    tools: list[Tool] | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template: Any = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+    return_token_bytes: bool | None = None
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """``token_strs`` and ``token_bytes`` (in hex) only where they are requested; part of a character is U+FFFD in a
+    ``str``.
+    """
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+    token_bytes: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class AddedToken(msgspec.Struct, frozen=True, kw_only=True):
+    content: str
+    special: bool = True
+
+
+class DetokenizeRequest(msgspec.Struct, kw_only=True):
+    tokens: list[int]
+    model: str | None = None
+
+
+class Detokenized(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+class TokenizerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's vocabulary for programs that encode elsewhere, by the names of a ``tokenizer_config.json``.
+
+    Tokens are spelled, null where the model's files name none. ``chat_template`` is the one that the model is spoken
+    to in, where that is Jinja, else that of the model's files, if they have one.
+    """
+
+    tokenizer_class: str = "PreTrainedTokenizerFast"
+    vocab_size: int
+    model_max_length: int
+    bos_token: str | None
+    eos_token: str | None
+    unk_token: str | None
+    pad_token: str | None
+    additional_special_tokens: list[str]
+    added_tokens_decoder: dict[str, AddedToken]
+    chat_template: str | None
+
+
+class RenderRequest(ChatRequest, kw_only=True):
+    """A chat request. ``add_generation_prompt`` false writes the conversation without the start of a reply.
+
+    With ``return_piece_tokens`` each piece has its tokens.
+    """
+
+    return_piece_tokens: bool | None = None
+
+
+class PieceToken(msgspec.Struct, frozen=True):
+    """``bytes`` in hex; those of a control are its spelling's."""
+
+    id: int
+    bytes: str
+
+
+class RenderedPiece(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A text, or a control token by its spelling; its ``tokens`` only where they are requested."""
+
+    text: str | None = None
+    control: str | None = None
+    tokens: list[PieceToken] | None = None
+
+
+class Rendered(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt three times over, and what ends a reply to it: ids, and strings that are no token of this vocabulary."""
+
+    model: str
+    format: str
+    text: str
+    pieces: list[RenderedPiece]
+    ids: list[int]
+    stop_token_ids: list[int]
+    stop: list[str]
+
+
+class ParseRequest(msgspec.Struct, kw_only=True):
+    """A reply as ``text``, whose control spellings are controls, or as ``ids``.
+
+    ``prompt_ids`` is what it answers: its tail says where the reply begins (inside a reasoning tag, say). ``strict``:
+    what would be repaired is an error.
+    """
+
+    model: str | None = None
+    text: str | None = None
+    ids: list[int] | None = None
+    prompt_ids: list[int] | None = None
+    strict: bool | None = None
+
+
+class FoundIncident(msgspec.Struct, frozen=True):
+    """What was repaired or set aside. ``position`` counts pieces of the reply: ids, or characters of a text."""
+
+    code: str
+    position: int
+    text: str
+
+
+class Parsed(msgspec.Struct, frozen=True, kw_only=True):
+    """``message`` is the reply as a chat completion, reasoning included; ``ended``: the stop that ended it."""
+
+    model: str
+    format: str
+    message: AnswerMessage
+    messages: list[MessageJson]
+    incidents: list[FoundIncident]
+    ended: str | None

@@ -1,0 +1,151 @@
+"""JSON Schemas tried for who asks: what of one is enforced and when, and how far a text keeps to it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from antiphon.errors import ConfigError, RequestError, UnsupportedError
+from antiphon.errors.extras import extra
+from antiphon.grammar.grammar import Json
+from antiphon.isolation import Task
+from antiphon.structs import ready
+from antiphon.wire.json import encode
+
+from .schema_check_schema import (
+    AdmittedText,
+    FoundKeyword,
+    SchemaChecked,
+    SchemaCheckRequest,
+    SchemaRefused,
+    TextFollowed,
+)
+
+if TYPE_CHECKING:  # llguidance is an extra
+    from antiphon.grammar.compiler import CompiledGrammar, Vocabulary
+    from antiphon.grammar.schema.keywords import Keyword
+
+PATH = "schema"
+MOST_TEXT = 65_536
+"""Characters of a text that is followed."""
+MOST_KEYWORDS = 512
+"""Keywords of each kind that are listed."""
+MOST_ADMITTED = 16
+FOLLOWED = 0.5
+"""Seconds of processor time that following a text may take."""
+
+
+CHECK = Task("antiphon.api.native.schema_check:check", "the check of the schema", "schema",
+             prepare="antiphon.api.native.schema_check:prepare")  # fmt: skip
+
+
+def check(piece: bytes) -> bytes:
+    """Checks what a request says, in a process of its own."""
+    return encode(checked(msgspec.json.decode(piece, type=ready(SchemaCheckRequest))))
+
+
+def prepare() -> None:
+    """Makes what all checks need; where an extra is not installed each of them says so."""
+    with suppress(UnsupportedError):
+        _vocabulary()
+
+
+@cache
+def _vocabulary() -> Vocabulary:
+    try:
+        with extra("local", "a grammar"):
+            from antiphon.grammar.admitted import byte_vocabulary  # llguidance is an extra
+
+            return byte_vocabulary()
+    except ConfigError as error:
+        raise UnsupportedError(error.message, hint=error.hint) from None
+
+
+def checked(wire: SchemaCheckRequest) -> SchemaChecked:
+    """What is found of the request's schema and text. Raises `RequestError`."""
+    vocabulary = _vocabulary()
+    try:
+        return _answer(wire, _compiled(wire, vocabulary, strict=bool(wire.strict)), None)
+    except RequestError as error:
+        return _answer(wire, _without_strict(wire, vocabulary), _refused(error))
+
+
+def _without_strict(wire: SchemaCheckRequest, vocabulary: Vocabulary) -> CompiledGrammar | None:
+    """The grammar of a schema that only ``strict`` refuses; None of another."""
+    if not wire.strict:
+        return None
+    try:
+        return _compiled(wire, vocabulary, strict=False)
+    except RequestError:
+        return None
+
+
+def _compiled(wire: SchemaCheckRequest, vocabulary: Vocabulary, *, strict: bool) -> CompiledGrammar:
+    from antiphon.grammar.compiler import compile_grammar  # llguidance is an extra
+
+    return compile_grammar(Json(wire.schema, PATH, strict), vocabulary)
+
+
+def _refused(error: RequestError) -> SchemaRefused:
+    path = (error.param or "").removeprefix(PATH)
+    return SchemaRefused(code=error.code, message=error.message, hint=error.hint, path=path)
+
+
+def _answer(wire: SchemaCheckRequest, grammar: CompiledGrammar | None, refused: SchemaRefused | None) -> SchemaChecked:
+    if grammar is None:
+        return SchemaChecked(ok=False, enforced=[], judged=[], unused=[], refused=refused, engine=None, text=None)
+    from antiphon.grammar.schema import keywords  # jsonschema-rs is of the same extra
+
+    schema = grammar.schemas[PATH]
+    nothing = schema.engine is True and schema.schema is not True
+    split = keywords(wire.schema, schema.relaxed, nothing_enforced=nothing and bool(schema.relaxed))
+    return SchemaChecked(
+        ok=refused is None,
+        enforced=_listed(split.enforced),
+        judged=_listed(split.judged),
+        unused=_listed(split.unused),
+        refused=refused,
+        engine=None if schema.engine == wire.schema else schema.engine,
+        text=None if wire.text is None else _followed(grammar, wire.text),
+    )
+
+
+def _refuse(constant: str) -> None:
+    """``NaN`` and infinities, which Python reads and JSON does not have."""
+    raise ValueError(constant)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_float=str, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _listed(found: Iterable[Keyword]) -> list[FoundKeyword]:
+    return [FoundKeyword(keyword=one.keyword, path=one.path) for one in (*found,)[:MOST_KEYWORDS]]
+
+
+def _followed(grammar: CompiledGrammar, text: str) -> TextFollowed:
+    from antiphon.grammar.admitted import follow  # llguidance is an extra
+
+    until = time.process_time() + FOLLOWED
+    found = follow(grammar, text, most=MOST_ADMITTED, is_late=lambda: time.process_time() > until)
+    whole = found.fits == len(text)
+    return TextFollowed(
+        fits=found.fits,
+        unexpected=None if whole else text[found.fits],
+        complete=found.complete,
+        admitted=[AdmittedText(text=one.text, to=one.to) for one in found.admitted],
+        more=found.more,
+        others=found.others,
+        fault=grammar.schemas[PATH].fault(text) if _is_json(text) else None,
+        gave_up=found.gave_up,
+    )

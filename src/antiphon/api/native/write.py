@@ -1,0 +1,155 @@
+"""Prompts and replies without a turn, as they are answered: tokenized, rendered, parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from antiphon.api.chat.read import Reading
+from antiphon.api.chat.write import answer_message
+from antiphon.conversation import Incident, MessageEnded, ParserEvent, Role
+from antiphon.conversation.json import message_json
+from antiphon.errors import ContextError, Position
+from antiphon.formats.template import JinjaFormat, TemplatedHarmony
+from antiphon.generation import Model
+from antiphon.generation.model import stop_ids
+from antiphon.generation.plan import ids_within
+from antiphon.generation.reader import with_channels
+from antiphon.tokens import Control, Piece, Tokenizer, decode, encode_pieces, spell
+from antiphon.wire.projection import whole
+
+from .read import chat_pieces, known_ids, pieces_of, prompt_pieces, reply_pieces
+from .schema import (
+    AddedToken,
+    Detokenized,
+    DetokenizeRequest,
+    FoundIncident,
+    Parsed,
+    ParseRequest,
+    PieceToken,
+    Rendered,
+    RenderedPiece,
+    RenderRequest,
+    TokenizeRequest,
+    TokenizerInfo,
+    Tokens,
+)
+
+
+def tokenize(wire: TokenizeRequest, model: Model, reading: Reading) -> Tokens:
+    """The ids of a text as a prompt of this model has them, or of a chat."""
+    ids = ids_of(prompt_pieces(wire, model, reading), model, "messages" if wire.prompt is None else "prompt")
+    return Tokens(
+        count=len(ids),
+        max_model_len=model.context,
+        tokens=ids,
+        token_strs=[decode(model.tokenizer, [id]) for id in ids] if wire.return_token_strs else None,
+        token_bytes=[_hex(id, model.tokenizer) for id in ids] if wire.return_token_bytes else msgspec.UNSET,
+    )
+
+
+def tokenizer_info(model: Model) -> TokenizerInfo:
+    """The vocabulary of a model, and the template that it is spoken to in."""
+    special, controls = model.special_tokens, model.tokenizer.controls
+    return TokenizerInfo(
+        vocab_size=model.tokenizer.size,
+        model_max_length=model.context,
+        bos_token=special.get("bos_token"),
+        eos_token=special.get("eos_token"),
+        unk_token=special.get("unk_token"),
+        pad_token=special.get("pad_token"),
+        additional_special_tokens=[control.spelling for control in controls],
+        added_tokens_decoder={str(id): AddedToken(content=control.spelling) for control, id in controls.items()},
+        chat_template=_template_text(model),
+    )
+
+
+def _template_text(model: Model) -> str | None:
+    match model.format:
+        case TemplatedHarmony(template=own) | (JinjaFormat() as own):
+            return own.source
+        case _:
+            return model.chat_template
+
+
+def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
+    """The prompt of a chat request."""
+    pieces = chat_pieces(wire, model, reading, opens_reply=wire.add_generation_prompt is not False)
+    return Rendered(
+        model=model.name,
+        format=model.format.name,
+        text=spell(pieces),
+        ids=ids_of(pieces, model, "messages"),
+        pieces=[piece_with_tokens(piece, model.tokenizer if wire.return_piece_tokens else None) for piece in pieces],
+        stop_token_ids=sorted(stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids),
+        stop=[stop for stop in model.format.stops if isinstance(stop, str)],
+    )
+
+
+def detokenize(wire: DetokenizeRequest, model: Model) -> Detokenized:
+    """The text of ids. Raises `RequestError` for one that the vocabulary lacks, or for more than a context holds."""
+    check_length(len(wire.tokens), "tokens", model)
+    known_ids(wire.tokens, "tokens", model.tokenizer)
+    return Detokenized(decode(model.tokenizer, wire.tokens))
+
+
+def parse(wire: ParseRequest, model: Model) -> Parsed:
+    """A reply as messages. Raises `ParseError` only for ``strict``, and `ContextError` for what no context holds."""
+    check_length(len(wire.ids or ()), "ids", model)
+    check_length(len(wire.prompt_ids or ()), "prompt_ids", model)
+    check_length(model.tokenizer.fewest(wire.text or ""), "text", model)
+    pieces = reply_pieces(wire, model)
+    prompt = pieces_of(wire.prompt_ids or (), "prompt_ids", model.tokenizer)
+    parser = model.format.parser(reply_as=Role.ASSISTANT, prompt=prompt, strict=bool(wire.strict))
+    events: list[ParserEvent] = [*parser.feed(pieces), *parser.close()]
+    return Parsed(
+        model=model.name,
+        format=model.format.name,
+        message=answer_message(whole(with_channels(events, model.format), expose_reasoning=True)),
+        messages=[message_json(event.message) for event in events if isinstance(event, MessageEnded)],
+        incidents=[FoundIncident(e.code, e.position, e.text) for e in events if isinstance(e, Incident)],
+        ended=parser.ended,
+    )
+
+
+def ids_of(pieces: Sequence[Piece], model: Model, path: str) -> list[int]:
+    """The ids of a prompt. Raises `ContextError` for one that no context of this model holds."""
+    ids = ids_within(model, pieces, model.context)
+    if ids is None:
+        raise _too_long(path, model)
+    return list(ids)
+
+
+def check_length(tokens: int, path: str, model: Model) -> None:
+    """Raises `ContextError` for more tokens than the model's context holds."""
+    if tokens > model.context:
+        raise _too_long(path, model)
+
+
+def _too_long(path: str, model: Model) -> ContextError:
+    return ContextError(
+        f"{path}: there are more than the {model.context} tokens that the context of {model.name!r} holds",
+        position=Position(path=path),
+        hint="Send less.",
+    )
+
+
+def piece_with_tokens(piece: Piece, tokenizer: Tokenizer | None) -> RenderedPiece:
+    """The piece, with its tokens where there is a tokenizer: each piece is encoded by itself, in a prompt too."""
+    tokens = None
+    if tokenizer is not None:
+        tokens = [_token(id, tokenizer) for id in encode_pieces([piece], tokenizer)]
+    if isinstance(piece, Control):
+        return RenderedPiece(control=piece.spelling, tokens=tokens)
+    return RenderedPiece(text=str(piece), tokens=tokens)
+
+
+def _token(id: int, tokenizer: Tokenizer) -> PieceToken:
+    return PieceToken(id, _hex(id, tokenizer))
+
+
+def _hex(id: int, tokenizer: Tokenizer) -> str:
+    """The bytes of a token, those of a control's spelling."""
+    spelled = tokenizer.piece(id)
+    return (spelled.spelling.encode() if isinstance(spelled, Control) else spelled).hex()

@@ -1,0 +1,212 @@
+"""Ollama's requests in the words of chat and completions, which read the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from antiphon.api.chat.schema import ChatMessage, ChatRequest, FunctionCall, Tool, ToolCall
+from antiphon.api.completions.schema import CompletionRequest
+from antiphon.errors import Position, RequestError, UnsupportedError
+from antiphon.formats.replies.probe import SWITCHES
+from antiphon.generation import Model, Overflow, TurnRequest
+from antiphon.wire.dialect import Dialect
+from antiphon.wire.errors import refused, unreadable
+from antiphon.wire.sampling import sampled, stop_strings
+
+from .schema import (
+    OllamaChatRequest,
+    OllamaGenerateRequest,
+    OllamaMessage,
+    OllamaOptions,
+    OllamaRequest,
+    OllamaTool,
+    OllamaToolCall,
+)
+
+OLLAMA = Dialect(name="ollama", tools_answer_in_order=True, stream_default=True)
+"""How chat reads what is made here: results without an id answer in order."""
+IN_CHAT = {"reasoning_effort": "think", "chat_template_kwargs": "think"}
+"""Fields of the chat request that is made here, and where their values come from."""
+IN_PROMPT = {"messages": "prompt", "use_raw_prompt": "raw", **IN_CHAT}
+"""The same of a prompt."""
+Effort = Literal["none", "low", "medium", "high", "max"]
+EFFORTS: Mapping[str, Effort] = MappingProxyType({"low": "low", "medium": "medium", "high": "high", "max": "max"})
+"""What ``think`` may be beside true and false."""
+ROLES = ("system", "developer", "user", "assistant", "tool")
+DEFAULT = ":latest"
+"""The tag of a name without one."""
+
+
+def bare_name(name: str) -> str:
+    """A model's name as it is compared: in small letters, without the default tag."""
+    return name.lower().removesuffix(DEFAULT)
+
+
+def chat_request(wire: OllamaChatRequest, settings: OllamaOptions, model: Model) -> ChatRequest:
+    """The chat request that says the same. Raises `RequestError` naming Ollama's field."""
+    tools = [_tool(tool) for tool in wire.tools or ()]
+    return _chat(wire, settings, model, list(_messages(wire.messages or ())), tools)
+
+
+def prompt_request(wire: OllamaGenerateRequest, settings: OllamaOptions, model: Model) -> ChatRequest:
+    """The chat of one prompt. Raises `RequestError` naming Ollama's field."""
+    system = [ChatMessage(role="system", content=wire.system)] if wire.system else []
+    return _chat(wire, settings, model, [*system, ChatMessage(role="user", content=wire.prompt)], [])
+
+
+def raw_request(wire: OllamaGenerateRequest, settings: OllamaOptions) -> CompletionRequest:
+    """The completion of a prompt as it stands, or of what is before ``suffix``."""
+    if wire.think:
+        raise refused("think", "a raw prompt says itself whether there is a thought.")
+    return CompletionRequest(
+        prompt=wire.prompt or "",
+        suffix=wire.suffix or None,
+        use_raw_prompt=None if wire.suffix else "force",
+        max_tokens=settings.max_tokens,
+        response_format=settings.response_format,
+    )
+
+
+def settled_turn(turn: TurnRequest, wire: OllamaRequest, settings: OllamaOptions) -> TurnRequest:
+    """The turn with what chat and generate say alike. Raises `RequestError`."""
+    if wire.top_logprobs and not wire.logprobs:
+        raise refused("top_logprobs", "logprobs must be true for it.")
+    return replace(
+        sampled(turn, settings),
+        stop=stop_strings(settings.stop, OLLAMA),
+        logprobs=(wire.top_logprobs or 0) if wire.logprobs else None,
+        overflow=Overflow.DROP_OLDEST if wire.truncate else Overflow.REFUSE,
+    )
+
+
+def check_generate(wire: OllamaGenerateRequest) -> None:
+    """Raises `RequestError` for fields that cannot be together, or that are the owner's choice."""
+    if wire.raw and (wire.template or wire.system or wire.context):
+        raise RequestError(
+            "raw mode does not support template, system, or context",
+            code="invalid_value",
+            position=Position(path="raw"),
+        )
+    hints = {
+        "template": (wire.template, "A model's template is its owner's choice."),
+        "context": (wire.context, "Use /api/chat, and send the messages."),
+        "system": (wire.system if wire.suffix else None, "What fills in the middle reads no system message."),
+    }
+    for name, (given, hint) in hints.items():
+        if given:
+            raise UnsupportedError(f"{name} cannot be honoured.", position=Position(path=name), hint=hint)
+
+
+def check_request(wire: OllamaRequest) -> None:
+    """Raises `RequestError` for what no model here can do."""
+    if wire.shift:
+        hint = "An answer ends where the context does."
+        raise UnsupportedError("shift cannot be honoured.", position=Position(path="shift"), hint=hint)
+
+
+def check_task(wire: OllamaRequest, model: Model, task: str) -> None:
+    """Raises `UnsupportedError`, in Ollama's words, for a model that writes nothing."""
+    if model.task != "chat":
+        raise UnsupportedError(f'"{wire.model[:200]}" does not support {task}')
+
+
+def _chat(
+    wire: OllamaRequest, settings: OllamaOptions, model: Model, messages: list[ChatMessage], tools: list[Tool]
+) -> ChatRequest:
+    effort, switches = thinking_of(wire, model)
+    return ChatRequest(
+        messages=messages,
+        tools=tools or None,
+        max_tokens=settings.max_tokens,
+        response_format=settings.response_format,
+        reasoning_effort=effort,
+        chat_template_kwargs=switches or None,
+    )
+
+
+def thinking_of(wire: OllamaRequest, model: Model) -> tuple[Effort | None, dict[str, bool]]:
+    """The effort, and the switches of the model's template, that ``think`` means.
+
+    Raises `RequestError` for a word that means none, and for a model that does not think and shall.
+    """
+    think = wire.think
+    if think is None:
+        return None, {}
+    if isinstance(think, str) and think not in EFFORTS:
+        raise refused("think", f"{think[:40]!r} is none of true, false, {', '.join(EFFORTS)}.")
+    switches = {name: bool(think) for name in sorted(set(SWITCHES) & set(model.format.arguments))}
+    if not (switches or model.facts.reasoning):
+        if think:
+            raise UnsupportedError(f'"{wire.model[:200]}" does not support thinking', position=Position(path="think"))
+        return None, {}
+    if isinstance(think, str):
+        return EFFORTS[think], switches
+    return "medium" if think else "none", switches
+
+
+def _tool(tool: OllamaTool) -> Tool:
+    return Tool(type=tool.type or "function", function=tool.function)
+
+
+def _messages(messages: Sequence[OllamaMessage]) -> Iterator[ChatMessage]:
+    waiting = _Waiting({call.id for message in messages for call in message.tool_calls or () if call.id})
+    for i, message in enumerate(messages):
+        yield _message(message, f"messages[{i}]", waiting)
+
+
+def _message(message: OllamaMessage, path: str, waiting: _Waiting) -> ChatMessage:
+    role = message.role.lower()
+    if message.images:
+        raise unreadable(f"{path}.images", "image")
+    if message.tool_calls and role != "assistant":
+        raise refused(f"{path}.tool_calls", "only an assistant's message has tool calls.")
+    content = message.content or ""
+    match role:
+        case "assistant":
+            calls = [waiting.called(call) for call in message.tool_calls or ()]
+            return ChatMessage("assistant", content, tool_calls=calls or None, reasoning=message.thinking)
+        case "tool":
+            id = message.tool_call_id or waiting.answered(message.tool_name)
+            waiting.close(id)
+            named = id is None and bool(message.tool_name)
+            return ChatMessage("function" if named else "tool", content, name=message.tool_name, tool_call_id=id)
+        case "system" | "developer" | "user":
+            return ChatMessage(role, content)
+        case _:
+            raise refused(f"{path}.role", f"{message.role[:40]!r} is none of {', '.join(ROLES)}.")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The calls that wait for their results, by their ids; ``taken`` are those that the client gives."""
+
+    taken: set[str]
+    calls: dict[str, str] = field(default_factory=dict)
+    made: int = 0
+
+    def called(self, call: OllamaToolCall) -> ToolCall:
+        """The call under its own id, else under one that no other has."""
+        id, function = call.id or self._free(), call.function
+        self.calls[id] = function.name
+        arguments = function.arguments if bytes(function.arguments) != b"null" else msgspec.Raw(b"{}")
+        return ToolCall(id=id, function=FunctionCall(function.name, arguments))
+
+    def answered(self, name: str | None) -> str | None:
+        """The oldest call of the tool ``name``, else the oldest; None where none waits."""
+        oldest = next((id for id, called in self.calls.items() if called == name), None)
+        return oldest or next(iter(self.calls), None)
+
+    def close(self, id: str | None) -> None:
+        if id is not None:
+            self.calls.pop(id, None)
+
+    def _free(self) -> str:
+        while (id := f"call_{self.made}") in self.taken:
+            self.made += 1
+        self.made += 1
+        return id

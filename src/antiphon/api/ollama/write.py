@@ -1,0 +1,194 @@
+"""Events → Ollama's answer: a line of JSON a change, or all of them as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from antiphon.api.chat.write import logprob_entries
+from antiphon.conversation import Event, FinishReason, MessageEnded, TokenLogprob
+from antiphon.errors import AntiphonError
+from antiphon.generation import StepEvents
+from antiphon.wire.json import encode
+from antiphon.wire.projection import (
+    ArgumentsText,
+    CallStarted,
+    Finished,
+    Projection,
+    ThoughtText,
+    VisibleText,
+    WholeCall,
+)
+from antiphon.wire.writer import JSON, StreamForm
+
+from .schema import (
+    OllamaAnswer,
+    OllamaAnswerMessage,
+    OllamaCall,
+    OllamaCalledFunction,
+    OllamaChatAnswer,
+    OllamaGenerateAnswer,
+)
+
+LINES = "application/x-ndjson"
+CUT = (FinishReason.LENGTH_OUTPUT, FinishReason.LENGTH_CONTEXT, FinishReason.TIMEOUT)
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class Durations(NamedTuple):
+    """Nanoseconds, as `OllamaAnswer` has them."""
+
+    total: int
+    load: int
+    prompt_eval: int
+    eval: int
+
+
+class LinePart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step adds to the answer; the last part has its end."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: tuple[OllamaCall, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    end: Finished | None = None
+
+
+class OllamaHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What every line says, or is made of. ``now`` gives times as RFC 3339 has them, ``spent`` is called at the end.
+
+    ``generates``: the answer is one to /api/generate.
+    """
+
+    model: str
+    now: Callable[[], str]
+    spent: Callable[[], Durations]
+    generates: bool = False
+    expose_reasoning: bool = False
+
+    def line(self, part: LinePart) -> OllamaAnswer:
+        """The part as the client reads it."""
+        answer = self._generated(part) if self.generates else self._said(part)
+        changes: dict[str, object] = {"logprobs": logprob_entries(part.logprobs)} if part.logprobs else {}
+        return msgspec.structs.replace(answer, **changes, **(self._ending(part.end) if part.end else {}))
+
+    def loaded(self, reason: str) -> OllamaAnswer:
+        """The answer where the model was not run."""
+        return msgspec.structs.replace(self.line(LinePart()), done=True, done_reason=reason)
+
+    def _said(self, part: LinePart) -> OllamaAnswer:
+        message = OllamaAnswerMessage(
+            role="assistant", content=part.text, thinking=part.thinking, tool_calls=list(part.calls)
+        )
+        return OllamaChatAnswer(model=self.model, created_at=self.now(), done=False, message=message)
+
+    def _generated(self, part: LinePart) -> OllamaAnswer:
+        return OllamaGenerateAnswer(
+            model=self.model, created_at=self.now(), done=False, response=part.text, thinking=part.thinking
+        )
+
+    def _ending(self, end: Finished) -> dict[str, object]:
+        spent = self.spent()
+        return {
+            "done": True,
+            "done_reason": "length" if end.reason in CUT else "stop",
+            "total_duration": spent.total,
+            "load_duration": spent.load,
+            "prompt_eval_count": end.usage.prompt_tokens,
+            "prompt_eval_duration": spent.prompt_eval,
+            "eval_count": end.usage.completion_tokens,
+            "eval_duration": spent.eval,
+        }
+
+
+class OllamaWriter:
+    """One answer: the `Writer` of Ollama's API. A line without text is its sign of life: clients read no empty one."""
+
+    media_type = JSON
+
+    def __init__(self, head: OllamaHead, describe: Callable[[AntiphonError], object]) -> None:
+        self._head = head
+        self._reader = PartReader(expose_reasoning=head.expose_reasoning)
+        self._parts: list[LinePart] = []
+        alive = encode(head.line(LinePart())) + b"\n"
+        self.form = StreamForm(lambda error: encode(describe(error)) + b"\n", media_type=LINES, keep_alive=alive)
+
+    def change(self, step: StepEvents[Event]) -> bytes:
+        return b"".join([encode(self._head.line(part)) + b"\n" for part in self._read(step)])
+
+    def end(self) -> bytes:
+        return b""
+
+    def add(self, step: StepEvents[Event]) -> None:
+        self._parts += self._read(step)
+
+    def whole(self) -> bytes:
+        return encode(self._head.line(joined(self._parts)))
+
+    def _read(self, step: StepEvents[Event]) -> Iterator[LinePart]:
+        for event in step.events:
+            yield from self._reader.feed(event)
+
+
+def joined(parts: list[LinePart]) -> LinePart:
+    """All of them as one."""
+    return LinePart(
+        text="".join(part.text for part in parts),
+        thinking="".join(part.thinking for part in parts),
+        calls=tuple(call for part in parts for call in part.calls),
+        logprobs=tuple(one for part in parts for one in part.logprobs),
+        end=next((part.end for part in parts if part.end is not None), None),
+    )
+
+
+class PartReader:
+    """Events → parts. A call waits until it is whole; one whose arguments are no object is text."""
+
+    def __init__(self, *, expose_reasoning: bool) -> None:
+        self._projection = Projection(expose_reasoning=expose_reasoning)
+        self._call: WholeCall | None = None
+        self._calls = 0
+
+    def feed(self, event: Event) -> Iterator[LinePart]:
+        match self._projection.feed(event):
+            case VisibleText(text, logprobs):
+                yield LinePart(text=text, logprobs=logprobs)
+            case ThoughtText(text):
+                yield LinePart(thinking=text)
+            case CallStarted(_, id, name):
+                self._call = WholeCall(id, name)
+            case ArgumentsText(_, text) if self._call is not None:
+                self._call.arguments.append(text)
+            case Finished() as finished:
+                yield from self._called()
+                yield LinePart(end=finished)
+            case _:
+                pass
+        if isinstance(event, MessageEnded):
+            yield from self._called()
+
+    def _called(self) -> Iterator[LinePart]:
+        """The call that is open, if one is."""
+        call, self._call = self._call, None
+        if call is None:
+            return
+        text = "".join(call.arguments)
+        arguments = in_one_line(text or "{}")
+        if arguments is None:
+            yield LinePart(text=text)
+            return
+        called = OllamaCalledFunction(index=self._calls, name=call.name, arguments=arguments)
+        self._calls += 1
+        yield LinePart(calls=(OllamaCall(id=call.id, function=called),))
+
+
+def in_one_line(text: str) -> msgspec.Raw | None:
+    """A JSON object without blanks between its words, its numbers as they are spelt; None for what is no object."""
+    try:
+        data = text.encode()
+        _OBJECT.decode(data)
+        return msgspec.Raw(msgspec.json.format(data, indent=-1))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None

@@ -1,0 +1,301 @@
+"""Items of a request → messages of a conversation, and back to the form in which items are listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from antiphon.api.chat.messages import answered, followed, recipient_of
+from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, Role, TextPart
+from antiphon.conversation.calls import OpenCalls, make_answer, make_call
+from antiphon.errors import Position, UnsupportedError
+from antiphon.generation.reply import canonical
+from antiphon.tools.mcp.remote import function_name
+from antiphon.wire.encrypted import SEPARATOR, Purpose
+from antiphon.wire.errors import refused, unreadable
+
+from .approvals import Approvals, result_only
+from .item_schema import Content, InputItem, InputPart
+from .known import CALLS, is_as_run, is_as_written, is_preamble
+from .open_items import CUSTOM_INPUT, custom_input
+
+TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+ANSWERS = ("function_call_output", "custom_tool_call_output")
+UNREAD = ("web_search_call", "mcp_list_tools")
+"""Items for the client alone: the model gets nothing of them."""
+WITHOUT_STATUS = ("reasoning", "compaction", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
+PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "web_search_call": "ws",
+    "code_interpreter_call": "ci",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
+    "compaction": "cmp",
+}
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An item as it is listed, None where clients see none, and the messages that it is to the model."""
+
+    item: Mapping[str, Any] | None
+    messages: tuple[Message, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return str(self.item["id"]) if self.item else ""
+
+
+def by_id(entries: Iterable[Entry], ids: Collection[str]) -> dict[str, Entry]:
+    """Those of ``entries`` with one of the ids, each with the messages before it that are no items of their own."""
+    found: dict[str, Entry] = {}
+    hidden: tuple[Message, ...] = ()
+    for entry in entries:
+        messages = (*hidden, *entry.messages)
+        hidden = messages if entry.item is None else ()
+        if entry.id and entry.id in ids:
+            found[entry.id] = Entry(entry.item, messages)
+    return found
+
+
+class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
+    """Reads items that follow ``before``. ``token`` makes ids for those that have none, unique with ``first``.
+
+    ``decrypt`` reads ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are stored
+    items, which references name, and which stand in for those that come back as they were written. ``first`` is the
+    number that errors give the first item.
+    """
+
+    token: str
+    decrypt: Callable[[str, str, Purpose], Message]
+    before: Sequence[Entry] = ()
+    known: Mapping[str, Entry] = msgspec.field(default_factory=dict)
+    path: str = "input"
+    first: int = 0
+
+    def read(self, items: Sequence[InputItem]) -> list[Entry]:
+        """One entry an item. Raises `RequestError` at the item that cannot be read."""
+        calls = OpenCalls(message for entry in self.before for message in entry.messages)
+        approvals = Approvals()
+        for entry in self.before:
+            approvals.note(entry.item, entry.messages)
+        entries: list[Entry] = []
+        for i, item in enumerate(items):
+            path = f"{self.path}[{self.first + i}]"
+            known = self._known(item, path)
+            if known is None:
+                messages = tuple(self._messages(items, i, path, calls, approvals))
+                known = Entry(_listed(item, f"{self.token}i{i:04x}"), messages)
+            entry = known
+            approvals.note(entry.item, entry.messages)
+            for message in entry.messages:
+                followed(message, calls, f"{path}.{'id' if item.type == 'item_reference' else 'call_id'}")
+            entries.append(entry)
+        return entries
+
+    def _known(self, item: InputItem, path: str) -> Entry | None:
+        """The item that a reference names, or that the model wrote and the client sends back as it was."""
+        entry = self.known.get(item.id or "")
+        if item.type == "item_reference":
+            if entry is None:
+                raise refused(f"{path}.id", f"there is no item {(item.id or '')[:80]!r}.", code="item_not_found")
+            return entry
+        return entry if entry is not None and entry.item and is_as_written(item, entry.item) else None
+
+    def _messages(
+        self, items: Sequence[InputItem], number: int, path: str, calls: OpenCalls, approvals: Approvals
+    ) -> Iterator[Message]:
+        item = items[number]
+        match item.type:
+            case None | "message":
+                yield _message(item, path, preamble=is_preamble(items, number))
+            case "reasoning":
+                yield from self._reasoning(item, path)
+            case "function_call" | "custom_tool_call":
+                yield self._call(item, path)
+            case "function_call_output" | "custom_tool_call_output":
+                yield _output(item, path, calls)
+            case "code_interpreter_call" | "web_search_call":
+                yield from self._past_call(item, path)
+            case "mcp_call" | "mcp_approval_request" | "mcp_approval_response":
+                yield from self._mcp(item, path, approvals)
+            case "compaction":
+                yield self._summary(item, path)
+            case kind if kind in UNREAD:
+                return
+            case kind:
+                raise UnsupportedError(
+                    f"{path}.type: items of type {kind[:64]!r} cannot be read.",
+                    position=Position(path=f"{path}.type"),
+                    hint=f"Known: message, {', '.join((*CALLS, *ANSWERS))}, reasoning, compaction, item_reference.",
+                )
+
+    def _mcp(self, item: InputItem, path: str, approvals: Approvals) -> Sequence[Message]:
+        """A call, or that it is requested or approved; of one that ran when it was approved the result alone."""
+        if item.type == "mcp_approval_request":
+            return (_requested(item, path),)
+        if item.type == "mcp_approval_response":
+            return (approvals.answer(item, path),)
+        call = approvals.calls.get(item.approval_request_id or "")
+        ran = self._past_call(item, path)
+        return ran if call is None else result_only(ran, call)
+
+    def _reasoning(self, item: InputItem, path: str) -> Iterator[Message]:
+        """``encrypted_content`` where there is some, because it is exact; else the text; else the summary."""
+        if item.encrypted_content:
+            yield self._decrypted(item.encrypted_content, path)
+            return
+        parts = _parts(item.content, f"{path}.content") or _parts(item.summary, f"{path}.summary")
+        if parts:
+            yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=_text(parts))
+
+    def _decrypted(self, content: str, path: str) -> Message:
+        """The reasoning. Raises `RequestError` for what was encrypted as something else."""
+        path = f"{path}.encrypted_content"
+        message = self.decrypt(content, path, "reasoning")
+        if message.is_call or message.channel != Channel.ANALYSIS:
+            raise refused(path, "this is not the content of reasoning.", code="invalid_encrypted_content")
+        return message
+
+    def _summary(self, item: InputItem, path: str) -> Message:
+        path = f"{path}.encrypted_content"
+        if not item.encrypted_content:
+            raise refused(path, "a compaction needs it.", code="missing_required_parameter")
+        return self.decrypt(item.encrypted_content, path, "compaction")
+
+    def _call(self, item: InputItem, path: str) -> Message:
+        """As the model wrote it, where that came along and is what the item says."""
+        call = _call(item, path)
+        if not item.encrypted_content:
+            return call
+        written = self.decrypt(item.encrypted_content, f"{path}.encrypted_content", "reasoning")
+        same = written.is_call and (written.recipient, written.call_id) == (call.recipient, call.call_id)
+        return written if same and _arguments(item, written.text) == _arguments(item, call.text) else call
+
+    def _past_call(self, item: InputItem, path: str) -> Sequence[Message]:
+        """A call that ran here, and its answer: as they were, where they came along and are what the item says."""
+        given = () if item.type in UNREAD else tuple(_past_call(item, path))
+        if not item.encrypted_content:
+            return given
+        parts = item.encrypted_content.split(SEPARATOR)
+        written = [self.decrypt(part, f"{path}.encrypted_content", "reasoning") for part in parts]
+        return written if is_as_run(item, written) else given
+
+
+def _message(item: InputItem, path: str, *, preamble: bool) -> Message:
+    if item.role is None:
+        raise refused(f"{path}.role", "a message needs it.", code="missing_required_parameter")
+    if item.content is None:
+        raise refused(f"{path}.content", "a message needs it.", code="missing_required_parameter")
+    parts = _parts(item.content, f"{path}.content")
+    text, several = _text(parts), parts if len(parts) > 1 else ()
+    if item.role != "assistant":
+        return Message(role=Role(item.role), text=text, parts=several)
+    if preamble:
+        return Message(role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text)
+    return Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=text, parts=several)
+
+
+def _call(item: InputItem, path: str) -> Message:
+    for name in ("call_id", "name", "input" if item.type == "custom_tool_call" else "arguments"):
+        if getattr(item, name) is None or (name != "input" and name != "arguments" and not getattr(item, name)):
+            raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
+    text = item.arguments if item.type == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
+    name = f"{item.namespace}.{item.name}" if item.namespace else item.name or ""
+    return make_call(recipient_of(name), text or "", item.call_id)
+
+
+def _arguments(item: InputItem, text: str) -> str:
+    """What can be compared of a call's arguments."""
+    return custom_input(text) if item.type == "custom_tool_call" else canonical(text)
+
+
+def _output(item: InputItem, path: str, calls: OpenCalls) -> Message:
+    if not item.call_id:
+        raise refused(f"{path}.call_id", f"a {item.type} needs it.", code="missing_required_parameter")
+    if item.output is None:
+        raise refused(f"{path}.output", f"a {item.type} needs it.", code="missing_required_parameter")
+    recipient = answered(item.call_id, calls, f"{path}.call_id")
+    return make_answer(recipient, item.call_id, _parts(item.output, f"{path}.output"))
+
+
+def _mcp_recipient(item: InputItem) -> str:
+    if not item.server_label or item.server_label == FUNCTIONS:
+        return recipient_of(item.name or "")
+    return recipient_of(function_name(item.server_label, item.name or ""))
+
+
+def _requested(item: InputItem, path: str) -> Message:
+    """A call that waits for its approval; its item's id is its own."""
+    for name in ("id", "server_label", "name"):
+        if not getattr(item, name):
+            raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
+    return make_call(_mcp_recipient(item), item.arguments or "", item.id)
+
+
+def _past_call(item: InputItem, path: str) -> Iterator[Message]:
+    """A call that a server ran, with its answer, as far as it stands in the item."""
+    call_id = item.call_id or item.id
+    if item.type == "code_interpreter_call":
+        recipient, text, kind = "python", item.code or "", None
+        answer = tuple(TextPart(part.logs or part.text or "") for part in item.outputs or ())
+    else:
+        recipient, text, kind = _mcp_recipient(item), item.arguments or "", "json"
+        answer = _parts(item.output if item.output is not None else json.dumps(item.error), f"{path}.output")
+    yield make_call(recipient, text, call_id, kind=kind)
+    yield make_answer(recipient, call_id, answer)
+
+
+def _parts(content: Content, path: str) -> tuple[TextPart, ...]:
+    if content is None:
+        return ()
+    if isinstance(content, str):
+        return (TextPart(content),)
+    return tuple(_part(part, f"{path}[{i}]") for i, part in enumerate(content))
+
+
+def _part(part: InputPart, path: str) -> TextPart:
+    if part.type not in (*TEXTS, "refusal"):
+        raise unreadable(path, part.type)
+    field = "refusal" if part.type == "refusal" else "text"
+    text: str | None = getattr(part, field)
+    if text is None:
+        raise refused(f"{path}.{field}", f"a part of type {part.type} needs it.", code="missing_required_parameter")
+    return TextPart(text)
+
+
+def _text(parts: Sequence[TextPart]) -> str:
+    return "".join(part.text for part in parts)
+
+
+def _listed(item: InputItem, token: str) -> dict[str, Any]:
+    """The item as it is listed: with an id, a type, a status, and its content as parts."""
+    kind = item.type or "message"
+    listed: dict[str, Any] = msgspec.to_builtins(item)
+    listed |= {"type": kind, "id": item.id or f"{PREFIXES.get(kind, 'item')}_{token}"}
+    if kind == "reasoning":
+        listed.setdefault("summary", [])
+    if kind not in WITHOUT_STATUS:
+        listed["status"] = item.status if item.status in ("in_progress", "incomplete") else "completed"
+    if kind != "message":
+        return listed
+    part = "output_text" if item.role == "assistant" else "input_text"
+    content = [InputPart(text=item.content)] if isinstance(item.content, str) else item.content or []
+    listed["content"] = [_listed_part(each, part) for each in content]
+    return listed
+
+
+def _listed_part(part: InputPart, kind: str) -> dict[str, Any]:
+    if part.type == "refusal":
+        return {"type": "refusal", "refusal": part.refusal}
+    extra: dict[str, Any] = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
+    return {"type": kind, "text": part.text, **extra}

@@ -1,0 +1,91 @@
+"""/v1/openchatml: a transcript in, the transcript with the model's turn or its events out, and what cancels these."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from functools import partial
+
+from starlette.datastructures import QueryParams
+from starlette.types import Receive
+
+from antiphon.conversation import DebugCapability, FinishReason, Message
+from antiphon.errors import NotFoundError
+from antiphon.formats.openchatml import EventStream
+from antiphon.generation import Rounds, constrain, plan_turn
+from antiphon.generation.cancel import CancellableRounds
+from antiphon.http.client import read_body
+from antiphon.http.exchange import Exchange
+from antiphon.http.gate.large import BodyRoom
+from antiphon.http.lifecycle import Work
+from antiphon.http.post import Post, PostRoute
+from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
+from antiphon.wire.dialect import OPENAI_FINISH
+
+from .read import is_streamed, read_transcript
+from .unfinished import TranscriptMemory, with_turns
+from .write import TranscriptWriter
+
+MOST_NOTES = 10
+"""Changes of one answer that its header names."""
+_NO_VALUE = re.compile(r"[^ -~]")
+"""What a header's value cannot have."""
+
+
+class CancelTurn(PostRoute):
+    """Cancels a call of an answer that is being made, or all of it. Only the key that it is made for can."""
+
+    def check(self, post: Post) -> None:
+        """Cancelling makes room: it is possible while none is left."""
+
+    async def answer(self, post: Post) -> None:
+        id, owner = post.scope["path_params"]["id"], post.exchange.owner
+        request = await post.read(TranscriptCancel) if post.body.strip() else TranscriptCancel()
+        try:
+            cancelled = self._context.transcripts.cancel(owner, id, request)
+        except NotFoundError:
+            shares = self._context.shares
+            if shares is None or not await shares.cancel(owner, id, request):
+                raise
+            cancelled = CancelledTranscript(id=id.partition(".")[0], cancelled=True, call_id=request.call_id)
+        await post.send_json(cancelled)
+
+
+class OpenChatMLTurns(PostRoute):
+    """Goes on with a transcript. Its header names the model, the settings, and the events that its client takes."""
+
+    async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
+        return await read_body(exchange.headers, receive, self._context.limits, room)
+
+    async def answer(self, post: Post) -> None:
+        context, today, tenant = self._context, self._context.today, post.tenant
+        requested = QueryParams(post.scope.get("query_string", b"")).get("stream")
+        post.exchange.stream = is_streamed(requested, "text/event-stream" in post.exchange.headers.get("accept", ""))
+        order = await post.off_loop(lambda: read_transcript(post.body, today=today, tenant=tenant))
+        post.ignore(order.ignored)
+        model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
+        offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
+        memory = TranscriptMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
+        messages = with_turns(order.messages, await memory.recall(order.messages))
+        request, router = order.turn(messages, offer, always=context.offer_tools)
+        plan = await constrain(await post.off_loop(lambda: plan_turn(model, request)))
+        rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
+        debug = DebugCapability(post.exchange.owner) if post.reveals else None
+        stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
+        report = partial(_report, post.exchange)
+        writer = TranscriptWriter(order.conversation, post.body, stream, revealed=post.reveals, report=report)
+
+        async def keep(_: Sequence[Message]) -> None:
+            await memory.keep(order.messages, rounds.turn)
+
+        with context.transcripts.running(post.exchange.owner, id, rounds):
+            async with post.admitted():
+                run = post.driver([rounds.steps], keep=None if post.reveals else keep)
+                await post.deliver(run, writer, Work())
+
+
+def _report(exchange: Exchange, reason: FinishReason, notes: Sequence[str]) -> None:
+    """Why the turn ended, and what was changed of it, in headers of the answer."""
+    exchange.finish = OPENAI_FINISH[reason]
+    exchange.warnings = (*exchange.warnings, *(_NO_VALUE.sub("?", note) for note in notes[:MOST_NOTES]))

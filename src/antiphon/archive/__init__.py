@@ -1,1 +1,0 @@
-"""What is stored of answers: responses and their conversations, chat completions."""

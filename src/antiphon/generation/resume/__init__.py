@@ -1,0 +1,1 @@
+"""A reply that goes on where it was interrupted."""

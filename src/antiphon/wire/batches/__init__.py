@@ -1,1 +1,0 @@
-"""Files, and batches of requests that lie in them."""

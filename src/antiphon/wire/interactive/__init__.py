@@ -1,1 +1,0 @@
-"""LMDeploy's interactive chat: a client sends only its new turn."""

@@ -1,1 +1,0 @@
-"""Our own: text and ids, conversations and prompts, replies and messages."""

@@ -1,1 +1,0 @@
-"""OpenAI's Responses: items in, items and their events out."""

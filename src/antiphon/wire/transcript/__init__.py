@@ -1,1 +1,0 @@
-"""OpenChatML transcripts as a request and an answer."""
