@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from antiphon.errors import AntiphonError, ConflictError, StoreError
+from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
 from antiphon.generation.resume.tape import Input, Tape, pack_inputs
 from antiphon.store import Key, Lease, Leases, StoredRuns, Write
 from antiphon.store.runs import KIND, Batch, RunState, entry_of
@@ -86,7 +86,7 @@ class Journal(Generic[State]):
         self._next = len(run.log)
         self._storing = asyncio.Lock()
         self._flushing: asyncio.Future[None] | None = None
-        self._begun = left is not None
+        self._begun = self._went_on = left is not None
         self.over = self.lost = False
         self.tape = Tape(self._inputs_add, () if left is None else left.inputs)
         run.recorded = True
@@ -143,14 +143,20 @@ class Journal(Generic[State]):
         """
         await _to_its_end(self._store(store, last=(tuple(events), state)))
 
-    async def stored(self) -> None:
-        """Returns when nothing is being stored."""
-        async with self._storing:
+    async def is_not_ours(self, error: AntiphonError) -> bool:
+        """Whether a run that ``error`` broke is not to be ended here: it is over, or another server's. It is closed."""
+        async with self._storing:  # What is being stored may be its end.
             pass
-
-    async def hand_over(self) -> None:
-        """Another server goes on with it, from what is stored."""
-        await self.close()
+        if self.over:
+            self._run.close()
+            return True
+        handed_over = error.code == "draining" or (self._went_on and isinstance(error, OverloadedError))
+        if handed_over:
+            await self.close()
+        elsewhere = handed_over or self.lost or error.code == "lease_lost"
+        if elsewhere:
+            self._run.close(error)
+        return elsewhere
 
     async def discard(self) -> None:
         """Its client left before it was over: nothing of it stays."""

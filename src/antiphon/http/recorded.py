@@ -200,11 +200,9 @@ class Recording:
 
     async def _break(self, error: AntiphonError) -> None:
         """It does not get to its end: it is another server's, or nobody knows it, or its last event is the error."""
-        journal = self._journal
-        await journal.stored()
-        if journal.over:
+        if await self._journal.is_not_ours(error):
             return
-        if journal.lost or not journal.begun or error.code == "lease_lost" or self._is_for_others(error):
+        if not self._journal.begun:
             self.run.close(error)
             return
         try:
@@ -213,9 +211,6 @@ class Recording:
         except AntiphonError as failed:
             FAULTS.warning("the end of %s is not stored: %s", self.run.id, failed.code)
             self.run.close(error)
-
-    def _is_for_others(self, error: AntiphonError) -> bool:
-        return error.code == "draining" or (self._left is not None and isinstance(error, OverloadedError))
 
     def leave(self, making: asyncio.Task[None], exchange: Exchange) -> None:
         """The client that began it is gone, or has all of it. Where nothing is stored yet, nobody can come back for it.

@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from antiphon.conversation import Message
-from antiphon.errors import AntiphonError, OverloadedError
+from antiphon.errors import AntiphonError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
@@ -59,7 +59,6 @@ class ResponseMaker:
         self._post = post
         self._runs = context.runs
         self._plan = plan
-        self._left = left
         key = run_key(plan.owner, plan.head.id)
         self._run = ResponseRun(key, response=plan.head) if left is None else left.run
         self._journal = self._recorded(left)
@@ -203,15 +202,9 @@ class ResponseMaker:
         if journal is None:
             self._publish(self._writer.fail(error))
             return
-        await journal.stored()
-        if journal.over:
-            self._run.close()
-        elif journal.lost or error.code == "lease_lost":
-            self._run.close(error)
-        elif error.code == "draining" or (self._left is not None and isinstance(error, OverloadedError)):
-            await journal.hand_over()
-            self._run.close(error)
-        elif self._has_client and not journal.begun and not isinstance(error, ResponseCancelled):
+        if await journal.is_not_ours(error):
+            return
+        if self._has_client and not journal.begun and not isinstance(error, ResponseCancelled):
             self._run.close(error)
         else:
             self._writer.fail(error)
