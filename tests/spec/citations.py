@@ -34,7 +34,7 @@ _VAGUE = re.compile(r"(?i)\breference §|\bmistakes? \d|\bsecurity cases? \d|(?<
 """A place in a document that a reader does not have."""
 _MAYBE = re.compile(r"-[A-Z]?\d|§|esolution|ecision|equirement|istake|ecurity case")
 """What every citation has, and few lines: looking for it first makes the scan ten times as fast."""
-_ENTRY = re.compile(rf"^### (?P<id>{_DECISION})$|^\* (?P<section>§\d+|HIP-1\.\d+): ", re.MULTILINE)
+_ENTRY = re.compile(rf"^### <a id=[^>]+></a>(?P<id>{_DECISION}): |^\* (?P<section>§\d+|HIP-1\.\d+): ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, order=True)
