@@ -36,8 +36,8 @@ def test_every_word_has_a_meaning_and_a_place() -> None:
 
 
 SEARCHED = """
-buffered cancel catalog channel constrained control deadline dialect engine envelope grammar incident loss piece session
-sidecar step store tenant truncate wire
+buffered cancel catalog channel constrained control deadline dialect engine envelope exchange grammar heir incident
+journal layer left loss names piece post run session shares sidecar step store tape tenant truncate wire
 """
 
 
