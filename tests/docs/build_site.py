@@ -22,6 +22,7 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from os.path import normpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -70,7 +71,7 @@ def stage(work: Path) -> None:
     shutil.copy(CONFIGURATION, work)
     for added in ADDED:
         shutil.copy(added, work / "docs")
-    for page in (work / "docs").glob("*.md"):
+    for page in (work / "docs").rglob("*.md"):
         page.write_text(TABS.sub(lambda found: tabs(found[1]), page.read_text("utf-8")), "utf-8")
 
 
@@ -94,24 +95,28 @@ def build(work: Path) -> None:
 def finish(site: Path, written: Path) -> None:
     """No script is left in a page, nor a link or a head without a word; each page has its Markdown beside it."""
     for page in pages(site):
-        text = SCRIPT.sub(lambda found: moved(found[1], site), page.read_text("utf-8"))
+        root = "../" * (len(page.relative_to(site).parts) - 1)
+        text = SCRIPT.sub(lambda found: f'<script src="{root}{moved(found[1], site)}"></script>', page.read_text("utf-8"))
         text = ALIGNED.sub(r'\1 class="aligned-\3"', LINE_ANCHOR.sub("", text))
         page.write_text(EMPTY_HEAD.sub(r"<td\1></td>", text), "utf-8")
     shutil.rmtree(site / "assets/stylesheets/classic")
-    for page in written.glob("*.md"):
-        shutil.copy(page, site)
+    shutil.copytree(written, site, dirs_exist_ok=True)
     (site / "llms.txt").write_text(llms(written), "utf-8")
 
 
 def moved(script: str, site: Path) -> str:
-    """A script of a page as a file: it runs where it stood."""
+    """The file, from the site's root, that has a script of a page: it runs where it stood."""
     name = f"assets/javascripts/inline-{hashlib.sha256(script.encode()).hexdigest()[:12]}.js"
     (site / name).write_text(script, "utf-8")
-    return f'<script src="{name}"></script>'
+    return name
 
 
 def pages(site: Path) -> list[Path]:
-    return sorted(site.glob("*.html"))
+    return sorted(site.rglob("*.html"))
+
+
+def named(page: Path, root: Path) -> str:
+    return page.relative_to(root).as_posix()
 
 
 def sections() -> Iterator[tuple[str, list[str]]]:
@@ -184,7 +189,7 @@ class Document(HTMLParser):
 
 def faults(site: Path) -> Iterator[str]:
     """What is wrong with the built pages."""
-    documents = {page.name: Document(page.read_text("utf-8")) for page in pages(site)}
+    documents = {named(page, site): Document(page.read_text("utf-8")) for page in pages(site)}
     for name, document in documents.items():
         yield from (f"{name}: fetches {url}" for url in document.fetched if urlsplit(url).netloc)
         yield from (f"{name}: inline {what}" for what in document.inline)
@@ -197,7 +202,7 @@ def faults(site: Path) -> Iterator[str]:
 def unlisted() -> list[str]:
     """The pages that are not in the navigation, or more than once."""
     listed = [name for _, names in sections() for name in names]
-    every = {*REFERENCE, *(page.name for page in DOCS.glob("*.md"))}
+    every = {*REFERENCE, *(named(page, DOCS) for page in DOCS.rglob("*.md"))}
     return [name for name in sorted(every) if listed.count(name) != 1]
 
 
@@ -206,8 +211,8 @@ def leads(link: str, page: str, documents: dict[str, Document], site: Path) -> b
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return True
-    target = unquote(parts.path) or page
-    target = "index.html" if target in (".", "./") else target.removeprefix("./")
+    target = normpath(Path(page).parent / unquote(parts.path)) if parts.path else page
+    target = "index.html" if target == "." else target
     if target not in documents:
         return (site / target).is_file()
     return not parts.fragment or unquote(parts.fragment) in documents[target].ids

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.site.routes import POLICY
 from antiphon.playground.site.wire import site_wire
-from docs.build_site import BLURB, DOCS, Document, blurb, built, faults, leads, pack, sections, tabs, unlisted
+from docs.build_site import BLURB, DOCS, Document, blurb, built, faults, leads, named, pack, sections, tabs, unlisted
 from kit.api import Got, app, request, running
 
 LARGEST = 1_800_000
@@ -74,7 +74,7 @@ def test_blocks_by_client_are_tabs() -> None:
     )
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
 def test_the_marks_of_tabs_are_in_pairs_and_have_only_blocks_between_them(page: Path) -> None:
     text = page.read_text("utf-8")
     groups = re.findall(r"<!-- tabs -->\n(.*?)<!-- end of tabs -->\n", text, re.DOTALL)
@@ -87,8 +87,8 @@ def test_the_marks_of_tabs_are_in_pairs_and_have_only_blocks_between_them(page: 
 def test_each_page_has_its_markdown_beside_it_and_a_list_names_all(site: Path) -> None:
     names = [name for _, names in sections() for name in names]
     assert {name for name in names if not (site / name).is_file()} == set()
-    assert [page.name for page in DOCS.glob("*.md") if (site / page.name).read_bytes() != page.read_bytes()] == []
-    assert re.findall(r"^- \[.+?\]\(([\w.-]+)\): .", (site / "llms.txt").read_text("utf-8"), re.MULTILINE) == names
+    assert [page for page in DOCS.rglob("*.md") if (site / named(page, DOCS)).read_bytes() != page.read_bytes()] == []
+    assert re.findall(r"^- \[.+?\]\(([\w./-]+)\): .", (site / "llms.txt").read_text("utf-8"), re.MULTILINE) == names
 
 
 def test_what_the_list_says_of_a_page_is_a_sentence(site: Path) -> None:
