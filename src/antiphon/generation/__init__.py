@@ -10,10 +10,9 @@ from .model import EmbeddingSpec, Model, RankingSpec
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
 from .precedence import DEFAULTS, NOTHING_CUT, Layer, Setting, Source, context_of, settings
 from .prefix import PrefixLoss, PrefixReport
-from .ranges import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Range
 from .ranking import Comparison, Placed, RankingPlan, plan_ranking, rank
 from .reply import Reply, collect, merge_usage, reply_of
-from .request import Overflow, TurnRequest
+from .request import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
 from .turn import run_turn
 from .visibility import check_prompts, check_visible

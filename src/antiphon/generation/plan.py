@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,9 @@ from .bridge import bridged
 from .model import Model, stop_ids
 from .other_forms import called_in_any_form
 from .overflow import longest
-from .precedence import Layer, Source, honoured, settled, with_defaults
+from .precedence import Layer, Settled, Source, honoured, settled, with_defaults
 from .prefix import PrefixReport, prefix_report
-from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
-from .request import Overflow, TurnRequest
+from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
@@ -37,6 +36,9 @@ COUNTED = 2**14
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
+_DECIDED = {*Settled.__struct_fields__, "seed"}
+_PASSED = {one.name for one in fields(Sampling)} & {one.name for one in fields(TurnRequest)} - _DECIDED
+"""Settings that the engine is given as they are requested, or in its own default where they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,20 +273,17 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
     chosen = settled(with_defaults((stated, *model.layers, documented, Layer(Source.DEFAULT, request.fallback))))
     length = chosen.max_tokens or None if request.max_tokens is None else request.max_tokens
     limits = [room, length, request.most_tokens, model.max_output_tokens]
+    passed = {name: value for name in _PASSED if (value := getattr(request, name)) is not None}
     asked = Sampling(
+        **passed,
         max_tokens=min(limit for limit in limits if limit is not None),
         temperature=chosen.temperature,
         top_p=chosen.top_p,
         top_k=max(0, chosen.top_k),
         min_p=chosen.min_p,
         seed=None if request.seed is None else request.seed % 2**64,
-        presence_penalty=request.presence_penalty or 0.0,
-        frequency_penalty=request.frequency_penalty or 0.0,
         repetition_penalty=chosen.repetition_penalty,
-        logit_bias=request.logit_bias,
-        logprobs=request.logprobs,
         stop_ids=request.stop_token_ids | _own_ends(model, request),
-        ignore_eos=request.ignore_eos,
         confidence=request.logprobs is None and bool(called_in_any_form(model, request)),
     )
     return honoured(model.engine.info, asked, request.stated)

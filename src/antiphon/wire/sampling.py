@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Any
+
+import msgspec
 
 from antiphon.config import Limits
 from antiphon.generation import RANGES, Overflow, TurnRequest
 
 from .dialect import Dialect
 from .errors import refused
-from .stream_options import StreamOptions
+from .stream_options import SamplingFields, StreamOptions
 
-
-class SampledRequest(Protocol):
-    """A request with the fields of sampling, as `SamplingFields` has them."""
-
-    temperature: float | None
-    top_p: float | None
-    top_k: int | None
-    min_p: float | None
-    seed: int | None
-    presence_penalty: float | None
-    frequency_penalty: float | None
-    repetition_penalty: float | None
-    stop_token_ids: list[int] | None
-    finish: Literal["always"] | None
+_SAMPLED = [name for name in SamplingFields.__struct_fields__ if name not in ("stop", "stop_token_ids")]
 
 
 def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None:
@@ -34,21 +23,10 @@ def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None
         raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")
 
 
-def sampled(turn: TurnRequest, wire: SampledRequest) -> TurnRequest:
-    """The turn with the request's sampling settings, whose ranges are checked by the plan."""
-    return replace(
-        turn,
-        temperature=wire.temperature,
-        top_p=wire.top_p,
-        top_k=wire.top_k,
-        min_p=wire.min_p,
-        seed=wire.seed,
-        presence_penalty=wire.presence_penalty,
-        frequency_penalty=wire.frequency_penalty,
-        repetition_penalty=wire.repetition_penalty,
-        stop_token_ids=frozenset(wire.stop_token_ids or ()),
-        finish=wire.finish,
-    )
+def sampled(turn: TurnRequest, wire: msgspec.Struct) -> TurnRequest:
+    """The turn with what ``wire`` has of `SamplingFields` but stop strings; ranges are checked by the plan."""
+    given: dict[str, Any] = {name: getattr(wire, name, None) for name in _SAMPLED}
+    return replace(turn, **given, stop_token_ids=frozenset(getattr(wire, "stop_token_ids", None) or ()))
 
 
 def overflow(error_behavior: str | None) -> Overflow:

@@ -13,7 +13,7 @@ from antiphon.generation import Draft, TurnRequest
 from antiphon.tenancy import Tenant
 from antiphon.tokens import encode_pieces
 from antiphon.wire.errors import refused
-from antiphon.wire.sampling import output_limit
+from antiphon.wire.sampling import output_limit, sampled
 
 from .schema import InteractiveRequest
 
@@ -33,23 +33,16 @@ def read_interactive(
 ) -> TurnRequest:
     """The next turn. Raises `RequestError` naming the field."""
     messages = (*history, *_new(wire, history))
-    return TurnRequest(
+    turn = TurnRequest(
         conversation=Conversation(
             messages, settings=Settings(current_date=today), response_format=read_format(wire.response_format)
         ),
         max_tokens=output_limit("request_output_len", wire.request_output_len),
-        temperature=wire.temperature,
-        top_p=wire.top_p,
-        top_k=wire.top_k,
-        min_p=wire.min_p,
-        repetition_penalty=wire.repetition_penalty,
-        seed=wire.seed,
         stop=_stops(wire.stop),
         ignore_eos=wire.ignore_eos,
-        stop_token_ids=frozenset(wire.stop_token_ids or ()),
-        finish=wire.finish,
         tenant=tenant,
     )
+    return sampled(turn, wire)
 
 
 def history_tokens(draft: Draft, history: Sequence[Message]) -> int:

@@ -25,6 +25,7 @@ from antiphon.formats.openchatml.spelling import ENDLITERAL, LITERAL
 from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer, Router
+from antiphon.wire.sampling import sampled
 
 from .header import SETTINGS, ignored_keys, in_settings, read_header, words
 from .schema import GenerationSettings
@@ -94,11 +95,6 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
     idle = () if carries or not settings.builtin_tools else (f"{SETTINGS}.builtin_tools",)
     request = TurnRequest(
         conversation=replace(lifted, settings=replace(lifted.settings, current_date=today)),
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        top_k=settings.top_k,
-        min_p=settings.min_p,
-        seed=settings.seed,
         max_tokens=settings.max_tokens,
         stop=words(settings.stop),
         tenant=tenant,
@@ -107,7 +103,7 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
         reword=in_settings,
     )
     return TranscriptRequest(
-        request,
+        sampled(request, settings),
         conversation,
         fields.model,
         header.capabilities.streaming,
