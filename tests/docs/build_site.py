@@ -21,8 +21,9 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
-from os.path import normpath
+from os.path import normpath, relpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -95,8 +96,7 @@ def build(work: Path) -> None:
 def finish(site: Path, written: Path) -> None:
     """No script is left in a page, nor a link or a head without a word; each page has its Markdown beside it."""
     for page in pages(site):
-        root = "../" * (len(page.relative_to(site).parts) - 1)
-        text = SCRIPT.sub(lambda found: f'<script src="{root}{moved(found[1], site)}"></script>', page.read_text("utf-8"))
+        text = SCRIPT.sub(partial(moved, page, site), page.read_text("utf-8"))
         text = ALIGNED.sub(r'\1 class="aligned-\3"', LINE_ANCHOR.sub("", text))
         page.write_text(EMPTY_HEAD.sub(r"<td\1></td>", text), "utf-8")
     shutil.rmtree(site / "assets/stylesheets/classic")
@@ -104,11 +104,11 @@ def finish(site: Path, written: Path) -> None:
     (site / "llms.txt").write_text(llms(written), "utf-8")
 
 
-def moved(script: str, site: Path) -> str:
-    """The file, from the site's root, that has a script of a page: it runs where it stood."""
-    name = f"assets/javascripts/inline-{hashlib.sha256(script.encode()).hexdigest()[:12]}.js"
-    (site / name).write_text(script, "utf-8")
-    return name
+def moved(page: Path, site: Path, found: re.Match[str]) -> str:
+    """A script of a page as a file: it runs where it stood."""
+    file = site / f"assets/javascripts/inline-{hashlib.sha256(found[1].encode()).hexdigest()[:12]}.js"
+    file.write_text(found[1], "utf-8")
+    return f'<script src="{relpath(file, page.parent)}"></script>'
 
 
 def pages(site: Path) -> list[Path]:

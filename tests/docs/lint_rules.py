@@ -5,7 +5,11 @@ Run as a script it prints the page: ``python tests/docs/lint_rules.py > docs/lin
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from antiphon.formats.openchatml.lint import RULES
 from antiphon.formats.openchatml.lint.rule import LintRule

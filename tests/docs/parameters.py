@@ -130,7 +130,7 @@ class Page:
     async def _lines(self) -> AsyncIterator[str]:
         for title, path, kind, samples, least in ROUTES:
             known = {name.partition(",")[0] for name in samples}
-            assert known == set(kind.__struct_fields__), known ^ set(kind.__struct_fields__)
+            assert known == set(kind.__struct_fields__), (title, known ^ set(kind.__struct_fields__))
             dialects = list(self._plain) if path in SPOKEN else []
             heads = [*dialects, *(kind.name for kind in self._kinds)]
             yield f"## {title}\n\n| field | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}"

@@ -18,6 +18,7 @@ import pytest
 import antiphon
 from docs.blocks import ADDRESS, PAGES, ROOT, Block, blocks
 
+GUIDE = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "internals").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -86,6 +87,13 @@ def test_a_program_whose_import_cannot_be_changed_gets_ours(tmp_path: Path) -> N
 def test_the_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([\w./-]+?)(?:#[\w-]+)?\)", re.sub(r"`[^`\n]*`", "", page.read_text("utf-8")))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.name)
+def test_the_files_that_the_guide_names_are_there(page: Path) -> None:
+    named = re.findall(r"`((?:\w+/)+\w+\.\w+)`", page.read_text("utf-8"))
+    roots = (ROOT, ROOT / "src" / "antiphon")
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import fields
 from random import Random
 
 from llguidance import LLMatcher
@@ -12,6 +13,7 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines.engine import SAMPLING
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
@@ -23,13 +25,15 @@ ENDS = frozenset({TOKENIZER.controls[END]})
 CLOSERS = [TOKENIZER.controls[END], *b'"}]0,:']
 """What ends a reply, a text, an object, a list or a number, the first that may come first."""
 HELLO = ids("Hello!", END)
+EVERY = SAMPLING | {field.name for field in fields(Sampling)}
+"""Settings that only one engine honours are honoured here, too."""
 
 
 class ObligingEngine(ScriptedEngine):
     """Says a greeting where nothing else is requested; the seed is the prompt's length, so that answers repeat."""
 
     def __init__(self) -> None:
-        super().__init__(HELLO, end_ids=ENDS, token_bytes=token_bytes)
+        super().__init__(HELLO, end_ids=ENDS, token_bytes=token_bytes, honours=EVERY)
         self._vocabulary = Vocabulary(TOKENIZER, ENDS)
 
     async def generate(
@@ -44,7 +48,7 @@ class ObligingEngine(ScriptedEngine):
         def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
             return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
-        played = ScriptedEngine(script, end_ids=ENDS, token_bytes=token_bytes)
+        played = ScriptedEngine(script, end_ids=ENDS, token_bytes=token_bytes, honours=EVERY)
         async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
             async for step in steps:
                 yield step
