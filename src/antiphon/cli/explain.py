@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from antiphon.api.models.write import facts_under
+from antiphon.api.models.wire import facts_under
 from antiphon.catalog import open_catalog
 from antiphon.config import (
     KEYS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from antiphon.config import Limits
 from antiphon.wire.errors import refused
 
-from .schema import EmbeddingRequest
+from .wire import EmbeddingRequest
 
 Inputs = list[str | list[int]]
 

@@ -8,7 +8,7 @@ from antiphon.generation import embed, plan_embedding
 from antiphon.http.post import Post, PostRoute
 
 from .read import to_inputs
-from .schema import EmbeddingRequest
+from .wire import EmbeddingRequest
 from .write import embedding_list
 
 

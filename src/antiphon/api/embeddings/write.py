@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from antiphon.engines import Embeddings
 
-from .schema import EmbeddingList, EmbeddingObject, EmbeddingUsage
+from .wire import EmbeddingList, EmbeddingObject, EmbeddingUsage
 
 
 def embedding_list(embeddings: Embeddings, *, id: str, model: str, base64: bool) -> EmbeddingList:

@@ -15,7 +15,7 @@ from antiphon.tokens import encode_pieces
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import output_limit
 
-from .schema import InteractiveRequest
+from .wire import InteractiveRequest
 
 
 def ends_session(wire: InteractiveRequest) -> bool:

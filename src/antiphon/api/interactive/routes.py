@@ -13,7 +13,7 @@ from antiphon.wire.errors import ErrorDetail, refused
 from antiphon.wire.fields import session_name
 
 from .read import cancels, ends_session, history_tokens, read_interactive
-from .schema import InteractiveAnswer, InteractiveRequest
+from .wire import InteractiveAnswer, InteractiveRequest
 from .write import InteractiveWriter, nothing
 
 

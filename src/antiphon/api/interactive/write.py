@@ -14,7 +14,7 @@ from antiphon.wire.json import encode
 from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.writer import JSON, StreamForm
 
-from .schema import InteractiveAnswer, InteractiveRequest
+from .wire import InteractiveAnswer, InteractiveRequest
 
 JSON_LINES = "application/x-ndjson; charset=utf-8"
 CUT = (FinishReason.LENGTH_OUTPUT, FinishReason.LENGTH_CONTEXT, FinishReason.TIMEOUT)

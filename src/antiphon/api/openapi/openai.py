@@ -12,9 +12,9 @@ from antiphon.api.chat.stored import (
     StoredChatCompletion,
 )
 from antiphon.api.completions.schema import Completion, CompletionRequest
-from antiphon.api.embeddings.schema import EmbeddingList, EmbeddingRequest
-from antiphon.api.interactive.schema import InteractiveAnswer, InteractiveRequest
-from antiphon.api.models.write import ModelCard, ModelList
+from antiphon.api.embeddings.wire import EmbeddingList, EmbeddingRequest
+from antiphon.api.interactive.wire import InteractiveAnswer, InteractiveRequest
+from antiphon.api.models.wire import ModelCard, ModelList
 from antiphon.api.native.convert_schema import ConversionForms, Converted, ConvertRequest
 from antiphon.api.native.encoding import Encoded, EncodeRequest
 from antiphon.api.native.schema import (

@@ -9,7 +9,7 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import Comparison, Placed
 from antiphon.wire.errors import refused
 
-from .schema import RerankRequest, ScoreRequest
+from .wire import RerankRequest, ScoreRequest
 
 _ACTIVATED = "Scores are cosines, or the sigmoid of a logit."
 

@@ -14,7 +14,7 @@ from antiphon.http.post import Post, PostRoute
 from antiphon.wire.json import encode
 
 from .read import limit_of, to_comparison, to_comparisons
-from .schema import RerankAnswer, RerankRequest, ScoreList, ScoreRequest, TextRank
+from .wire import RerankAnswer, RerankRequest, ScoreList, ScoreRequest, TextRank
 from .write import rerank_answer, score_list
 
 METHOD = "x-antiphon-scores"

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from antiphon.api.embeddings.schema import EmbeddingUsage
+from antiphon.api.embeddings.wire import EmbeddingUsage
 from antiphon.engines import Ranking
 from antiphon.generation import Comparison
 
-from .schema import (
-    RerankAnswer,
-    RerankDocument,
-    RerankRequest,
-    RerankResult,
-    ScoreList,
-    ScoreObject,
-    TextRank,
-)
+from .wire import RerankAnswer, RerankDocument, RerankRequest, RerankResult, ScoreList, ScoreObject, TextRank
 
 
 def rerank_answer(

@@ -8,9 +8,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from antiphon.errors import NotFoundError
 from antiphon.http.paths import DOCS as PLACE
 from antiphon.http.route import ANYBODY, ApiRoute
-from antiphon.playground.routes import HEADERS, answer
 
-from .files import Site
+from .routes import HEADERS, answer
+from .site_files import Site
 
 FIRST = "index.html"
 POLICY = "; ".join((

@@ -6,8 +6,8 @@ from importlib.resources.abc import Traversable
 
 from antiphon.api.wires import Wire
 
-from .files import PACKED, Site
-from .routes import site_routes
+from .site_files import PACKED, Site
+from .site_routes import site_routes
 
 
 def site_wire(packed: Traversable = PACKED) -> Wire:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from io import BytesIO
 
-from antiphon.playground.files import MEDIA_TYPES, StaticFile, as_sent
+from .files import MEDIA_TYPES, StaticFile, as_sent
 
 PACKED = files(__package__) / "pages.zip"
 KINDS = {

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.api.embeddings.schema import EmbeddingUsage
+from antiphon.api.embeddings.wire import EmbeddingUsage
 from antiphon.wire.names.translate import PromptFields
 
 
