@@ -31,7 +31,6 @@ PLAIN = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n"
 
 OF_AN_EXTRA = {
     "antiphon.integrations.editors.server": "lsp",
-    "antiphon.engines.grpc.client": "grpc",
     "antiphon.engines.grpc.engine": "grpc",
     "antiphon.engines.grpc.sglang": "grpc",
     "antiphon.engines.grpc.vllm": "grpc",
@@ -39,7 +38,6 @@ OF_AN_EXTRA = {
     "antiphon.generation.compile": "local",
     "antiphon.grammar.admitted": "local",
     "antiphon.grammar.compiler": "local",
-    "antiphon.grammar.ending": "local",
     "antiphon.grammar.faults": "local",
     "antiphon.grammar.following": "local",
     "antiphon.integrations.mcp.server": "mcp",
@@ -48,7 +46,6 @@ OF_AN_EXTRA = {
     "antiphon.ray.handles": "ray",
     "antiphon.ray.router": "ray",
     "antiphon.store.postgres": "postgres",
-    "antiphon.store.postgres_faults": "postgres",
     "antiphon.store.postgres_leases": "postgres",
     "antiphon.store.postgres_records": "postgres",
     "antiphon.store.postgres_schema": "postgres",
@@ -57,7 +54,6 @@ OF_AN_EXTRA = {
     "antiphon.tools.mcp.http": "mcp",
     "antiphon.tools.mcp.oauth": "mcp",
     "antiphon.tools.mcp.oauth_flow": "mcp",
-    "antiphon.tools.mcp.public": "mcp",
 }
 """The modules that cannot be imported without their extra. What uses one says so: see the ways in below."""
 

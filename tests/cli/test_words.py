@@ -170,7 +170,7 @@ def test_a_form_that_is_written_when_all_is_read_has_a_clock_meanwhile(home: Pat
 
 def test_many_files_say_how_many_are_done(home: Path) -> None:
     program = (
-        "import time; from pathlib import Path; from antiphon.cli.waiting import each_of, say\n"
+        "import time; from pathlib import Path; from antiphon.cli.progress import each_of, say\n"
         "for file in each_of([Path('a'), Path('b')], 'converting'):\n"
         "    time.sleep(1.3); say(f'warning: {file}')\n"
     )

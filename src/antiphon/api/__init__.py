@@ -7,7 +7,7 @@ from antiphon.exports import exports
 if TYPE_CHECKING:
     from antiphon.config import Limits
     from antiphon.http.context import Context
-    from antiphon.http.error_shapes import ApiError, ErrorShape
+    from antiphon.http.errors import ApiError, ErrorShape
     from antiphon.http.gate.keys import Key, Keyring, Principal, Scope
     from antiphon.http.post import Post, PostRoute
     from antiphon.http.server.server import serve
@@ -23,7 +23,7 @@ else:  # an API's JSON is read without a server
         {
             ".config": "Limits",
             ".http.context": "Context",
-            ".http.error_shapes": "ApiError ErrorShape",
+            ".http.errors": "ApiError ErrorShape",
             ".http.gate.keys": "Key Keyring Principal Scope",
             ".http.post": "Post PostRoute",
             ".http.server.server": "serve",

@@ -14,8 +14,7 @@ from antiphon.http.route import ADMIN, ANYBODY, INFERENCE, AnyRoute, ApiRoute, A
 from antiphon.wire.dialect import Dialect
 
 from .chat.routes import ChatCompletions
-from .health import Health
-from .metrics import MetricsText
+from .health import Health, MetricsText
 from .models.routes import Models
 from .wires import Wire
 
@@ -67,7 +66,7 @@ def _dialect_routes(context: Context, prefix: str) -> list[AnyRoute]:
         ApiRoute(
             "POST", f"{prefix}/completions", _lazy(context, "antiphon.api.completions.routes:Completions"), INFERENCE
         ),
-        ApiRoute("POST", f"{prefix}/encode", _lazy(context, "antiphon.api.native.encode_routes:Encode"), INFERENCE),
+        ApiRoute("POST", f"{prefix}/encode", _lazy(context, "antiphon.api.native.routes:Encode"), INFERENCE),
         ApiRoute(
             "POST", f"{prefix}/embeddings", _lazy(context, "antiphon.api.embeddings.routes:MakeEmbeddings"), INFERENCE
         ),
@@ -155,18 +154,14 @@ def _native(context: Context) -> list[AnyRoute]:
         ApiRoute("POST", "/v1/parse", _lazy(context, "antiphon.api.native.routes:Parse"), INFERENCE),
         ApiRoute("POST", "/v1/convert", _lazy(context, "antiphon.conversion.route:Convert"), INFERENCE),
         ApiRoute("GET", "/v1/convert", _lazy(context, "antiphon.conversion.route:Forms"), INFERENCE),
-        ApiRoute(
-            "POST", "/v1/schemas/check", _lazy(context, "antiphon.api.native.schema_routes:CheckSchema"), INFERENCE
-        ),
+        ApiRoute("POST", "/v1/schemas/check", _lazy(context, "antiphon.api.native.routes:CheckSchema"), INFERENCE),
         ApiRoute(
             "POST",
             "/v1/templates/check",
-            _lazy(context, "antiphon.api.native.template_routes:CheckTemplate"),
+            _lazy(context, "antiphon.api.native.routes:CheckTemplate"),
             INFERENCE,
         ),
-        ApiRoute(
-            "POST", "/v1/templates/try", _lazy(context, "antiphon.api.native.template_routes:TryTemplate"), INFERENCE
-        ),
+        ApiRoute("POST", "/v1/templates/try", _lazy(context, "antiphon.api.native.routes:TryTemplate"), INFERENCE),
     ]
 
 

@@ -13,7 +13,7 @@ from .describe import Described
 from .files.store import InstalledModel, ModelStore
 from .memory import SleepingEngine
 from .pulling import Pull
-from .reconnecting import ReconnectingEngine
+from .remote import ReconnectingEngine
 
 Load = Callable[[str, ModelEntry], Awaitable[Model]]
 """(name, entry) → the model, ready to answer."""

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.api.batches.endpoints import ENDPOINTS
 from antiphon.api.batches.offline import OfflineBatch, Tally
+from antiphon.api.batches.routes import ENDPOINTS
 from antiphon.config import BatchesConfig, Config
 from antiphon.http.context import Context
 from antiphon.http.server.server import on_loop
@@ -30,9 +30,9 @@ from .options import (
     configure,
     print_json,
 )
+from .progress import waiting_for
 from .pull import pull_missing
 from .terminal import tell
-from .waiting import waiting_for
 
 command = actions()
 

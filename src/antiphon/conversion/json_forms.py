@@ -11,11 +11,9 @@ from antiphon.formats.harmony import read_message, write_message
 from antiphon.tokens import well_formed
 
 from .detect import Survey, survey
-from .form import Written
+from .form import Written, without_media
 from .harmony import as_harmony
-from .json_text import entries
-from .media import without_media
-from .spool import temporary
+from .json_text import entries, temporary
 
 Json = dict[str, Any]
 

@@ -18,9 +18,8 @@ from .completions import CompletionsEngine, Tokens, refuse, served_model, unansw
 from .engine import SAMPLING, EngineInfo, Ranking, Sampling
 from .http import HttpClient
 from .kind import ModelSpec, Task
-from .probe import takes_grammars
 from .remote import LEAST_BIAS
-from .server import STREAMS, ServerSettings
+from .server import STREAMS, ServerSettings, takes_grammars
 
 MAX_LOGPROBS = 20
 _SEEDS = 2**63

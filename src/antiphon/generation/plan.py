@@ -21,9 +21,8 @@ from .model import Model
 from .other_forms import called_in_any_form
 from .overflow import longest
 from .precedence import Layer, Source, honoured, settled, with_defaults
-from .prefix import PrefixReport, prefix_report
-from .ranges import BIAS, MAX_STOP_LENGTH, RANGES, Range
-from .request import Overflow, TurnRequest
+from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
+from .sequences import PrefixReport, prefix_report
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar

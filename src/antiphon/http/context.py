@@ -19,15 +19,13 @@ from antiphon.store.archive import Archive
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
-from .error_shapes import OPENAI_ERRORS, ErrorShape
-from .errors import without_paths
+from .errors import OPENAI_ERRORS, ErrorShape, without_paths
 from .exchange import FAULTS, Exchange
-from .gate.admission import Admission
+from .gate.admission import Admission, Shares
 from .gate.idempotency import Idempotency
 from .gate.keys import Keyring, Scope
 from .gate.large import LargeWork
 from .gate.rates import Rates
-from .gate.shares import Shares
 from .lifecycle import Lifecycle
 from .rules import Rules
 from .runs import Runs

@@ -22,16 +22,15 @@ from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_fi
 from antiphon.catalog.check import check_models
 from antiphon.catalog.describe import described_lines
 from antiphon.catalog.loading import OpenEngine, open_here
-from antiphon.catalog.sampling import sampler
-from antiphon.catalog.toolbox import client_servers, open_toolbox, tool_settings
+from antiphon.catalog.toolbox import client_servers, open_toolbox, sampler, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, find_entry, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
 from antiphon.generation import Capabilities
 from antiphon.http.context import Context
+from antiphon.http.gate.admission import Shares
 from antiphon.http.gate.keys import KeyFile
-from antiphon.http.gate.shares import Shares
 from antiphon.observe import Exported, Tracing
 from antiphon.playground.site import site_wire
 from antiphon.playground.wire import PLAYGROUND

@@ -20,8 +20,7 @@ from antiphon.config import NO_KEYS, Config, KeyPath, flatten
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import Key, KeyFile
-from antiphon.http.server.server import Server
-from antiphon.http.tls import Certificate, certificate
+from antiphon.http.server.server import Certificate, Server, certificate
 from antiphon.observe.logs import set_up_log
 
 LOG = logging.getLogger("antiphon.serve")

@@ -8,11 +8,21 @@ from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.errors.extras import extra
 
-from . import genai
-
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
     from opentelemetry.trace import Span, StatusCode, TracerProvider
+
+
+# The names of OpenTelemetry's conventions for generative AI (in development, as of 2026), all in one place.
+
+OPERATION = "gen_ai.operation.name"
+PROVIDER = "gen_ai.provider.name"
+REQUEST_MODEL = "gen_ai.request.model"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+ERROR_TYPE = "error.type"
+CHAT = "chat"
 
 
 class Tracing:
@@ -33,13 +43,13 @@ class Tracing:
     def turn(self, model: str, *, prompt_tokens: int, parent: str | None = None) -> TurnSpan:
         """The span of one turn, which begins now. ``parent`` is the request's ``traceparent`` header (W3C)."""
         attributes: dict[str, str | int] = {
-            genai.OPERATION: genai.CHAT,
-            genai.PROVIDER: "antiphon",
-            genai.REQUEST_MODEL: model,
-            genai.INPUT_TOKENS: prompt_tokens,
+            OPERATION: CHAT,
+            PROVIDER: "antiphon",
+            REQUEST_MODEL: model,
+            INPUT_TOKENS: prompt_tokens,
         }
         above = self._propagator.extract({"traceparent": parent}) if parent else None
-        span = self._tracer.start_span(f"{genai.CHAT} {model}", above, kind=self._kind, attributes=attributes)
+        span = self._tracer.start_span(f"{CHAT} {model}", above, kind=self._kind, attributes=attributes)
         return TurnSpan(span, self._failed)
 
 
@@ -56,11 +66,11 @@ class TurnSpan:
 
     def end(self, tokens: int, error: BaseException | None) -> None:
         """The turn is over, with so many ``tokens``; ``error`` ended it early."""
-        self._span.set_attribute(genai.OUTPUT_TOKENS, tokens)
-        self._span.set_attribute(genai.FINISH_REASONS, [self._reasons[choice] for choice in sorted(self._reasons)])
+        self._span.set_attribute(OUTPUT_TOKENS, tokens)
+        self._span.set_attribute(FINISH_REASONS, [self._reasons[choice] for choice in sorted(self._reasons)])
         if isinstance(error, Exception):
             code = error.code if isinstance(error, AntiphonError) else type(error).__name__
-            self._span.set_attribute(genai.ERROR_TYPE, code)
+            self._span.set_attribute(ERROR_TYPE, code)
             self._span.set_status(self._failed)
         self._span.end()
 

@@ -13,8 +13,8 @@ from starlette.types import Scope
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
 from antiphon.http.lazy_route import LazyRoutes
-from antiphon.http.paths import PLAYGROUND as PLACE
 from antiphon.http.route import ANYBODY, INFERENCE, ApiRoute
+from antiphon.http.route import PLAYGROUND as PLACE
 
 from .files import POLICY, StaticFile, static_file
 

@@ -6,6 +6,7 @@ A call is one statement or one transaction, and nothing outlives it: pgbouncer m
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,19 +14,55 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool
+from psycopg import errors
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from antiphon.errors import ConfigError, StoreError
 
 from . import postgres_leases, postgres_records
-from .checksum import key_id
-from .faults import MEANINGS
+from .faults import HINTS, MEANINGS
 from .postgres_address import hidden_password, parse_address
-from .postgres_faults import AGAIN, PASSING, postgres_fault
 from .postgres_records import Connection
 from .postgres_schema import prepare
-from .rows import Stored, change
+from .rows import Stored, change, key_id
 from .store import Delete, Key, Lease, Record, Write, check_version, total
+
+# What went wrong in PostgreSQL, as an error that names the cause. Its words name no server: clients read them.
+
+log = logging.getLogger("antiphon.store")
+
+CAUSES: dict[type[Exception], str] = {
+    errors.DiskFull: "store_full",
+    errors.ReadOnlySqlTransaction: "store_readonly",
+    errors.InsufficientPrivilege: "store_readonly",
+    errors.TooManyConnections: "store_busy",
+    errors.DeadlockDetected: "store_busy",
+    errors.SerializationFailure: "store_busy",
+    errors.UniqueViolation: "store_busy",
+    errors.LockNotAvailable: "store_busy",
+    errors.QueryCanceled: "store_busy",
+    TooManyRequests: "store_busy",
+    PoolTimeout: "store_failed",
+    TimeoutError: "store_busy",
+    errors.DataCorrupted: "store_corrupt",
+    errors.IndexCorrupted: "store_corrupt",
+    Exception: "store_failed",
+}
+"""The first that an error is one of counts."""
+AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+"""After these nothing was done, and the same may be tried again."""
+PASSING = (PoolTimeout, TooManyRequests, errors.QueryCanceled, errors.LockNotAvailable, errors.DiskFull)
+"""Of a connection that is well: another would say the same."""
+
+
+def postgres_fault(error: psycopg.Error | TimeoutError | OSError) -> StoreError:
+    """The error that clients are told of; what PostgreSQL said is in the log."""
+    kind = next(kind for kind in CAUSES if isinstance(error, kind))
+    code = CAUSES[kind]
+    state = getattr(error, "sqlstate", None) or type(error).__name__
+    log.error("%s: %s (%s)", code, str(error).strip(), state)
+    return StoreError(MEANINGS[code], code=code, hint=HINTS[code])
+
 
 LARGEST = 256 << 20
 """Bytes of one record's value, or of the entries that one write appends; PostgreSQL's own limit is 1 GB."""

@@ -13,6 +13,22 @@ from antiphon.generation import Range
 from .dialect import Dialect
 from .errors import refused
 
+# The pairs that clients store with what they make.
+
+MAX_METADATA, MAX_KEY, MAX_VALUE = 16, 64, 512
+
+
+def check_metadata(metadata: dict[str, str] | None) -> None:
+    """At most 16 pairs; keys of 64 characters, values of 512."""
+    if metadata is None:
+        return
+    if len(metadata) > MAX_METADATA:
+        raise refused("metadata", f"there are {len(metadata)} pairs; at most {MAX_METADATA} are stored.")
+    for key, value in metadata.items():
+        if len(key) > MAX_KEY or len(value) > MAX_VALUE:
+            raise refused("metadata", f"a key has at most {MAX_KEY} characters and a value at most {MAX_VALUE}.")
+
+
 SESSION_IDS = Range(-1, 2**63 - 1)
 """LMDeploy's: -1, and what its engines count sessions by."""
 

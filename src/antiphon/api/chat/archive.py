@@ -9,10 +9,10 @@ import msgspec
 from antiphon.errors import NotFoundError, Position
 from antiphon.store import Key, Record
 from antiphon.store.archive import Archive, even_damaged, from_json, off_loop
-from antiphon.store.retry import unless_changed, until_written
+from antiphon.store.store import unless_changed, until_written
 from antiphon.wire.json import encode
 
-from .listing import Cursor, Filter
+from .stored import Cursor, Filter
 
 KIND = "chat_completion"
 JsonObject = dict[str, Any]

@@ -12,9 +12,16 @@ from antiphon.http.session import SessionTurn, session_turn
 from antiphon.wire.errors import ErrorDetail, refused
 from antiphon.wire.fields import session_name
 
-from .read import cancels, ends_session, history_tokens, read_interactive
-from .wire import InteractiveAnswer, InteractiveRequest
-from .write import InteractiveWriter, nothing
+from .wire import (
+    InteractiveAnswer,
+    InteractiveRequest,
+    InteractiveWriter,
+    cancels,
+    ends_session,
+    history_tokens,
+    nothing,
+    read_interactive,
+)
 
 
 class InteractiveChat(PostRoute):

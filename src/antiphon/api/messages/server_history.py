@@ -11,7 +11,7 @@ import msgspec
 from antiphon.conversation import Channel, Message, Role, TextPart
 from antiphon.conversation.calls import make_answer, make_call
 from antiphon.errors import RequestError
-from antiphon.wire.built_in import BuiltIn, built_in
+from antiphon.wire.definitions import BuiltIn, built_in
 from antiphon.wire.encrypted import SEPARATOR
 from antiphon.wire.errors import refused
 from antiphon.wire.unfinished import canonical

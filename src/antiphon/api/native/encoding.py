@@ -13,9 +13,8 @@ from antiphon.tokens import Piece
 from antiphon.wire.errors import refused
 from antiphon.wire.names.translate import PromptFields
 
-from .read import chat_pieces, prompt_pieces
 from .schema import TokenizeRequest
-from .write import ids_of
+from .write import chat_pieces, ids_of, prompt_pieces
 
 
 class EncodeRequest(PromptFields, kw_only=True):

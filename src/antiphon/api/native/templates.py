@@ -23,7 +23,7 @@ from antiphon.formats.template import (
     origin_words,
 )
 from antiphon.formats.template.parts import TemplateParts
-from antiphon.formats.template.remaking import made_of
+from antiphon.formats.template.stability import made_of
 from antiphon.generation import Model
 from antiphon.tokens import Control
 from antiphon.wire.errors import refused

@@ -22,9 +22,8 @@ from antiphon.http.post import Post, PostRoute
 from antiphon.http.source import ModelSource
 from antiphon.wire.errors import refused
 
-from .listing import time_of
 from .read import DEFAULT, OLLAMA, bare_name
-from .write import Durations, OllamaHead
+from .write import Durations, OllamaHead, time_of
 
 
 class OllamaRoute(PostRoute):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.cli.streams import near_file, opened, output
+from antiphon.cli.files import near_file, opened, output
 from antiphon.cli.transcript import is_chat_request, read_transcript, transcript_json
 from antiphon.conversation import Conversation, OpaquePart, ResponseFormat
 from antiphon.conversion.convert import source_named

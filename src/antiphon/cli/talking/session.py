@@ -9,8 +9,8 @@ from antiphon.catalog import Catalog
 from antiphon.catalog.toolbox import ToolSettings, open_toolbox
 from antiphon.cli.answer import answer_form
 from antiphon.cli.options import as_json
+from antiphon.cli.progress import waiting_for
 from antiphon.cli.terminal import tell
-from antiphon.cli.waiting import waiting_for
 from antiphon.conversation import TurnEnded
 from antiphon.errors import ConfigError, RequestError
 from antiphon.tools import Toolbox, ToolLimits

@@ -23,18 +23,14 @@ from antiphon.formats.history import drop_before
 from antiphon.formats.offered_calls import offered_calls
 from antiphon.tokens import Control, Piece
 
-from .arguments import ARGUMENTS
-from .arrange import arrange
-from .bare import BareParser
-from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START
-from .literal import LiteralParser, pieces_of, spelled_out
-from .numbers import JsonText
-from .options import Dialect, Types
+from .arrange import ARGUMENTS, arrange
+from .bare import BareParser, LiteralParser, pieces_of, spelled_out
+from .controls import CALL, CONTROLS, END, ENDS, MESSAGE, RETURN, START, Dialect, Types
 from .parser import HarmonyParser
 from .render import MessageRenderer
 from .sections import SectionWriter
 from .strict import StrictParser
-from .typescript import FullTypePrinter, TypePrinter
+from .typescript import FullTypePrinter, JsonText, TypePrinter
 
 if TYPE_CHECKING:
     from antiphon.grammar import Grammar, ReplyShape

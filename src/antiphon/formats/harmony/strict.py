@@ -8,10 +8,9 @@ from dataclasses import replace
 from antiphon.conversation import End, Message, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.tokens import Control, Piece, utf8
 
-from .controls import CALL, CONSTRAIN, ENDS, RETURN, START
+from .controls import CALL, CONSTRAIN, ENDS, RETURN, START, Dialect
 from .header import Header, HeaderBuffer, HeaderStart
-from .header_as_written import envelope_of, remembered
-from .options import Dialect
+from .header_writer import envelope_of, remembered
 from .reference import ReferenceEnvelope, ReferenceParser, ReferenceState
 
 

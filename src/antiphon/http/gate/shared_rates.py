@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from antiphon.store import Key, Leases, Record
-from antiphon.store.retry import until_written
+from antiphon.store.store import until_written
 from antiphon.structs import ready
 
 from .rates import Account, Bucket, Rates
