@@ -9,7 +9,7 @@ from antiphon.formats import NO_OPINION
 from antiphon.generation import Range
 from antiphon.wire.dialect import DOCUMENTED, CompletionRules, Dialect, Shape
 
-from .checks import (
+from .tables import (
     calls_alone,
     described_tools,
     objects_of_arguments,

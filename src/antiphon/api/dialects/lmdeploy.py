@@ -8,7 +8,7 @@ from antiphon.conversation import FinishReason
 from antiphon.wire.dialect import OPENAI_FINISH, OPENAI_REASON, Dialect
 from antiphon.wire.json import encode
 
-from .checks import roles
+from .tables import roles
 
 FINISH = {**OPENAI_FINISH, FinishReason.CANCELLED: "abort", FinishReason.ERROR: "error", FinishReason.TIMEOUT: "error"}
 REASONS = {**OPENAI_REASON, "abort": FinishReason.CANCELLED, "error": FinishReason.ERROR}

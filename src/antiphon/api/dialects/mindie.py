@@ -10,7 +10,7 @@ from antiphon.formats import NO_OPINION
 from antiphon.generation import Range
 from antiphon.wire.dialect import DOCUMENTED, Dialect, Shape
 
-from .checks import contents, plain_contents, roles, total_content
+from .tables import contents, plain_contents, roles, total_content
 
 ROLES = ("system", "user", "assistant", "tool")
 
