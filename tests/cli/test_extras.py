@@ -32,8 +32,7 @@ PLAIN = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n"
 OF_AN_EXTRA = {
     "antiphon.integrations.editors.server": "lsp",
     "antiphon.engines.grpc.engine": "grpc",
-    "antiphon.engines.grpc.sglang": "grpc",
-    "antiphon.engines.grpc.vllm": "grpc",
+    "antiphon.engines.grpc.service": "grpc",
     "antiphon.engines.llama_cpp.vocabulary_file": "local",
     "antiphon.generation.compile": "local",
     "antiphon.grammar.admitted": "local",
@@ -81,7 +80,10 @@ WAYS_IN = {
     ),
     "a grammar": ("local", "from antiphon.grammar.schema.patterns import engine_fault as use; use({})"),
     "a mask": ("local", "from antiphon.grammar import matcher as use; use(None, None, None, ())"),
-    "spans": ("traces", "from antiphon.observe.traces import Exported as use; use('http://127.0.0.1:1/v1/traces', '')"),
+    "spans": (
+        "traces",
+        "from antiphon.observe.metering import Exported as use; use('http://127.0.0.1:1/v1/traces', '')",
+    ),
     "servers of clients": (
         "mcp",
         "from antiphon.config import Config; from antiphon.catalog.toolbox import client_servers as use;"

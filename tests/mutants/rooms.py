@@ -74,12 +74,11 @@ ROOMS = (
             "api/test_uvicorn.py",
             "http/server/handed.py": "workers/test_handed.py cli/test_workers.py",
             "http/server/watchdog.py": "api/test_watchdog.py",
-            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py api/test_watchdog.py "
-            "api/test_tls.py",
+            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py "
+            "api/test_watchdog.py api/test_tls.py",
             "api/responses/request.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
-            "http/origins.py": "api/test_browsers.py api/test_browser_gate.py api/test_keys.py",
+            "http/origins.py": "api/test_browsers.py api/test_browser_gate.py api/test_keys.py api/test_hosts.py",
             "http/route.py": "api/test_protocol_edges.py api/test_keys.py",
-            "http/hosts.py": "api/test_hosts.py api/test_browsers.py",
             "http/errors.py": "api/test_error_shapes.py api/test_bad_input.py api/test_messages.py "
             "api/test_ollama.py api/databricks api/test_faults.py api/test_heads.py api/test_keys.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
@@ -93,7 +92,7 @@ ROOMS = (
             "http/lifecycle.py": "api/test_admission.py api/test_chat.py cli/test_serve.py",
             "http/server_tools.py": "api/test_server_tools.py api/test_layer.py",
             "http/session.py": "api/test_interactive.py api/test_sessions.py api/test_session_cache.py",
-            "http/source.py": "api/test_source.py api/test_models.py",
+            "http/context.py": "api/test_source.py api/test_models.py",
             "api/batches/upload.py": "api/test_files.py",
             "http/*.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py",
         },

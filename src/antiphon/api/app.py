@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, ModelError, NotFoundError, OverloadedError, RequestError, StoreError
-from antiphon.http.context import Context
+from antiphon.http.context import Context, ModelSource
 from antiphon.http.errors import ErrorShape, ErrorShapes
 from antiphon.http.exchange import FAULTS, KEY, Envelope, Exchange
 from antiphon.http.gate.access import Access
@@ -37,7 +37,6 @@ from antiphon.http.recorded import KIND as STREAM
 from antiphon.http.recovery import Recovery
 from antiphon.http.route import AnyRoute, Paths, SpelledPath
 from antiphon.http.rules import Rules
-from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
 from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, StoredRuns, UnfinishedTurns
 from antiphon.store.archive import Archive

@@ -11,7 +11,7 @@ from antiphon.conversation import FinishReason
 from antiphon.http.errors import OPENAI_ERRORS, ApiError, ErrorShape
 from antiphon.wire.dialect import Dialect
 
-from .dialects.mindie import FINISH as MINDIE_FINISH
+from .dialects.tables import MINDIE_FINISH
 
 # Anthropic's JSON of an error: the body of an answer, and the last event of a stream that broke.
 

@@ -5,18 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import Scope as KeyScope
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
 from antiphon.http.route import ADMIN, ANYBODY, INFERENCE, AnyRoute, ApiRoute, ApiSocket
+from antiphon.observe.metrics import CONTENT_TYPE
+from antiphon.version import __version__
 from antiphon.wire.dialect import Dialect
+from antiphon.wire.json import encode
 
 from .chat.routes import ChatCompletions
-from .health import Health, MetricsText
 from .models.routes import Models
 from .wires import Wire
+
+# Is it alive, is it ready, what is it.
+
+
+class MetricsText:
+    """A scrape, for keys with the scope admin (or for all, when the server's owner says so)."""
+
+    def __init__(self, context: Context) -> None:
+        self._metrics, self._shares = context.metrics, context.shares
+
+    async def text(self, request: Request) -> Response:
+        text = await self._shares.metrics() if self._shares else self._metrics.render()
+        return Response(text, headers={"content-type": CONTENT_TYPE})
+
+
+class Health:
+    """``/livez``: the process answers. ``/readyz``, ``/health`` and ``/ping``: it also takes requests now; else 503."""
+
+    def __init__(self, context: Context) -> None:
+        self._lifecycle = context.lifecycle
+
+    async def live(self, request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def ready(self, request: Request) -> Response:
+        self._lifecycle.check_ready()
+        return _json({"status": "ok"})
+
+    async def version(self, request: Request) -> Response:
+        return _json({"version": __version__})
+
+
+def _json(value: object) -> Response:
+    return Response(encode(value), media_type="application/json")
 
 
 def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[AnyRoute]:

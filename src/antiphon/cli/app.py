@@ -18,8 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, RequestError
 
 from .completions import line_to_complete
-from .progress import QUIET
-from .terminal import tell
+from .terminal import QUIET, tell
 
 if TYPE_CHECKING:  # what Typer brings along of Click has no public name
     from typer._click.core import Context, Parameter

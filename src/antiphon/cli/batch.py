@@ -30,9 +30,8 @@ from .options import (
     configure,
     print_json,
 )
-from .progress import waiting_for
 from .pull import pull_missing
-from .terminal import tell
+from .terminal import tell, waiting_for
 
 command = actions()
 

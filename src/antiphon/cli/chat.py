@@ -31,14 +31,13 @@ from .options import (
     ToolsOption,
     configure,
 )
-from .progress import waiting_for
 from .pull import pull_missing
 from .talking.commands import COMMANDS, SETTINGS, tool_words
 from .talking.converse import Input, Piped, ask_once, converse
-from .talking.files import schema_format
 from .talking.screen import aside
-from .talking.session import Session, ToolSource
+from .talking.session import Session, ToolSource, schema_format
 from .talking.talk import Answers, Partner, Talk
+from .terminal import waiting_for
 
 # The options that `antiphon chat` has alone.
 

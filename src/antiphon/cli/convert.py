@@ -21,8 +21,7 @@ from .completions import form_names
 from .excerpt import RecentText
 from .files import SIDECAR, SUFFIXES, chunks, files_below, is_pattern, output
 from .options import JsonOption, as_json, print_json
-from .progress import each_of, say, then_waiting
-from .terminal import tell
+from .terminal import each_of, say, tell, then_waiting
 
 # Many conversions in one run: folders are walked, names stay, and what is lost is summed up by its kind.
 

@@ -32,9 +32,8 @@ from antiphon.tools.python import Bubblewrap
 
 from .explain import capabilities_of
 from .options import ConfigOption, JsonOption, ModelOption, configure, megabytes, print_json
-from .progress import waiting_for
 from .running import listener
-from .terminal import tell
+from .terminal import tell, waiting_for
 
 
 class State(StrEnum):

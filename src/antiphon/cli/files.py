@@ -16,8 +16,7 @@ from typing import BinaryIO, Protocol
 from antiphon.errors import ConfigError
 from antiphon.writing import written
 
-from .progress import progress_bar
-from .terminal import TerminalSink
+from .terminal import TerminalSink, progress_bar
 
 # Files and pipes of any length: read in parts with a bar on a terminal, written in parts.
 

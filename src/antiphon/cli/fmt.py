@@ -17,8 +17,7 @@ from .app import error_object, print_error
 from .excerpt import RecentText
 from .files import content_of, difference, files_of, output
 from .options import JsonOption, print_json
-from .progress import each_of
-from .terminal import tell
+from .terminal import each_of, tell
 
 OPENCHATML, HARMONY = "openchatml", "harmony"
 STDIN = Path("-")

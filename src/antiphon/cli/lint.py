@@ -21,8 +21,7 @@ from antiphon.writing import write
 from .excerpt import excerpt
 from .files import content_of, files_of, output
 from .options import JsonOption, print_json, print_table
-from .progress import each_of
-from .terminal import tell
+from .terminal import each_of, tell
 from .validate import OPENCHATML, Profile
 
 # The findings of the linter for people and for programs.

@@ -22,9 +22,8 @@ from .excerpt import PlacedPieces, RecentText
 from .files import length, unreadable
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .pretty import has_colour, pretty
-from .progress import progress_bar
 from .select_format import SelectedFormat, select_format, select_harmony
-from .terminal import tell
+from .terminal import progress_bar, tell
 from .transcript import incident_form
 
 # What `parse` reads, while it comes: text with controls spelled out, or token ids.

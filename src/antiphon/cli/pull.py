@@ -22,8 +22,7 @@ from .completions import model_names
 from .explain import capabilities_of
 from .files import near_file
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
-from .progress import progress_bar
-from .terminal import tell
+from .terminal import progress_bar, tell
 
 
 def command(

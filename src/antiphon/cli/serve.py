@@ -40,10 +40,9 @@ from .options import (
     configure,
     print_json,
 )
-from .progress import StatusLine
 from .pull import pull_missing
 from .running import Announce, check_free, registered
-from .terminal import tell
+from .terminal import StatusLine, tell
 
 # The options that `antiphon serve` has alone.
 

@@ -19,8 +19,7 @@ from antiphon.store.transfer import End, Found, Head, Imported, ListedStore, imp
 
 from .files import Sink, output
 from .options import ConfigOption, JsonOption, actions, configure, print_json
-from .progress import waiting_for
-from .terminal import tell
+from .terminal import tell, waiting_for
 
 Result = TypeVar("Result")
 STANDARD = Path("-")

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from antiphon.api.native.template_schema import CheckedTemplate, PromptBesideHarmony, PromptChangeFound
-from antiphon.api.native.templates import checked, template_of
+from antiphon.api.native.templates import CheckedTemplate, PromptBesideHarmony, PromptChangeFound, checked, template_of
 from antiphon.catalog.files.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.catalog.format_choice import replies_file, responses_of
 from antiphon.config import Config

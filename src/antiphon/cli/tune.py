@@ -29,8 +29,7 @@ from antiphon.errors.extras import require
 from antiphon.tokens import Tokenizer
 
 from .options import print_json
-from .progress import waiting_for
-from .terminal import tell
+from .terminal import tell, waiting_for
 
 SECONDS = 2.0
 """How long each measurement lasts; a token more where tokens are slower."""

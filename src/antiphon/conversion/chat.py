@@ -30,10 +30,8 @@ from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, Position, RenderError, RequestError
 from antiphon.structs import ready
 
-from .detect import Survey
-from .form import Lifted, Written
-from .json_forms import Json, JsonList, well_formed_json
-from .request import CHAT, carried_request, read_request, written_request
+from .detect import Json, JsonList, Survey, well_formed_json
+from .form import CHAT, Lifted, Written, carried_request, read_request, written_request
 
 # OpenAI's chat JSON, read as the server reads it; parts that are no text are carried as they came.
 

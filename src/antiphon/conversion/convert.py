@@ -12,10 +12,9 @@ from antiphon.errors.place import Place
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.tokens import o200k_harmony, spell
 
-from .detect import ENOUGH, Survey, detect
+from .detect import ENOUGH, HarmonyJsonReader, HarmonyJsonTarget, JsonReader, JsonSource, Survey, detect
 from .form import Source, Target, Written, without_media
 from .harmony import HarmonySource, HarmonyTarget, id_pieces, text_pieces
-from .json_forms import HarmonyJsonReader, HarmonyJsonTarget, JsonReader, JsonSource
 from .sidecar import Sidecar, SidecarWriter, about_losses, message_losses
 from .transcripts import TranscriptSource, TranscriptTarget
 

@@ -27,10 +27,8 @@ from antiphon.wire.definitions import read_function
 from antiphon.wire.encrypted import Purpose
 
 from .chat import as_parse_errors, decoded
-from .detect import Survey
-from .form import Lifted, Written, without_media
-from .json_forms import Json, JsonList, well_formed_json
-from .request import RESPONSES, carried_request, read_request, written_request
+from .detect import Json, JsonList, Survey, well_formed_json
+from .form import RESPONSES, Lifted, Written, carried_request, read_request, without_media, written_request
 
 CONVERSATION_KEYS = ("input", "output", "tools", "reasoning", "instructions", "object")
 

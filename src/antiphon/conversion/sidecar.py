@@ -33,7 +33,7 @@ from antiphon.formats.harmony import read_message, write_message
 from antiphon.formats.openchatml import DocumentHeader, TranscriptEnvelope, Trivia
 from antiphon.structs import ready
 
-from .request import REQUEST, header_of
+from .form import REQUEST, header_of
 
 # Losses: found by comparing the messages that were written with those that a reader of the output gets.
 

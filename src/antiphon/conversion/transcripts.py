@@ -30,9 +30,8 @@ from antiphon.formats.openchatml import (
 )
 from antiphon.formats.openchatml.declarations import spell_tools
 
-from .form import CheckedCalls, Written, as_declared, without_media
+from .form import REQUEST, CheckedCalls, Written, as_declared, header_of, with_request, without_media
 from .json_text import Spool
-from .request import REQUEST, header_of, with_request
 from .sidecar import tool_losses
 
 

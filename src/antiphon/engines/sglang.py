@@ -18,11 +18,10 @@ from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .completions import ErrorMessage, Tokens, refusal, refuse, served_model, unanswered
 from .engine import SAMPLING, EngineInfo, Sampling, Step
 from .http import HttpClient, values_of
 from .kind import CHAT, ModelSpec, Task
-from .remote import LEAST_BIAS, Aborts, RemoteEngine
+from .remote import LEAST_BIAS, Aborts, ErrorMessage, RemoteEngine, Tokens, refusal, refuse, served_model, unanswered
 from .server import STREAMS, ServerSettings, takes_grammars
 from .turns import together
 

@@ -14,11 +14,10 @@ from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .completions import CompletionsEngine, Tokens, refuse, served_model, unanswered
 from .engine import SAMPLING, EngineInfo, Ranking, Sampling
 from .http import HttpClient
 from .kind import ModelSpec, Task
-from .remote import LEAST_BIAS
+from .remote import LEAST_BIAS, CompletionsEngine, Tokens, refuse, served_model, unanswered
 from .server import STREAMS, ServerSettings, takes_grammars
 
 MAX_LOGPROBS = 20

@@ -22,8 +22,7 @@ from antiphon.grammar.limits import UNJUDGED
 
 from .call_ids import CALLS, free_ids
 from .departure import Departure, too_costly
-from .model import Model
-from .other_forms import called_in_any_form
+from .model import Model, called_in_any_form
 from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
 

@@ -17,8 +17,7 @@ from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
 from antiphon.tokens import Control, Memo, Piece, Tokenizer, encode_pieces, may_fit
 
-from .model import Model
-from .other_forms import called_in_any_form
+from .model import Model, called_in_any_form
 from .overflow import longest
 from .precedence import Layer, Source, honoured, settled, with_defaults
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest

@@ -23,8 +23,8 @@ from antiphon.generation.turn import Drive, Keep, Source, drive_all, in_order, s
 from antiphon.observe import RequestMeter
 from antiphon.store import Key as StreamKey
 from antiphon.tenancy import Tenant
+from antiphon.wire.dialect import check_fields, check_shapes, warnings
 from antiphon.wire.errors import UNREADABLE
-from antiphon.wire.fields import check_fields, check_shapes, warnings
 from antiphon.wire.json import decode, encode
 from antiphon.wire.names.translate import Names
 from antiphon.wire.writer import DONE, JSON, StreamForm, Writer

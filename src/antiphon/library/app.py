@@ -19,8 +19,8 @@ from antiphon.api import Wire, create_app, load_wires
 from antiphon.api.dialects import configured_dialects
 from antiphon.api.models.wire import facts_under
 from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
-from antiphon.catalog.check import check_models
 from antiphon.catalog.describe import described_lines
+from antiphon.catalog.known_formats import check_models
 from antiphon.catalog.loading import OpenEngine, open_here
 from antiphon.catalog.toolbox import client_servers, open_toolbox, sampler, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, find_entry, load_config

@@ -15,7 +15,7 @@ import msgspec
 from starlette.applications import Starlette
 
 from antiphon.catalog import Catalog, open_catalog
-from antiphon.catalog.check import check_models
+from antiphon.catalog.known_formats import check_models
 from antiphon.config import NO_KEYS, Config, KeyPath, flatten
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.http.context import Context

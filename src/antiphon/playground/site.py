@@ -17,8 +17,7 @@ from antiphon.errors import NotFoundError
 from antiphon.http.route import ANYBODY, ApiRoute
 from antiphon.http.route import DOCS as PLACE
 
-from .files import MEDIA_TYPES, StaticFile, as_sent
-from .routes import HEADERS, answer
+from .routes import HEADERS, MEDIA_TYPES, StaticFile, answer, as_sent
 
 # The built site, which `make docs` packs into the package: its files, by name, as they are sent.
 

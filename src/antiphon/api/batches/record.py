@@ -20,8 +20,7 @@ from antiphon.structs import ready
 from .call import Answer, output_line
 from .lines import Line
 from .queue import QUEUE, queued
-from .schema import ENDED, LineFault, NotRun
-from .state import BatchState, Written
+from .schema import ENDED, BatchState, LineFault, NotRun, Written
 
 # Batches as they are stored, each for its owner alone.
 

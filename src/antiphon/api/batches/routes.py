@@ -31,9 +31,8 @@ from antiphon.store.files import StoredFile
 from antiphon.wire.dialect import OPENAI
 
 from .call import Endpoint, Endpoints
-from .schema import KEPT, Batch, BatchCreate, BatchList, DeletedFile, File, FileList, Purpose
+from .schema import KEPT, Batch, BatchCreate, BatchList, DeletedFile, File, FileList, Purpose, described
 from .service import BatchService, ids_of_page, page_size
-from .state import described
 from .upload import UploadLimits, check_size, read_upload
 
 # Which routes answer the lines of batches.

@@ -13,15 +13,14 @@ from antiphon.store import Key, Lease, MemoryStore
 from antiphon.store.files import FileLimits, Files, StoredFile
 from antiphon.store.leases import turn
 from antiphon.tenancy import FairRoom
+from antiphon.wire.dialect import check_metadata
 from antiphon.wire.errors import refused
-from antiphon.wire.fields import check_metadata
 
 from .call import Endpoints, LineCaller
 from .queue import QUEUE
 from .record import KIND, BatchArchive, BatchRecord, log
 from .run import BatchRun, Desk
-from .schema import ENDED, WINDOW, Batch, BatchCreate, BatchList
-from .state import PREFIX, BatchState
+from .schema import ENDED, PREFIX, WINDOW, Batch, BatchCreate, BatchList, BatchState
 
 # Pages of what has ids that sort by the time at which they were made.
 

@@ -15,9 +15,8 @@ from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer
 from antiphon.wire.definitions import chosen_tools, read_function, read_response_format
-from antiphon.wire.dialect import Dialect
+from antiphon.wire.dialect import Dialect, session_name
 from antiphon.wire.errors import refused
-from antiphon.wire.fields import session_name
 from antiphon.wire.sampling import check_stream_options, logit_bias, output_limit, overflow, sampled, stop_strings
 
 from .messages import Recalled, to_messages

@@ -15,16 +15,15 @@ from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.server_tools import ServerToolUse
 from antiphon.http.session import SessionTurn, session_turn
-from antiphon.wire.fields import check_metadata, session_name
+from antiphon.wire.dialect import check_metadata, session_name
 from antiphon.wire.json import encode
 from antiphon.wire.prompt_notes import notes_of
 from antiphon.wire.writer import JSON, Writer
 
-from .archive import CompletionArchive, StoredHead
+from .archive import CompletionArchive, StoredHead, completion_id, metadata_of, stored_messages
 from .messages import place_of
 from .read import Reading, check_begins, to_turn
 from .schema import ChatRequest
-from .stored import completion_id, metadata_of, stored_messages
 from .unfinished import TurnMemory
 from .write import AnswerHead, ChatShape, ChatWriter, Opening
 

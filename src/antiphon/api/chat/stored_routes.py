@@ -15,12 +15,10 @@ from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.runs import json_response
-from antiphon.wire.dialect import OPENAI
-from antiphon.wire.fields import check_metadata
+from antiphon.wire.dialect import OPENAI, check_metadata
 from antiphon.wire.writer import JSON
 
-from .archive import CompletionArchive
-from .stored import ChatCompletionUpdate, Cursor, DeletedChatCompletion, filter_of
+from .archive import ChatCompletionUpdate, CompletionArchive, Cursor, DeletedChatCompletion, filter_of
 
 PAGE = {"after", "limit", "order"}
 

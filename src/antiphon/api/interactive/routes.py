@@ -9,8 +9,8 @@ from antiphon.generation import Draft, plan_turn
 from antiphon.http.errors import api_error
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.session import SessionTurn, session_turn
+from antiphon.wire.dialect import session_name
 from antiphon.wire.errors import ErrorDetail, refused
-from antiphon.wire.fields import session_name
 
 from .wire import (
     InteractiveAnswer,

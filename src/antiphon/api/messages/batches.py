@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon.api.batches.schema import ENDED, Batch, OutputLine
-from antiphon.api.batches.state import PREFIX
+from antiphon.api.batches.schema import ENDED, PREFIX, Batch, OutputLine
 from antiphon.structs import ready
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode

@@ -15,16 +15,15 @@ from antiphon.api.reading import offered, reading_of
 from antiphon.generation import Model
 from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute
+from antiphon.wire.dialect import session_name
 from antiphon.wire.errors import refused
-from antiphon.wire.fields import session_name
 from antiphon.wire.json import encode
 
-from .encoding import EncodeRequest, encode_texts
 from .schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from .schema_check import CHECK, MOST_TEXT, SchemaCheckRequest
-from .template_schema import TemplateCheckRequest, TemplateTryRequest
 from .template_work import checked_template, tried_own, tried_template
-from .write import detokenize, parse, render, tokenize, tokenizer_info
+from .templates import TemplateCheckRequest, TemplateTryRequest
+from .write import EncodeRequest, detokenize, encode_texts, parse, render, tokenize, tokenizer_info
 
 # POST /v1/encode, LMDeploy's way to tokenize. No engine works for it, so it waits for no slot.
 

@@ -32,7 +32,7 @@ from antiphon.wire.json import encode
 from antiphon.wire.projection import whole
 
 from .schema import FoundIncident, RenderedPiece
-from .template_schema import (
+from .templates import (
     CheckedTemplate,
     ReadEvent,
     ReadStep,
@@ -40,8 +40,12 @@ from .template_schema import (
     TemplateCheckRequest,
     TemplateTryRequest,
     TriedTemplate,
+    check_parts,
+    checked,
+    given_template,
+    parts_of,
+    template_of,
 )
-from .templates import check_parts, checked, given_template, parts_of, template_of
 from .write import ids_of, piece_with_tokens
 
 # A chat template tried on one conversation: its prompt piece by piece, and a reply read piece by piece.

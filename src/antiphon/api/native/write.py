@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from antiphon.api.chat.read import Reading, to_turn
-from antiphon.api.chat.schema import ChatRequest
+from antiphon.api.chat.schema import ChatMessage, ChatRequest
 from antiphon.api.chat.write import answer_message
+from antiphon.config import Limits
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position, UnsupportedError
@@ -19,6 +20,7 @@ from antiphon.generation.reader import with_channels
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 from antiphon.wire.errors import refused
 from antiphon.wire.names.table import KNOWN
+from antiphon.wire.names.translate import PromptFields
 from antiphon.wire.projection import whole
 
 from .schema import (
@@ -218,3 +220,54 @@ def _hex(id: int, tokenizer: Tokenizer) -> str:
     """The bytes of a token, those of a control's spelling."""
     spelled = tokenizer.piece(id)
     return (spelled.spelling.encode() if isinstance(spelled, Control) else spelled).hex()
+
+
+# LMDeploy's way to get the ids of texts.
+
+
+class EncodeRequest(PromptFields, kw_only=True):
+    """The body of POST /v1/encode: one text or several.
+
+    ``do_preprocess`` makes each the user's message of a chat; else it is a prompt as it stands. ``add_bos`` false: a
+    prompt without what the model's vocabulary puts around a text.
+    """
+
+    input: str | list[str]
+    model: str | None = None
+    do_preprocess: bool | None = None
+    add_bos: bool | None = None
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """Ids and how many they are; of several texts, a list of each."""
+
+    input_ids: list[int | list[int]]
+    length: int | list[int]
+
+
+def encode_texts(wire: EncodeRequest, model: Model, reading: Reading) -> Encoded:
+    """The ids of the texts as prompts of this model. Raises `RequestError`, of a text that no context holds too."""
+    if isinstance(wire.input, str):
+        ids = ids_of(_pieces(wire.input, wire, model, reading), model, "input")
+        return Encoded([*ids], len(ids))
+    _check_count(wire.input, reading.limits)
+    several = [ids_of(_pieces(text, wire, model, reading), model, f"input[{i}]") for i, text in enumerate(wire.input)]
+    return Encoded([*several], [len(ids) for ids in several])
+
+
+def _check_count(texts: list[str], limits: Limits) -> None:
+    if not 1 <= len(texts) <= limits.max_inputs:
+        raise refused("input", f"there are {len(texts)} inputs; from 1 to {limits.max_inputs} are possible.")
+
+
+def _pieces(text: str, wire: EncodeRequest, model: Model, reading: Reading) -> list[Piece]:
+    if not wire.do_preprocess:
+        return prompt_pieces(TokenizeRequest(prompt=text, add_special_tokens=wire.add_bos), model, reading)
+    if wire.add_bos is False:
+        raise UnsupportedError(
+            "add_bos cannot be honoured: a later round's prompt is that of all rounds.",
+            position=Position(path="add_bos"),
+            hint="Send the messages to /v1/tokenize.",
+        )
+    chat = ChatRequest(messages=[ChatMessage(role="user", content=text)])
+    return chat_pieces(chat, model, reading, opens_reply=True)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from antiphon.api.chat.archive import completion_id
 from antiphon.api.chat.messages import Recalled
 from antiphon.api.chat.read import Reading, to_turn
 from antiphon.api.chat.schema import ChatRequest
-from antiphon.api.chat.stored import completion_id
 from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.api.completions.read import read_completion
 from antiphon.api.reading import server_tools

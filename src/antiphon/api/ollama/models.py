@@ -8,15 +8,14 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from antiphon.catalog.pulling import Pull
+from antiphon.catalog.catalog import Pull
 from antiphon.errors import AntiphonError, NotFoundError, Position, UnsupportedError
 from antiphon.generation import ModelFacts
-from antiphon.http.context import Context
+from antiphon.http.context import Context, ModelFiles
 from antiphon.http.errors import without_paths
 from antiphon.http.exchange import FAULTS
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.http.source import ModelFiles
 from antiphon.http.sse import Outbox
 from antiphon.wire.json import encode
 from antiphon.wire.writer import StreamForm

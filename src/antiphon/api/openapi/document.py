@@ -22,9 +22,8 @@ from antiphon.generation.plan import MAX_STOPS
 from antiphon.http.context import Context
 from antiphon.version import __version__
 from antiphon.wire.definitions import NAME
-from antiphon.wire.dialect import OPENAI
+from antiphon.wire.dialect import MAX_KEY, MAX_METADATA, MAX_VALUE, OPENAI, SESSION_IDS
 from antiphon.wire.errors import ErrorBody
-from antiphon.wire.fields import MAX_KEY, MAX_METADATA, MAX_VALUE, SESSION_IDS
 from antiphon.wire.names.table import KNOWN
 
 from .openai import openai_routes

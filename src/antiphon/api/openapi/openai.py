@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.api.chat.schema import ChatChunk, ChatCompletion, ChatRequest
-from antiphon.api.chat.stored import (
+from antiphon.api.chat.archive import (
     ChatCompletionList,
     ChatCompletionUpdate,
     DeletedChatCompletion,
     StoredChatCompletion,
 )
+from antiphon.api.chat.schema import ChatChunk, ChatCompletion, ChatRequest
 from antiphon.api.completions.schema import Completion, CompletionRequest
 from antiphon.api.embeddings.wire import EmbeddingList, EmbeddingRequest
 from antiphon.api.interactive.wire import InteractiveAnswer, InteractiveRequest
 from antiphon.api.models.wire import ModelCard, ModelList
-from antiphon.api.native.encoding import Encoded, EncodeRequest
 from antiphon.api.native.schema import (
     ConversionForms,
     Converted,
@@ -31,7 +30,8 @@ from antiphon.api.native.schema import (
     Tokens,
 )
 from antiphon.api.native.schema_check import SchemaChecked, SchemaCheckRequest
-from antiphon.api.native.template_schema import CheckedTemplate, TemplateCheckRequest, TemplateTryRequest, TriedTemplate
+from antiphon.api.native.templates import CheckedTemplate, TemplateCheckRequest, TemplateTryRequest, TriedTemplate
+from antiphon.api.native.write import Encoded, EncodeRequest
 from antiphon.api.responses.item_schema import ItemList
 from antiphon.api.responses.items import MOST, USUAL
 from antiphon.api.responses.schema import (

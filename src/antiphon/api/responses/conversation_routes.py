@@ -15,7 +15,7 @@ from antiphon.http.client import read_json
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.runs import json_response
-from antiphon.wire.fields import check_metadata
+from antiphon.wire.dialect import check_metadata
 from antiphon.wire.json import decode
 
 from .archive import ResponseArchive

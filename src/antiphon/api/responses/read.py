@@ -18,8 +18,8 @@ from antiphon.tenancy import Tenant
 from antiphon.tools import Offer
 from antiphon.tools.mcp import ClientToolSet
 from antiphon.wire.definitions import read_response_format
+from antiphon.wire.dialect import check_metadata
 from antiphon.wire.errors import refused
-from antiphon.wire.fields import check_metadata
 from antiphon.wire.prompt_notes import notes_of
 from antiphon.wire.sampling import sampled
 

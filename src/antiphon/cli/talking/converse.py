@@ -15,9 +15,8 @@ from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError
 
 from .commands import Edit, Leave, command_named
-from .files import with_files
 from .screen import Screen, quiet
-from .session import Session
+from .session import Session, with_files
 from .talk import hear
 
 # What a person typed, as commands and questions; questions of several lines stand between three quotes.

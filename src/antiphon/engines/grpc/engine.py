@@ -15,10 +15,9 @@ import grpc
 import grpc.aio
 
 from antiphon.conversation import TokenLogprob
-from antiphon.engines.completions import refusal
 from antiphon.engines.engine import EngineInfo, Sampling, Step
 from antiphon.engines.http import failed, origin_and_path, refused_key
-from antiphon.engines.remote import Aborts, RemoteEngine
+from antiphon.engines.remote import Aborts, RemoteEngine, refusal
 from antiphon.engines.server import STREAMS, takes_grammars
 from antiphon.engines.turns import together
 from antiphon.errors import (
@@ -33,9 +32,7 @@ from antiphon.errors import (
 )
 from antiphon.tokens import Tokenizer
 
-from .service import GenerateInputs, Part, Served, Service
-from .sglang import SglangService
-from .vllm import VllmService
+from .service import GenerateInputs, Part, Served, Service, SglangService, VllmService
 
 # A channel to a gRPC server, and its failures as our errors.
 

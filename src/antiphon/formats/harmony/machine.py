@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from antiphon.conversation import End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
-from antiphon.formats.history import is_answer
+from antiphon.formats.format import is_answer
 from antiphon.tokens import Control
 
 from .controls import CALL, CHANNEL, CONSTRAIN, END, ENDOFTEXT, MESSAGE, RETURN, START

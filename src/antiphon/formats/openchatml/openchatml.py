@@ -24,8 +24,7 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import RenderError
-from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults
-from antiphon.formats.history import drop_before
+from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults, drop_before
 from antiphon.formats.offered_calls import offered_calls
 from antiphon.tokens import Control, Piece, spell
 

@@ -10,10 +10,9 @@ if TYPE_CHECKING:
 
     from .base import BaseTemplate, Blocks, Rule
     from .budget import Limits
-    from .builtin import register_templates, replies_of, template_format
     from .check import TemplateCheck, check_template
     from .declared import DeclaredTemplate
-    from .format import TemplateFormat
+    from .format import TemplateFormat, register_templates, replies_of, template_format
     from .in_harmony import TemplatedHarmony, takes_later_system, writes_harmony
     from .jinja import JinjaCache, JinjaFormat, jinja_format
     from .load import load_template_json, load_template_python
@@ -27,10 +26,9 @@ else:
             ".replies.reply_file": "load_replies",
             "base": "BaseTemplate Blocks Rule",
             "budget": "Limits",
-            "builtin": "register_templates replies_of template_format",
             "check": "TemplateCheck check_template",
             "declared": "DeclaredTemplate",
-            "format": "TemplateFormat",
+            "format": "TemplateFormat register_templates replies_of template_format",
             "in_harmony": "TemplatedHarmony takes_later_system writes_harmony",
             "jinja": "JinjaCache JinjaFormat jinja_format",
             "load": "load_template_json load_template_python",

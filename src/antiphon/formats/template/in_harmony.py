@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from antiphon.conversation import Channel, Conversation, Role
 from antiphon.formats import Format, HistoryPolicy
+from antiphon.formats.format import drop_before
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.history import drop_before
 from antiphon.tokens import Piece
 
 from .jinja import JinjaFormat

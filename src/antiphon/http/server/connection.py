@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from antiphon.errors import AntiphonError, OverloadedError, RequestError
 from antiphon.http.context import Context
 from antiphon.http.errors import error_response
-from antiphon.http.hosts import host_name
+from antiphon.http.origins import host_name
 
 # A client that does not read what it is sent.
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from antiphon.api.native.template_schema import CheckedTemplate, TemplateCheckRequest
 from antiphon.api.native.template_work import checked_template
+from antiphon.api.native.templates import CheckedTemplate, TemplateCheckRequest
 from antiphon.conversation.json import message_json
 from antiphon.errors import RequestError
 from antiphon.formats.openchatml import Finding, format_transcript
