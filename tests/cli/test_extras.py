@@ -47,7 +47,6 @@ OF_AN_EXTRA = {
     "antiphon.store.postgres": "postgres",
     "antiphon.store.postgres_leases": "postgres",
     "antiphon.store.postgres_records": "postgres",
-    "antiphon.store.postgres_schema": "postgres",
     "antiphon.tools.mcp.answers": "mcp",
     "antiphon.tools.mcp.connection": "mcp",
     "antiphon.tools.mcp.http": "mcp",

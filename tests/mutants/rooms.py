@@ -38,7 +38,6 @@ ROOMS = (
             "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
             "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py api/test_batches_beside.py",
             "http/gate/large.py": "api/test_large.py api/test_large_memory.py",
-            "http/gate/shared_rates.py": "api/test_several_servers.py",
             "http/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
         },
     ),

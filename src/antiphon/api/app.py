@@ -28,8 +28,7 @@ from antiphon.http.gate.browsers import BrowserGate
 from antiphon.http.gate.idempotency import Idempotency
 from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.large import LargeWork
-from antiphon.http.gate.rates import Rates
-from antiphon.http.gate.shared_rates import SharedRates
+from antiphon.http.gate.rates import Rates, SharedRates
 from antiphon.http.later import Later
 from antiphon.http.origins import Origins, cors
 from antiphon.http.post import PostRoute

@@ -19,10 +19,9 @@ from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 from .engine import SAMPLING, EngineInfo, Sampling, Step
-from .http import HttpClient, values_of
+from .http import STREAMS, HttpClient, ServerSettings, takes_grammars, values_of
 from .kind import CHAT, ModelSpec, Task
 from .remote import LEAST_BIAS, Aborts, ErrorMessage, RemoteEngine, Tokens, refusal, refuse, served_model, unanswered
-from .server import STREAMS, ServerSettings, takes_grammars
 from .turns import together
 
 MAX_LOGPROBS = 20

@@ -15,10 +15,9 @@ from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
 from .engine import SAMPLING, EngineInfo, Ranking, Sampling
-from .http import HttpClient
+from .http import STREAMS, HttpClient, ServerSettings, takes_grammars
 from .kind import ModelSpec, Task
 from .remote import LEAST_BIAS, CompletionsEngine, Tokens, refuse, served_model, unanswered
-from .server import STREAMS, ServerSettings, takes_grammars
 
 MAX_LOGPROBS = 20
 _SEEDS = 2**63

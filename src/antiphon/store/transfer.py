@@ -54,8 +54,8 @@ def _version(path: Path) -> int:
 
 def _migrate_postgres(address: str) -> tuple[int, int]:
     with needs_extra():
+        from .postgres import VERSION as LATEST
         from .postgres import open_tables
-        from .postgres_schema import VERSION as LATEST
     return open_tables(address, migrate=True), LATEST
 
 

@@ -16,9 +16,8 @@ import grpc.aio
 
 from antiphon.conversation import TokenLogprob
 from antiphon.engines.engine import EngineInfo, Sampling, Step
-from antiphon.engines.http import failed, origin_and_path, refused_key
+from antiphon.engines.http import STREAMS, failed, origin_and_path, refused_key, takes_grammars
 from antiphon.engines.remote import Aborts, RemoteEngine, refusal
-from antiphon.engines.server import STREAMS, takes_grammars
 from antiphon.engines.turns import together
 from antiphon.errors import (
     UNREACHABLE,

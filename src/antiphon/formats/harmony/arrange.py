@@ -29,7 +29,7 @@ from antiphon.conversation import (
 )
 from antiphon.errors import RenderError
 
-from .header_writer import header_as_written
+from .render import header_as_written
 
 # The arguments of gpt-oss's chat template, which clients of other servers send, as Harmony's settings.
 

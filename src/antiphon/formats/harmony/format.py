@@ -29,10 +29,9 @@ from .arrange import ARGUMENTS, arrange
 from .bare import BareParser, LiteralParser, pieces_of, spelled_out
 from .controls import CALL, CONSTRAIN, CONTROLS, END, ENDS, MESSAGE, RETURN, START, Dialect, Types
 from .header import Header, HeaderBuffer, HeaderStart
-from .header_writer import envelope_of, remembered
 from .parser import HarmonyParser
 from .reference import ReferenceEnvelope, ReferenceParser, ReferenceState
-from .render import MessageRenderer
+from .render import MessageRenderer, envelope_of, remembered
 from .sections import SectionWriter
 from .typescript import FullTypePrinter, JsonText, TypePrinter
 

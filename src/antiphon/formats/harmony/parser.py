@@ -14,8 +14,8 @@ from antiphon.tokens import Control, Piece
 from .controls import END, ENDOFTEXT, ENDS, START
 from .header import Header, HeaderBuffer, HeaderStart, may_become_field, offered_names
 from .header_reader import BLANK, HeaderReader
-from .header_writer import remembered
 from .machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState, ReplyEvents
+from .render import remembered
 
 _ENDS = {**ENDS, ENDOFTEXT: End.RETURN}
 
