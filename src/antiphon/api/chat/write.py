@@ -23,8 +23,7 @@ from antiphon.wire.projection import (
     Whole,
 )
 from antiphon.wire.prompt_notes import Notes, PromptLogprobs, finite, prompt_logprobs
-from antiphon.wire.sse import DONE, event
-from antiphon.wire.writer import JSON, StreamForm
+from antiphon.wire.writer import DONE, JSON, StreamForm, event
 
 from .schema import (
     AnswerMessage,

@@ -17,11 +17,10 @@ from antiphon.cli.terminal import safe, tell
 from antiphon.conversation import ReasoningEffort
 from antiphon.errors import RequestError, near
 from antiphon.generation import reasons
-from antiphon.generation.ranges import RANGES
+from antiphon.generation.request import RANGES
 from antiphon.tokens import encode_pieces, spell
 
-from .files import load, path_of, save, schema_format
-from .session import Session
+from .session import Session, load, path_of, save, schema_format
 from .talk import Answers
 
 MOST_EDITED = 8_192
