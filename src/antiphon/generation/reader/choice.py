@@ -96,7 +96,7 @@ class ChoiceReader:
         """Those that ended."""
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
-        self._called = self._called_enough = self._dropped = False
+        self._called = self._called_enough = self._inexact = False
         self._answered = AnsweredCalls(plan.request.conversation.messages)
         self.over = False
 
@@ -113,7 +113,7 @@ class ChoiceReader:
         before = self.counts.completion
         events, ended = self._read(step)
         if self._collects_ids:
-            self.sampled += _ids_of(step)[: self.counts.completion - before]
+            self._collect(step, self.counts.completion - before)
         if ended or step.end is not None:
             events += self._finish(step.end)
         return events if len(step.ids) < 2 else _merged(events)
@@ -164,10 +164,18 @@ class ChoiceReader:
         self._ids.skip(ids)
         return self._parser.feed(("".join(filter(None, texts)),))
 
+    def _collect(self, step: Step, count: int) -> None:
+        """Raises `UnsupportedError` where the engine wrote a text and reports no ids of it, and they are requested."""
+        if step.text and not step.ids:
+            self._inexact = True
+            if self._plan.request.return_token_ids:
+                raise UnsupportedError("the engine reports no token ids", position=Position(path="return_token_ids"))
+        self.sampled += step.ids[:count]
+
     @property
     def exact(self) -> bool:
-        """Whether the ids that were sampled say what the messages do: nothing was cut from them."""
-        cut = self._cut or self._called_enough or self._dropped
+        """Whether the ids that were sampled say what the messages do: nothing was cut from them, or named anew."""
+        cut = self._cut or self._called_enough or self._inexact
         return not cut and not any(message.is_call and message.end is End.NONE for message in self.messages)
 
     def take_ids(self) -> tuple[int, ...]:
@@ -252,6 +260,7 @@ class ChoiceReader:
         match event:
             case MessageStarted(message):
                 self._open = self._call_ids.identified(self._with_header_ids(message))
+                self._inexact |= message.call_id not in (None, self._open.call_id)
                 return MessageStarted(self._open)
             case TextDelta(text):
                 logprobs = self._logprobs.take()
@@ -292,7 +301,7 @@ class ChoiceReader:
         if self._stops.matched is None and not self._called_out:
             limited = end in CUT and not self._ended  # a step may say so that has the reply's own end, too
             if limited and (tail := self._ids.drop_tail()):
-                self._dropped = True
+                self._inexact = True
                 events.append(Incident("cut_mark", self.counts.completion, tail))
             buffered = self._ids.close()
             events += self._pass(self._parser.feed(buffered)) if buffered else []
@@ -333,13 +342,6 @@ def is_cut(arguments: str) -> bool:
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return arguments.lstrip()[:1] in ("", "{", "[")
     return False
-
-
-def _ids_of(step: Step) -> tuple[int, ...]:
-    """Raises `UnsupportedError` where the engine wrote a text and reports no ids of it."""
-    if step.text and not step.ids:
-        raise UnsupportedError("the engine reports no token ids", position=Position(path="return_token_ids"))
-    return step.ids
 
 
 def _merged(events: Sequence[Event]) -> list[Event]:
