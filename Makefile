@@ -263,4 +263,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/playground/site/pages.zip .vllm .ray .lmdeploy .peers .suites .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/playground/pages.zip .vllm .ray .lmdeploy .peers .suites .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.api.batches.endpoints import ENDPOINTS
 from antiphon.api.batches.offline import OfflineBatch, Tally
+from antiphon.api.batches.routes import ENDPOINTS
 from antiphon.config import BatchesConfig, load_config
 from antiphon.http.context import Context
 from antiphon.library.app import assembled

@@ -32,7 +32,7 @@ from pydantic import BaseModel
 
 from antiphon.conversation import Channel, MessageStarted, TextDelta, ToolSpec
 from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
-from antiphon.formats.replies.families import family_named, whole
+from antiphon.formats.replies.describe import family_named, whole
 from antiphon.tokens import Control, Piece
 
 T = TypeVar("T")

@@ -18,10 +18,9 @@ from collections.abc import Awaitable, Callable
 import psycopg
 
 from antiphon.store import Key, Record, store_at
-from antiphon.store.checksum import key_id
 from antiphon.store.postgres import open_tables
 from antiphon.store.postgres_address import parse_address
-from antiphon.store.rows import Change, change
+from antiphon.store.rows import Change, change, key_id
 
 TEXT = random.Random(1).randbytes(1 << 16).hex().encode()
 COLUMNS = "value, created, expires, version, entries, chain, checksum, id, kind, owner, name"

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 
 from antiphon.http.gate.keys import new_key
-from antiphon.playground.site.wire import site_wire
+from antiphon.playground.site import site_wire
 from antiphon.playground.wire import PLAYGROUND
 from kit.api import END, app, ids, request, running
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from antiphon.api import Limits
 from antiphon.api.builtin import BUILT_IN
 from antiphon.api.openapi.document import document
-from antiphon.http.error_shapes import OPENAI_ERRORS
+from antiphon.http.errors import OPENAI_ERRORS
 from antiphon.http.exchange import Exchange
 from kit.api import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
 from kit.call_ids import CALL_ID

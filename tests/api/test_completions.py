@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.api import create_app
-from antiphon.api.dialects.databricks import databricks
+from antiphon.api.dialects.tables import databricks
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError

@@ -17,7 +17,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import HERMES
+from antiphon.formats.template.format import HERMES
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import gguf_tokenizer

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from antiphon.api.errors import anthropic_error, databricks_error, mindie_error, mindie_event
-from antiphon.http.error_shapes import ApiError
+from antiphon.http.errors import ApiError
 
 NAMES = {
     400: ("INVALID_PARAMETER_VALUE", "Internal Server Error", "invalid_request_error"),

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 
 from antiphon.errors import AccessError
 from antiphon.http.gate.keys import new_key
-from antiphon.http.hosts import check_host
+from antiphon.http.origins import check_host
 from kit.api import END, app, ids, running
 
 BODY = {"messages": [{"role": "user", "content": "Hi"}]}

@@ -16,7 +16,7 @@ from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import jinja_format, template_format
-from antiphon.formats.template.builtin import QWEN
+from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model
 from antiphon.store import SessionLimits, TurnLimits
 from antiphon.tokens import Control, Piece

@@ -15,7 +15,7 @@ from antiphon.api import create_app
 from antiphon.catalog import Catalog
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits, ModelEntry
-from antiphon.config.names import goes_by
+from antiphon.config.models import goes_by
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.generation import Model

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec import convert
 
+from antiphon.api.messages.read import read_choice, read_tools
 from antiphon.api.messages.schema import MessageTool, MessageToolChoice
-from antiphon.api.messages.tools import read_choice, read_tools
 from antiphon.engines import ScriptedEngine
 from antiphon.errors import RequestError
 from antiphon.http.gate.keys import new_key

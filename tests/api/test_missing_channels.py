@@ -247,8 +247,7 @@ async def test_before_a_call_it_is_reasoning_in_the_history_too() -> None:
     result = {"type": "function_call_output", "call_id": call["call_id"], "output": "Rain."}
     body = {**ASKED[RESPONSES], "input": [result], "previous_response_id": first["id"]}
     assert (await ask(application, RESPONSES, stream=False, **body))[0] == ANSWER
-    assert f"<|start|>assistant<|channel|>analysis<|message|>{THOUGHT}<|end|>" in prompts[1]
-    assert prompts[1].index(THOUGHT) < prompts[1].index("to=functions.weather")
+    assert prompts[1].startswith(f"{prompts[0]}{THOUGHT}<|end|>{CALL}")
 
 
 async def test_in_a_loop_of_chat_completions_it_stands_before_the_call_until_the_answer() -> None:
@@ -271,8 +270,8 @@ async def test_in_a_loop_of_chat_completions_it_stands_before_the_call_until_the
         else:
             assert message["content"] == ANSWER
             messages.append({"role": "user", "content": "So?"})
-    thought = f"<|start|>assistant<|channel|>analysis<|message|>{THOUGHT}<|end|>"
-    assert [thought in prompt for prompt in prompts] == [False, True, False]
+    assert [THOUGHT in prompt for prompt in prompts] == [False, True, False]
+    assert prompts[1].startswith(f"{prompts[0]}{replies[0]}")
 
 
 async def test_other_routes_show_the_same() -> None:

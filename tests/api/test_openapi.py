@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.api import Limits
-from antiphon.api.ollama.wire import OLLAMA
+from antiphon.api.builtin import OLLAMA
 from antiphon.api.openapi.document import document
 from antiphon.wire.names.table import KNOWN
 from kit.api import post, running

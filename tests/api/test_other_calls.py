@@ -21,19 +21,25 @@ async def test_calls_are_calls_and_texts_are_texts(wire: str, stream: bool) -> N
     assert [text for text, calls in rows if not await is_read(says, wire, text, calls, stream=stream)] == []
 
 
-async def test_a_call_in_another_form_is_written_in_the_trained_one_in_the_next_prompt() -> None:
+@pytest.mark.parametrize("renamed", [False, True], ids=["as it was given", "under another id"])
+async def test_a_call_in_another_form_keeps_its_ids_in_the_next_prompt_or_is_written_in_the_trained_form(
+    renamed: bool,
+) -> None:
     says = Says()
-    says.told('I look.\n```json\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n```')
+    said = 'I look.\n```json\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n```'
+    says.told(said)
     got = await post_in_process(says.app, "/v1/chat/completions", messages=QUESTION, tools=FUNCTIONS)
     message = got.json["choices"][0]["message"]
     assert got.headers["x-antiphon-incidents"] == "call_in_other_form"
+    if renamed:
+        message["tool_calls"][0]["id"] = "call_renamed"
     result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "sunny"}
     says.told("It is sunny.")
     await post_in_process(says.app, "/v1/chat/completions", messages=[*QUESTION, message, result], tools=FUNCTIONS)
-    prompt = list(says.engine.requests[-1][0])
-    assert contains(prompt, ids(CALL))
-    assert contains(prompt, ids('"name": "get_weather"'))
-    assert not contains(prompt, ids("```json"))
+    first, prompt = (list(request[0]) for request in says.engine.requests)
+    assert contains(prompt, ids(CALL, '\n{"name": "get_weather"')) is renamed
+    assert contains(prompt, ids("```json")) is not renamed
+    assert (prompt[: len(first)] == first and contains(prompt, ids(said))) is not renamed
 
 
 async def test_a_call_that_was_just_answered_and_is_made_again_is_named_in_the_header() -> None:

@@ -16,7 +16,7 @@ from antiphon.api.chat.conversation import read_turn_request
 from antiphon.api.chat.schema import ChatRequest
 from antiphon.api.completions.schema import CompletionRequest
 from antiphon.api.dialects import configured_dialects
-from antiphon.api.interactive.schema import InteractiveRequest
+from antiphon.api.interactive.wire import InteractiveRequest
 from antiphon.api.messages.schema import MessagesRequest
 from antiphon.api.ollama.schema import OllamaChatRequest, OllamaGenerateRequest
 from antiphon.api.responses.schema import ResponsesRequest

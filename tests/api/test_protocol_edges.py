@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.routing import Route, WebSocketRoute
 
-from antiphon.http.paths import Paths
-from antiphon.playground.site.wire import site_wire
+from antiphon.http.route import Paths
+from antiphon.playground.site import site_wire
 from antiphon.playground.wire import PLAYGROUND
 from kit.api import END, Got, app, exchange_bytes, ids, request, running
 from kit.waiting import PATIENCE

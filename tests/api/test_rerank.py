@@ -33,7 +33,7 @@ from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_server import LlamaServer
 from antiphon.errors import ContextError, RequestError
 from antiphon.generation import Comparison, Model, Placed, plan_ranking, rank
-from antiphon.generation.ranking import cosine, cut_text
+from antiphon.generation.embedding import cosine, cut_text
 from antiphon.http.gate.keys import Scope, new_key
 from antiphon.tokens import ByteTokenizer
 from kit.api import END, Got, exchange, ids, model, post_in_process, scripted

@@ -9,7 +9,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router, WebSocketRoute
 
-from antiphon.api.router import PathRouter
+from antiphon.api.app import PathRouter
 from kit.api import app
 
 NOBODY: Any = None

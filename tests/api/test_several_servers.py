@@ -17,8 +17,7 @@ from antiphon.api import Limits
 from antiphon.config import BatchesConfig
 from antiphon.errors import OverloadedError
 from antiphon.http.gate.keys import Keyring
-from antiphon.http.gate.rates import Rates
-from antiphon.http.gate.shared_rates import SharedRates
+from antiphon.http.gate.rates import Rates, SharedRates
 from antiphon.http.rules import Rules
 from antiphon.store import Key, Lease, Leases, MemoryStore, Record, RunLimits, SessionLimits, SqliteStore, Store
 from antiphon.store.files import PART

@@ -16,8 +16,7 @@ from websockets.asyncio.client import connect
 
 from antiphon.api import Limits, serve
 from antiphon.errors import ConfigError
-from antiphon.http.server.server import Server
-from antiphon.http.tls import Certificate, certificate
+from antiphon.http.server.server import Certificate, Server, certificate
 from kit.api import END, app, ids
 from kit.certificates import signed
 from kit.waiting import PATIENCE

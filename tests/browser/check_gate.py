@@ -23,9 +23,8 @@ from typing import Any
 from starlette.applications import Starlette
 
 from antiphon.engines import ScriptedEngine
-from antiphon.observe.access import AccessLine
-from antiphon.observe.logs import ACCESS
-from antiphon.playground.site.wire import site_wire
+from antiphon.observe.logs import ACCESS, AccessLine
+from antiphon.playground.site import site_wire
 from antiphon.playground.wire import PLAYGROUND
 from antiphon.store import SqliteStore
 from antiphon.tools import FunctionToolSet, Toolbox, ToolLimits

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from antiphon.playground.site.wire import site_wire
+from antiphon.playground.site import site_wire
 from kit.api import app, running
 
 SCRIPT = Path(__file__).with_name("site.mjs")

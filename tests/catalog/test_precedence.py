@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from antiphon.catalog import open_catalog
-from antiphon.catalog.check import check_models
-from antiphon.catalog.describe import described_lines
+from antiphon.catalog.describe import described_lines, layers_of
 from antiphon.catalog.files.text import ModelText, gguf_text
-from antiphon.catalog.known_formats import known_formats
-from antiphon.catalog.layers import layers_of
+from antiphon.catalog.known_formats import check_models, known_formats
 from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, SamplingEntry, load_config
 from antiphon.engines import EngineSettings, Scripted
 from antiphon.engines.gguf_file import GgufValue

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from antiphon.catalog.files.text import ModelText, ResponseTemplate, template_text
-from antiphon.catalog.format_choice import choose_format
+from antiphon.catalog.format_choice import choose_format, log_replies
 from antiphon.catalog.known_formats import known_formats
-from antiphon.catalog.replies import log_replies
 from antiphon.config import ModelEntry, load_config
 from antiphon.errors import ConfigError, ModelError, TemplateError
 from antiphon.formats.replies import Members

@@ -31,15 +31,12 @@ PLAIN = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n"
 
 OF_AN_EXTRA = {
     "antiphon.integrations.editors.server": "lsp",
-    "antiphon.engines.grpc.client": "grpc",
     "antiphon.engines.grpc.engine": "grpc",
-    "antiphon.engines.grpc.sglang": "grpc",
-    "antiphon.engines.grpc.vllm": "grpc",
+    "antiphon.engines.grpc.service": "grpc",
     "antiphon.engines.llama_cpp.vocabulary_file": "local",
     "antiphon.generation.compile": "local",
     "antiphon.grammar.admitted": "local",
     "antiphon.grammar.compiler": "local",
-    "antiphon.grammar.ending": "local",
     "antiphon.grammar.faults": "local",
     "antiphon.grammar.following": "local",
     "antiphon.integrations.mcp.server": "mcp",
@@ -48,16 +45,13 @@ OF_AN_EXTRA = {
     "antiphon.ray.handles": "ray",
     "antiphon.ray.router": "ray",
     "antiphon.store.postgres": "postgres",
-    "antiphon.store.postgres_faults": "postgres",
     "antiphon.store.postgres_leases": "postgres",
     "antiphon.store.postgres_records": "postgres",
-    "antiphon.store.postgres_schema": "postgres",
     "antiphon.tools.mcp.answers": "mcp",
     "antiphon.tools.mcp.connection": "mcp",
     "antiphon.tools.mcp.http": "mcp",
     "antiphon.tools.mcp.oauth": "mcp",
     "antiphon.tools.mcp.oauth_flow": "mcp",
-    "antiphon.tools.mcp.public": "mcp",
 }
 """The modules that cannot be imported without their extra. What uses one says so: see the ways in below."""
 
@@ -85,7 +79,10 @@ WAYS_IN = {
     ),
     "a grammar": ("local", "from antiphon.grammar.schema.patterns import engine_fault as use; use({})"),
     "a mask": ("local", "from antiphon.grammar import matcher as use; use(None, None, None, ())"),
-    "spans": ("traces", "from antiphon.observe.traces import Exported as use; use('http://127.0.0.1:1/v1/traces', '')"),
+    "spans": (
+        "traces",
+        "from antiphon.observe.metering import Exported as use; use('http://127.0.0.1:1/v1/traces', '')",
+    ),
     "servers of clients": (
         "mcp",
         "from antiphon.config import Config; from antiphon.catalog.toolbox import client_servers as use;"

@@ -78,7 +78,7 @@ SERVES = (TEXT - {"yaml", "jsonschema_rs"}) | frozenset(
 """What answers HTTP and chats: no browser's client, no YAML, no MCP, no cryptography, nothing of engines elsewhere."""
 UNUSED = frozenset(
     "antiphon.api.batches.service antiphon.api.completions antiphon.api.embeddings antiphon.api.interactive"
-    " antiphon.api.messages.make antiphon.api.messages.read antiphon.api.messages.schema antiphon.api.native"
+    " antiphon.api.messages.routes antiphon.api.messages.read antiphon.api.messages.schema antiphon.api.native"
     " antiphon.api.ollama.read antiphon.api.ollama.route antiphon.api.ollama.schema antiphon.api.openapi.document"
     " antiphon.api.rerank antiphon.api.responses antiphon.conversion antiphon.formats.openchatml"
     " antiphon.formats.template.check antiphon.grammar.source antiphon.store.postgres antiphon.tools.mcp.tool_set"

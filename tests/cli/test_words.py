@@ -170,7 +170,7 @@ def test_a_form_that_is_written_when_all_is_read_has_a_clock_meanwhile(home: Pat
 
 def test_many_files_say_how_many_are_done(home: Path) -> None:
     program = (
-        "import time; from pathlib import Path; from antiphon.cli.waiting import each_of, say\n"
+        "import time; from pathlib import Path; from antiphon.cli.terminal import each_of, say\n"
         "for file in each_of([Path('a'), Path('b')], 'converting'):\n"
         "    time.sleep(1.3); say(f'warning: {file}')\n"
     )
@@ -189,7 +189,7 @@ def test_a_server_says_which_model_it_loads_and_a_log_line_erases_that(home: Pat
 def test_what_goes_to_a_file_goes_there_though_a_bar_is_on_the_terminal(home: Path) -> None:
     out = home / "out.txt"
     program = (
-        "from antiphon.cli.progress import progress_bar\n"
+        "from antiphon.cli.terminal import progress_bar\n"
         "with progress_bar('work', 10, patience=0) as bar:\n"
         "    bar(1, None); print('to the file', flush=True); bar(2, None)\n"
     )

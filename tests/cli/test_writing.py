@@ -19,8 +19,8 @@ import pytest
 
 import antiphon
 from antiphon.cli.connecting.merging import Merge
-from antiphon.cli.talking.files import save
-from antiphon.config.tuned import Tuned, TunedEngine, write_tuned
+from antiphon.cli.talking.session import save
+from antiphon.config.layers import Tuned, TunedEngine, write_tuned
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ConfigError
 from antiphon.writing import check_writable, write, written

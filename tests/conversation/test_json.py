@@ -22,7 +22,7 @@ from antiphon.conversation.json import (
     message_of,
 )
 from antiphon.conversion import read_sidecar
-from antiphon.conversion.spool import Spool
+from antiphon.conversion.json_text import Spool
 from antiphon.errors import FormatError, ParseError
 from antiphon.formats.openchatml import Trivia
 from antiphon.store import pack, unpack

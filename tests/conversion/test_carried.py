@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from antiphon.conversation import ToolSpec
 from antiphon.conversion import Conversion, Loss, SidecarWriter
 from antiphon.formats.openchatml import DocumentHeader, envelope_of, read, read_declaration
-from antiphon.formats.openchatml.declaration_writer import spell_tools
+from antiphon.formats.openchatml.declarations import spell_tools
 
 WEATHER = {
     "type": "object",

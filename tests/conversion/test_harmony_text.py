@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from antiphon.conversation import Conversation, Message
 from antiphon.conversion import Conversion
 from antiphon.conversion.convert import source_named
-from antiphon.conversion.harmony_text import format_harmony, harmony_findings
+from antiphon.conversion.harmony import format_harmony, harmony_findings
 from antiphon.errors import FormatError, ParseError
 from antiphon.formats.openchatml import write
 from kit.openchatml import conversations

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, Message
 from antiphon.conversion import Conversion, SidecarWriter
-from antiphon.conversion.compare import same
 from antiphon.conversion.convert import source_named, target_named
+from antiphon.conversion.sidecar import same
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import read, write_bytes
 from kit.openchatml import conversations

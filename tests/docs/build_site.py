@@ -4,7 +4,7 @@ The pages of ``docs/`` are plain Markdown, as a code host shows it; those of ref
 are staged (blocks that differ by client become tabs), built by zensical, which fails for a warning, and finished:
 scripts leave the pages, so that a strict Content-Security-Policy serves them; each page has its Markdown beside it;
 ``llms.txt`` lists them. Then every link of every built page is followed, and nothing may be fetched from elsewhere.
-The whole is packed into ``src/antiphon/playground/site/pages.zip``, from where `antiphon serve` has it under ``/docs``.
+The whole is packed into ``src/antiphon/playground/pages.zip``, from where `antiphon serve` has it under ``/docs``.
 Exit code 1, with what was found, for anything that is not so.
 
 Zensical and not Sphinx with furo: it builds Markdown as it is (Sphinx needs MyST's, which a code host shows otherwise),
@@ -34,7 +34,7 @@ from docs.reference import PAGES as REFERENCE
 ROOT = Path(__file__).parents[2]
 DOCS, WORK, SITE = ROOT / "docs", ROOT / ".docs", ROOT / "site"
 CONFIGURATION = ROOT / "zensical.toml"
-PACKED = ROOT / "src" / "antiphon" / "playground" / "site" / "pages.zip"
+PACKED = ROOT / "src" / "antiphon" / "playground" / "pages.zip"
 ADDED = tuple(Path(__file__).with_name(name) for name in ("site.css", "site.js"))
 """What the pages have beside the theme's own style and scripts."""
 SCRIPT = re.compile(r"<script>(.+?)</script>", re.DOTALL)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from antiphon.errors import codes, incidents
-from antiphon.errors.code import Code
+from antiphon.errors.incidents import Code
 
 HEAD = """\
 # Errors and their codes

@@ -19,11 +19,11 @@ from starlette.applications import Starlette
 from antiphon.api.chat.schema import ChatRequest
 from antiphon.api.completions.schema import CompletionRequest
 from antiphon.api.dialects import configured_dialects
-from antiphon.api.embeddings.schema import EmbeddingRequest
-from antiphon.api.interactive.schema import InteractiveRequest
+from antiphon.api.embeddings.wire import EmbeddingRequest
+from antiphon.api.interactive.wire import InteractiveRequest
 from antiphon.api.messages.schema import MessagesRequest
 from antiphon.api.ollama.schema import OllamaChatRequest, OllamaEmbedRequest, OllamaGenerateRequest
-from antiphon.api.rerank.schema import RerankRequest, ScoreRequest
+from antiphon.api.rerank.wire import RerankRequest, ScoreRequest
 from antiphon.api.responses.schema import ResponsesRequest
 from antiphon.engines import EngineInfo
 from antiphon.wire.dialect import OPENAI, Dialect

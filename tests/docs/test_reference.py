@@ -10,7 +10,7 @@ import pytest
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from antiphon.api.dialects import configured_dialects
-from antiphon.playground.site.wire import site_wire
+from antiphon.playground.site import site_wire
 from antiphon.playground.wire import PLAYGROUND
 from docs.blocks import blocks
 from docs.reference import PAGES

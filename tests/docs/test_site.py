@@ -13,8 +13,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from antiphon.http.gate.keys import new_key
-from antiphon.playground.site.routes import POLICY
-from antiphon.playground.site.wire import site_wire
+from antiphon.playground.site import POLICY, site_wire
 from docs.build_site import BLURB, DOCS, Document, blurb, built, faults, leads, named, pack, sections, tabs, unlisted
 from kit.api import Got, app, request, running
 

@@ -10,7 +10,7 @@ from antiphon.conversation import Channel, Role
 from antiphon.formats.openchatml import SCHEMAS
 from antiphon.formats.openchatml.head import ATTRIBUTES, INTENTS
 from antiphon.formats.openchatml.spelling import CONTROLS
-from antiphon.integrations.editors import meanings
+from antiphon.integrations.editors import transcript as meanings
 from antiphon.integrations.editors.transcript import meaning, parts
 from kit.openchatml import TRICKY
 

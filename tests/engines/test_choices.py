@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from antiphon.engines import Sampling, Step
-from antiphon.engines.choices import together
+from antiphon.engines.turns import together
 from kit.waiting import PATIENCE, turns
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.engines.llama_cpp.fragments import Fragments, is_whole
+from antiphon.engines.llama_cpp.wire import Fragments, is_whole
 
 SINGLE = [(byte, bytes((byte,))) for byte in range(256)]
 PAIRS = [(300, b"\xf0\x9f"), (301, b"\xe6\xbc"), (302, b" \xe6"), (303, b"\x8e\x89")]

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from antiphon.engines import EngineEnd, Sampling, Step
-from antiphon.engines.llama_cpp.fragments import Fragments
-from antiphon.engines.llama_cpp.wire import ChoiceReader, Event, EventReader, completion_body
+from antiphon.engines.llama_cpp.wire import ChoiceReader, Event, EventReader, Fragments, completion_body
 
 STREAM = (
     b'data: {"index":0,"content":"","tokens":[0],"stop":false,"prompt_progress":{"total":9,"cache":4}}\n\n'

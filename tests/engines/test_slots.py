@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from antiphon.engines.llama_cpp.slots import Placement, Slots
+from antiphon.engines.llama_cpp.scoring import Placement, Slots
 from antiphon.tenancy import NOBODY, Tenant
 
 GUIDE = list(range(80))

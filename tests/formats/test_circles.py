@@ -14,7 +14,7 @@ from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import OpenChatML, read, repair, validate
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import QWEN
+from antiphon.formats.template.format import QWEN
 from antiphon.tokens import Control, Piece
 
 LONG = "long " * 1_000

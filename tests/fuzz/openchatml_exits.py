@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from antiphon.api.transcript.answer import Answer
+from antiphon.api.transcript.write import Answer
 from antiphon.conversation import Conversation, End, FinishReason, Message, MessageEnded, Role
 from antiphon.conversion import Conversion, SidecarWriter, read_sidecar
 from antiphon.errors import AntiphonError, ParseError, RenderError
@@ -36,8 +36,8 @@ from antiphon.formats.openchatml import (
     to_json,
     write,
 )
-from antiphon.formats.openchatml.header_writer import alike, plain_fields
 from antiphon.formats.openchatml.spelling import CONTROLS
+from antiphon.formats.openchatml.yaml_header import alike, plain_fields
 from antiphon.tokens import Control
 from fuzz.openchatml import corpus, invent, mutate
 

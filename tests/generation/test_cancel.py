@@ -9,7 +9,7 @@ import pytest
 from antiphon.conversation import Conversation, FinishReason, Message, MessageEnded, Role, TurnEnded
 from antiphon.engines import ScriptedEngine
 from antiphon.generation import RoundEvent, Rounds, TurnRequest, prepare_turn
-from antiphon.generation.cancel import CancellableRounds
+from antiphon.generation.rounds import CancellableRounds
 from antiphon.tools import Router
 from kit.api import END, ids, model, scripted
 from kit.waiting import PATIENCE, until

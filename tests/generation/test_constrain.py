@@ -28,7 +28,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import RawFormat
 from antiphon.formats.replies import ReplyDescription
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import HERMES, QWEN
+from antiphon.formats.template.format import HERMES, QWEN
 from antiphon.generation import (
     Model,
     Plan,

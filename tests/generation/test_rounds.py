@@ -19,7 +19,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.formats.openchatml import OpenChatML, openchatml
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import HERMES
+from antiphon.formats.template.format import HERMES
 from antiphon.generation import Model, TurnRequest, plan_turn, prepare_turn
 from antiphon.generation.rounds import RoundEvent, RoundLimits, Rounds, run_rounds
 from antiphon.tokens import ByteTokenizer, Control, decode

@@ -18,7 +18,7 @@ from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.replies import ReplyDescription
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import QWEN
+from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model, TurnRequest, plan_turn
 from antiphon.generation.reader import ChoiceReader
 from antiphon.store import pack, unpack

@@ -22,7 +22,7 @@ from antiphon.engines import SAMPLING, EngineEnd, ScriptedEngine, Step
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats.raw import RawFormat
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import QWEN
+from antiphon.formats.template.format import QWEN
 from antiphon.generation import (
     Model,
     Overflow,

@@ -35,8 +35,8 @@ from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
 from antiphon.formats.openchatml import OpenChatML, openchatml
 from antiphon.formats.openchatml.spelling import CONTROLS as OPENCHATML_CONTROLS
 from antiphon.formats.replies import PLAIN, CompiledDescription, DescriptionParser, ReplyDescription, reply_grammar
-from antiphon.formats.replies.families import family_named
-from antiphon.formats.template.builtin import QWEN, REPLIES
+from antiphon.formats.replies.describe import family_named
+from antiphon.formats.template.format import QWEN, REPLIES
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from antiphon.grammar import EndOfTurn, Json, chain
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.grammar.json_values import Bounds, integers, numbers
 from antiphon.grammar.lark_text import lark
-from antiphon.grammar.number_text import Bounds, integers, numbers
 from antiphon.tokens import ByteTokenizer
 
 END = 256

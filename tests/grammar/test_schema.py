@@ -15,8 +15,7 @@ from antiphon.errors import RequestError
 from antiphon.grammar import EndOfTurn, Json, chain
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.grammar.schema import Relaxation, compile_schema
-from antiphon.grammar.schema.formats import PATTERNS
-from antiphon.grammar.schema.patterns import all_except
+from antiphon.grammar.schema.patterns import PATTERNS, all_except
 from antiphon.tokens import ByteTokenizer, Control
 
 TOKENIZER = ByteTokenizer(["<eos>"])

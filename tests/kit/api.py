@@ -20,7 +20,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.scripted import Script
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import QWEN
+from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model
 from antiphon.http.server.server import Server
 from antiphon.tokens import ByteTokenizer, Control, Piece

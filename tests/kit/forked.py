@@ -49,10 +49,10 @@ from antiphon.observe.sums import summed, text_of
 from antiphon.store import SqliteStore
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.workers.acceptor import Acceptor, Listener
+from antiphon.workers.engines import Shared
 from antiphon.workers.given import part_of
 from antiphon.workers.peer import Ear, Offer, Peer, Share
 from antiphon.workers.remote import RemoteShares
-from antiphon.workers.shared import Shared
 from antiphon.workers.spawned import Process, WorkerProcess
 from antiphon.workers.supervisor import Counts
 from antiphon.workers.worker import cancelled_here

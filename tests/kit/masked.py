@@ -21,7 +21,7 @@ from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import QWEN
+from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tenancy import NOBODY, Tenant

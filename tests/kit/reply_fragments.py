@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from antiphon.conversation import ToolSpec
 from antiphon.formats.replies import CompiledDescription, Pairs, ReplyDescription
-from antiphon.formats.replies.families import completed, family_named
+from antiphon.formats.replies.describe import completed, family_named
 from antiphon.tokens import Control, ControlScanner, Piece
 from kit.reply_families import FAMILIES
 from kit.reply_writer import Markup, reply

@@ -14,9 +14,8 @@ import jsonschema_rs
 import pytest
 from mcp import Client, StdioServerParameters
 
-from antiphon.integrations.mcp.schema import MAX_TEXT
 from antiphon.integrations.mcp.server import result_of, schema_of
-from antiphon.integrations.mcp.tools import TOOLS
+from antiphon.integrations.mcp.tools import MAX_TEXT, TOOLS
 from kit.program import PROGRAM, environment
 
 CHAT = [{"role": "user", "content": "Is <|end|> a word?"}]

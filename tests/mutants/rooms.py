@@ -38,7 +38,6 @@ ROOMS = (
             "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
             "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py api/test_batches_beside.py",
             "http/gate/large.py": "api/test_large.py api/test_large_memory.py",
-            "http/gate/shared_rates.py": "api/test_several_servers.py",
             "http/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
         },
     ),
@@ -46,7 +45,7 @@ ROOMS = (
         "store",
         {
             "store/files.py": "store/test_files.py api/test_files.py",
-            "store/checksum.py": "store/test_contract.py store/test_damage.py",
+            "store/rows.py": "store/test_contract.py store/test_damage.py",
             "store/clock.py": "store/test_clock.py store/test_sessions.py",
             "store/codec.py": "store/test_sessions.py store/test_damage.py store/test_turns.py "
             "generation/test_sampled_history.py",
@@ -57,11 +56,9 @@ ROOMS = (
             "store/opening.py": "catalog/test_stores.py cli/test_serve_sessions.py",
             "store/postgres*.py": "store/test_postgres.py store/test_contract.py",
             "store/sessions.py": "store/test_sessions.py store/test_clock.py api/test_interactive.py "
-            "api/test_sessions.py",
+            "api/test_sessions.py store/test_turns.py api/test_unfinished_turns.py",
             "store/store.py": "store/test_contract.py store/test_sessions.py",
             "store/transfer.py": "cli/test_store.py",
-            "store/turns.py": "store/test_turns.py api/test_unfinished_turns.py",
-            "store/versions.py": "cli/test_store.py",
             "store/sqlite_file.py": "store/test_file.py store/test_contract.py store/test_sessions.py "
             "store/test_damage.py",
             "store/*.py": "store/test_contract.py store/test_sessions.py store/test_file.py store/test_clock.py "
@@ -72,18 +69,17 @@ ROOMS = (
         "http",
         {
             "http/server/socket.py": "api/test_socket_hostile.py api/test_responses_socket.py",
-            "http/server/reader.py": "api/test_slow_clients.py api/test_socket_hostile.py",
+            "http/server/connection.py": "api/test_slow_clients.py api/test_socket_hostile.py api/test_framing.py "
+            "api/test_uvicorn.py",
             "http/server/handed.py": "workers/test_handed.py cli/test_workers.py",
             "http/server/watchdog.py": "api/test_watchdog.py",
-            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py api/test_watchdog.py",
-            "api/responses/client_mcp.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
-            "http/cors.py": "api/test_browsers.py api/test_browser_gate.py api/test_keys.py",
-            "http/origins.py": "api/test_browser_gate.py api/test_browsers.py",
-            "http/paths.py": "api/test_protocol_edges.py api/test_keys.py",
-            "http/hosts.py": "api/test_hosts.py api/test_browsers.py",
-            "http/error_shapes.py": "api/test_error_shapes.py api/test_bad_input.py api/test_messages.py "
-            "api/test_ollama.py api/databricks",
-            "http/errors.py": "api/test_bad_input.py api/test_faults.py api/test_heads.py api/test_keys.py",
+            "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py "
+            "api/test_watchdog.py api/test_tls.py",
+            "api/responses/request.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
+            "http/origins.py": "api/test_browsers.py api/test_browser_gate.py api/test_keys.py api/test_hosts.py",
+            "http/route.py": "api/test_protocol_edges.py api/test_keys.py",
+            "http/errors.py": "api/test_error_shapes.py api/test_bad_input.py api/test_messages.py "
+            "api/test_ollama.py api/databricks api/test_faults.py api/test_heads.py api/test_keys.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
             "http/post.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py "
             "api/test_completions.py api/test_streams_resumed.py api/test_rates.py",
@@ -95,8 +91,7 @@ ROOMS = (
             "http/lifecycle.py": "api/test_admission.py api/test_chat.py cli/test_serve.py",
             "http/server_tools.py": "api/test_server_tools.py api/test_layer.py",
             "http/session.py": "api/test_interactive.py api/test_sessions.py api/test_session_cache.py",
-            "http/source.py": "api/test_source.py api/test_models.py",
-            "http/tls.py": "api/test_tls.py",
+            "http/context.py": "api/test_source.py api/test_models.py",
             "api/batches/upload.py": "api/test_files.py",
             "http/*.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py",
         },
@@ -105,7 +100,7 @@ ROOMS = (
         "batches",
         {
             "api/batches/offline.py": "cli/test_batch.py",
-            "batches/*.py": "api/test_batches.py api/test_batches_beside.py api/test_message_batches.py",
+            "api/batches/*.py": "api/test_batches.py api/test_batches_beside.py api/test_message_batches.py",
         },
     ),
     Room(
@@ -119,18 +114,15 @@ ROOMS = (
     Room(
         "router",
         {
-            "tools/arguments.py": "tools/test_function.py tools/test_router.py tools/test_router_faults.py "
+            "tools/call.py": "tools/test_function.py tools/test_router.py tools/test_router_faults.py "
             "generation/test_rounds.py",
-            "tools/alias.py": "catalog/test_toolbox.py api/test_server_tools.py",
-            "tools/toolbox.py": "catalog/test_toolbox.py tools/test_registry.py cli/test_tools.py",
+            "tools/toolbox.py": "catalog/test_toolbox.py api/test_server_tools.py tools/test_registry.py "
+            "cli/test_tools.py",
             "tools/registry.py": "tools/test_registry.py catalog/test_toolbox.py",
-            "tools/function.py": "tools/test_function.py tools/test_router_faults.py",
-            "tools/threads.py": "tools/test_threads.py tools/test_router_faults.py tools/test_function.py",
-            "tools/mcp/public.py": "tools/test_mcp_public.py",
-            "tools/mcp/*.py": (
-                "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py tools/test_mcp_oauth.py"
-                " tools/test_mcp_requests.py tools/test_mcp_faults.py"
-            ),
+            "tools/function.py": "tools/test_function.py tools/test_router_faults.py tools/test_threads.py",
+            "tools/mcp/http.py": "tools/test_mcp_public.py",
+            "tools/mcp/*.py": "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py "
+            "tools/test_mcp_oauth.py tools/test_mcp_requests.py tools/test_mcp_faults.py",
             "tools/pool.py": "tools/test_pool.py tools/test_interpreter_pool.py tools/test_mcp_sessions.py",
             "tools/checked.py": "tools/test_result_limits.py tools/test_router.py tools/test_router_faults.py",
             "tools/*.py": "tools/test_router.py tools/test_router_faults.py tools/test_function.py "
@@ -140,12 +132,11 @@ ROOMS = (
     Room(
         "sandbox",
         {
-            "tools/python/reply.py": "tools/test_sandbox_limits.py tools/test_sandbox_replies.py tools/test_python.py",
-            "tools/python/inside.py": "tools/test_sandbox_limits.py tools/test_sandbox_stop.py tools/test_python.py "
-            "tools/test_sandbox_walls.py",
+            "tools/python/cell.py": "tools/test_sandbox_limits.py tools/test_sandbox_replies.py tools/test_python.py",
+            "tools/python/interpreter.py": "tools/test_sandbox_limits.py tools/test_sandbox_stop.py "
+            "tools/test_python.py tools/test_sandbox_walls.py",
             "tools/python/seccomp.py": "tools/test_system_calls.py tools/test_sandbox_walls.py tools/test_python.py",
-            "tools/python/arguments.py": "tools/test_sandbox_limits.py tools/test_sandbox_walls.py "
-            "tools/test_python.py",
+            "tools/python/sandbox.py": "tools/test_sandbox_limits.py tools/test_sandbox_walls.py tools/test_python.py",
             "tools/python/*.py": "tools/test_sandbox_limits.py tools/test_python.py tools/test_sandbox_replies.py "
             "tools/test_sandbox_walls.py tools/test_sandbox_stop.py tools/test_interpreter_pool.py",
         },
@@ -166,7 +157,7 @@ ROOMS = (
             "tokens/test_slices.py",
             "tokens/wordpiece.py": "tokens/test_wordpiece.py tokens/test_slices.py",
             "tokens/*.py": "tokens/test_encode.py tokens/test_pieces.py tokens/test_slices.py",
-            "generation/mask_watch.py": "grammar/test_cost.py generation/test_constrain.py",
+            "generation/constrain.py": "grammar/test_cost.py generation/test_constrain.py",
             "generation/overflow.py": "generation/test_turn.py",
             "http/client.py": "api/test_bodies.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",
@@ -183,18 +174,18 @@ ROOMS = (
     Room(
         "grammar",
         {
-            "grammar/ecma.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
+            "grammar/text.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
             "grammar/following.py": "grammar/test_edges.py grammar/test_grammar.py "
             "grammar/test_cost.py generation/test_constrain.py",
             "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_cost.py "
             "grammar/test_grammar.py generation/test_compile.py",
-            "grammar/ending.py": "api/test_finish.py grammar/test_edges.py",
+            "grammar/compiler.py": "api/test_finish.py grammar/test_edges.py",
             "grammar/*literals.py": "grammar/test_key_values.py",
             "grammar/lark_text.py": "grammar/test_numbers.py grammar/test_grammar.py grammar/test_edges.py "
             "grammar/test_schema.py generation/test_constrain.py generation/test_compile.py",
             "grammar/*_values.py": "grammar/test_key_values.py grammar/test_numbers.py grammar/test_multiples.py "
             "grammar/test_schema.py grammar/test_edges.py",
-            "grammar/number_text.py": "grammar/test_numbers.py grammar/test_multiples.py grammar/test_grammar.py",
+            "grammar/json_values.py": "grammar/test_numbers.py grammar/test_multiples.py grammar/test_grammar.py",
             "grammar/source/*.py": "grammar/source",
             "grammar/schema/order.py": "grammar/test_order.py grammar/test_schema.py",
             "grammar/schema/branches.py": "grammar/test_order.py grammar/test_schema.py",

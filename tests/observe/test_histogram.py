@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
-from antiphon.observe.histogram import TokenHistogram
+from antiphon.observe.metrics import TokenHistogram
 
 BOUNDS = (0.125, 0.5, 1, 2.5)
 SECONDS = st.integers(0, 40).map(lambda eighths: eighths / 8)

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from antiphon.playground.files import MEDIA_TYPES
+from antiphon.playground.routes import MEDIA_TYPES
 from antiphon.version import __version__
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 import antiphon
 from antiphon.http.gate.keys import new_key
-from antiphon.playground.files import POLICY, static_file, static_names
+from antiphon.playground.routes import POLICY, static_file, static_names
 from antiphon.playground.wire import PLAYGROUND
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from antiphon.store import Key, SqliteStore
-from antiphon.store.holder import is_gone, process_name
+from antiphon.store.leases import is_gone, process_name
 
 KEY = Key("session", "ann", "s")
 NAMED = (
-    "import sys; from antiphon.store.holder import process_name; print(process_name(), flush=True); sys.stdin.read()"
+    "import sys; from antiphon.store.leases import process_name; print(process_name(), flush=True); sys.stdin.read()"
 )
 
 

@@ -16,10 +16,9 @@ import pytest
 
 from antiphon.errors import ConfigError, ConflictError, StoreError
 from antiphon.store import Key, Record, Store, Write, hidden_password, store_at
-from antiphon.store.postgres import LARGEST, PostgresStore, open_tables
+from antiphon.store.postgres import LARGEST, VERSION, PostgresStore, open_tables
 from antiphon.store.postgres_address import parse_address
 from antiphon.store.postgres_records import Connection
-from antiphon.store.postgres_schema import VERSION
 from kit.postgres import Postgres, running_postgres
 from kit.waiting import PATIENCE, until
 

@@ -16,7 +16,7 @@ import pytest
 from antiphon.conversation import Message, Role
 from antiphon.errors import StoreError
 from antiphon.store import Delete, Key, Record, SqliteStore, TurnLimits, UnfinishedTurns, Write
-from antiphon.store.sqlite_thread import TOGETHER
+from antiphon.store.sqlite_file import TOGETHER
 from kit.waiting import PATIENCE
 
 KEY = Key("k", "ann", "a")

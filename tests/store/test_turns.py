@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.catalog.stores import open_store
-from antiphon.config.sessions import SessionsConfig
+from antiphon.config.config import SessionsConfig
 from antiphon.conversation import End, Message, Role
 from antiphon.errors import StoreError
 from antiphon.store import Key, MemoryStore, Record, SessionLimits, TurnLimits, UnfinishedTurns

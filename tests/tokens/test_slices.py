@@ -26,7 +26,7 @@ from antiphon.tokens import (
     well_formed,
 )
 from antiphon.tokens.bytelevel import LETTER_OF_BYTE
-from antiphon.tokens.hf_steps import cut_of, shrinking
+from antiphon.tokens.hf import cut_of, shrinking
 from antiphon.tokens.pretokenizers import PRE_TOKENIZERS
 from antiphon.tokens.slices import SLICE, UNCUT, Fewest, between_matches, between_words, in_slices, nowhere
 from kit.strings import TEXT, varied_strings

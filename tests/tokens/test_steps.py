@@ -11,7 +11,7 @@ from tokenizers import models, normalizers, pre_tokenizers
 
 from antiphon.tokens import Control, hf_tokenizer
 from antiphon.tokens.bytelevel import LETTER_OF_BYTE
-from antiphon.tokens.hf_steps import cut_of, shrinking
+from antiphon.tokens.hf import cut_of, shrinking
 from antiphon.tokens.slices import between_matches, longest_tokens, nowhere
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}

@@ -19,7 +19,7 @@ from aiohttp import web
 from antiphon.errors import ConfigError
 from antiphon.tools import Router, ToolCall, ToolFailure, ToolResult
 from antiphon.tools.browser import Browser, Corpus, SearxNG, Web, WebLimits, html_page, text_page
-from antiphon.tools.browser.address import PublicResolver, checked_url
+from antiphon.tools.browser.web import PublicResolver, checked_url
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 

@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from antiphon.tools import ToolFailure
 from antiphon.tools.browser import Web, WebLimits
-from antiphon.tools.browser.address import checked_url
+from antiphon.tools.browser.web import checked_url
 from antiphon.tools.network import is_public
 from kit.waiting import turns
 

@@ -14,8 +14,8 @@ from antiphon.conversation import OpaquePart
 from antiphon.errors import ConfigError
 from antiphon.tools import Router, ToolCall, ToolResult
 from antiphon.tools.mcp import McpLimits, McpServer, McpToolSet, read_mcp_config
+from antiphon.tools.mcp.config import MAX_TOOLS, START_SECONDS
 from antiphon.tools.mcp.connection import CALL_SECONDS
-from antiphon.tools.mcp.reach import MAX_TOOLS, START_SECONDS
 from antiphon.tools.mcp.session import END_SECONDS
 from antiphon.tools.pool import PoolSize
 

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from antiphon.tools.mcp.public import PublicTransport, objection_to_text
+from antiphon.tools.mcp.http import PublicTransport, objection_to_text
 from antiphon.tools.mcp.remote import function_name
 from kit.certificates import signed
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.catalog.sampling import sampler, turn_request
+from antiphon.catalog.toolbox import sampler, turn_request
 from antiphon.tools import Router, ToolCall, ToolLimits
 from antiphon.tools.mcp import (
     NOBODY,

@@ -27,9 +27,9 @@ from antiphon.tools import (
     ToolResult,
     ToolStarted,
 )
-from antiphon.tools.arguments import MAX_BODY
-from antiphon.tools.threads import THREADS
-from antiphon.tools.work import CLEANUP, GRACE
+from antiphon.tools.call import MAX_BODY
+from antiphon.tools.checked import CLEANUP, GRACE
+from antiphon.tools.function import THREADS
 from kit.waiting import LoopClock, turns, until
 
 PLENTY = 60

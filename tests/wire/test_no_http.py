@@ -13,7 +13,7 @@ WITH_HTTP = frozenset(
     "routes archive stored_routes conversation_routes socket_routes batch_routes endpoint_routes invocation_routes"
     " encode_routes schema_routes template_routes"
     " call offline queue queued record run service upload endpoints batch_service make request recovery run_head"
-    " following compact client_mcp memory embed generate models pull route wire described".split()
+    " following compact client_mcp memory embed generate models pull route described".split()
 )
 """Names of files of an API that answer requests or store answers; any other reads and writes JSON alone."""
 OPENAPI = "openapi"

@@ -19,9 +19,8 @@ import pytest
 from antiphon.config import Config, LoadedConfig, ServerConfig
 from antiphon.errors import EngineError
 from antiphon.http.server.handed import PLAIN, SECURE
-from antiphon.workers.acceptor import Acceptor, Listener
+from antiphon.workers.acceptor import Acceptor, Listener, Refused, refusal
 from antiphon.workers.given import Memory
-from antiphon.workers.refusing import Refused, refusal
 from antiphon.workers.spawned import WorkerProcess
 from antiphon.workers.supervisor import Supervisor
 from kit.certificates import signed

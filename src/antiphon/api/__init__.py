@@ -6,12 +6,11 @@ from antiphon.exports import exports
 
 if TYPE_CHECKING:
     from antiphon.config import Limits
-    from antiphon.http.context import Context
-    from antiphon.http.error_shapes import ApiError, ErrorShape
+    from antiphon.http.context import Context, ModelSource
+    from antiphon.http.errors import ApiError, ErrorShape
     from antiphon.http.gate.keys import Key, Keyring, Principal, Scope
     from antiphon.http.post import Post, PostRoute
     from antiphon.http.server.server import serve
-    from antiphon.http.source import ModelSource
     from antiphon.wire.dialect import OPENAI, Dialect
 
     from .app import create_app
@@ -22,12 +21,11 @@ else:  # an API's JSON is read without a server
         __name__,
         {
             ".config": "Limits",
-            ".http.context": "Context",
-            ".http.error_shapes": "ApiError ErrorShape",
+            ".http.context": "Context ModelSource",
+            ".http.errors": "ApiError ErrorShape",
             ".http.gate.keys": "Key Keyring Principal Scope",
             ".http.post": "Post PostRoute",
             ".http.server.server": "serve",
-            ".http.source": "ModelSource",
             ".wire.dialect": "OPENAI Dialect",
             "app": "create_app",
             "settings": "AppSettings",

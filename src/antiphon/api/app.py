@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Unpack
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.types import Receive, Scope, Send
 
 from antiphon.config import BatchesConfig, Limits
-from antiphon.errors import AntiphonError, NotFoundError, RequestError
-from antiphon.http.context import Context
-from antiphon.http.cors import cors
-from antiphon.http.error_shapes import ErrorShape, ErrorShapes
-from antiphon.http.exchange import KEY, Envelope, Exchange
+from antiphon.errors import AntiphonError, ModelError, NotFoundError, OverloadedError, RequestError, StoreError
+from antiphon.http.context import Context, ModelSource
+from antiphon.http.errors import ErrorShape, ErrorShapes
+from antiphon.http.exchange import FAULTS, KEY, Envelope, Exchange
 from antiphon.http.gate.access import Access
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.browsers import BrowserGate
 from antiphon.http.gate.idempotency import Idempotency
 from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.large import LargeWork
-from antiphon.http.gate.rates import Rates
-from antiphon.http.gate.shared_rates import SharedRates
+from antiphon.http.gate.rates import Rates, SharedRates
 from antiphon.http.later import Later
-from antiphon.http.origins import Origins
-from antiphon.http.paths import Paths, SpelledPath
+from antiphon.http.origins import Origins, cors
 from antiphon.http.post import PostRoute
 from antiphon.http.recorded import KIND as STREAM
 from antiphon.http.recovery import Recovery
+from antiphon.http.route import AnyRoute, Paths, SpelledPath
 from antiphon.http.rules import Rules
-from antiphon.http.source import ModelSource
 from antiphon.observe import Metrics
 from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, StoredRuns, UnfinishedTurns
 from antiphon.store.archive import Archive
@@ -48,11 +48,148 @@ from antiphon.wire.encrypted import ReasoningCipher
 
 from .builtin import BUILT_IN
 from .errors import error_shape
-from .lifespan import lifespan_of
-from .router import PathRouter
 from .settings import AppOptions, AppSettings
 from .table import all_routes
 from .wires import Wire
+
+# What runs beside the requests of an application: loading its first model, sweeping its store, and the end.
+
+
+def lifespan_of(context: Context, *, preload: bool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        tasks = [asyncio.ensure_future(_sweep(context)), asyncio.ensure_future(_drain(context))]
+        if preload:
+            context.lifecycle.begin_loading()
+            tasks.append(asyncio.ensure_future(_preload(context)))
+        async with AsyncExitStack() as beside:
+            for work in context.beside:
+                await beside.enter_async_context(work())
+            yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for load in tuple(context.loads):
+            load.cancel()
+        await asyncio.gather(*context.loads, return_exceptions=True)
+        await context.runs.aclose()
+        context.large.close()
+        context.isolation.close()
+        await context.leases.aclose()
+        await context.archive.store.aclose()
+        await context.source.aclose()
+
+    return lifespan
+
+
+async def _preload(context: Context) -> None:
+    """Until the model is there the server is not ready; why it cannot be loaded is told to who waits, or to the log.
+
+    A model whose own server does not answer yet is opened again and again: no requests come until then.
+    """
+    while context.lifecycle.loading:
+        try:
+            await context.model(None)
+            context.lifecycle.end_first_load()
+        except OverloadedError as error:
+            if error.code != "loading":  # It takes long, and may fail still.
+                context.lifecycle.end_first_load()
+                FAULTS.warning("the default model is not there yet: %s", error)
+                await asyncio.sleep(error.retry_after)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the server has no model
+            if not context.lifecycle.end_first_load(load_error(error)):
+                FAULTS.error("the default model is not loaded: %s", load_error(error))
+            return
+
+
+def load_error(error: Exception) -> AntiphonError:
+    """Why a model cannot be loaded, as an error of ours, with the paths that clients are not told."""
+    if isinstance(error, AntiphonError):
+        return error.__cause__ if isinstance(error.__cause__, AntiphonError) else error
+    if isinstance(error, OSError):
+        return ModelError(f"the model's files cannot be read: {error}", hint="Look at their owner and their mode.")
+    FAULTS.error("the default model cannot be loaded", exc_info=error)
+    return ModelError(f"the default model cannot be loaded: {type(error).__name__}", hint="The log has the cause.")
+
+
+async def _drain(context: Context) -> None:
+    """Programs of clients are not waited for as long as answers are."""
+    await context.lifecycle.drained.wait()
+    context.isolation.drain()
+
+
+async def _sweep(context: Context) -> None:
+    """Now and then, what expired leaves the store; until then it is only not found."""
+    while True:
+        try:
+            await context.sessions.sweep()
+        except StoreError as error:  # Such as a full disk: the next round may do better.
+            FAULTS.warning("expired sessions were not swept: %s", error.code)
+        except Exception:  # noqa: BLE001 - a store of another package
+            FAULTS.exception("expired sessions were not swept")
+        await asyncio.sleep(context.sessions.limits.sweep)
+
+
+# Finds a request's route: many are there, and few of them fit any one path.
+
+FOUND = "antiphon.route"
+
+
+class PathRouter(Router):
+    """Starlette's router, which does not try every route for a path that some route spells out."""
+
+    def __init__(self, routes: Sequence[AnyRoute], **options: Any) -> None:
+        super().__init__(routes, redirect_slashes=False, **options)
+        self._spelled = {route.path for route in routes if not route.param_convertors}
+        self._by_path: dict[str, Sequence[BaseRoute]] = {}
+        """Of those that were requested."""
+
+    def find(self, scope: Scope) -> BaseRoute | None:
+        """The route that answers the request: one that has its path and its method, else the first that has its path.
+
+        It is kept in the ``scope``, with what the path says.
+        """
+        first: tuple[BaseRoute, Scope] | None = None
+        for route in self._few(scope):
+            match, more = route.matches(scope)
+            if match is Match.FULL:
+                first = route, more
+                break
+            if match is Match.PARTIAL and first is None:
+                first = route, more
+        scope[FOUND] = first
+        return first[0] if first is not None else None
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.lifespan(scope, receive, send)
+            return
+        if FOUND not in scope:
+            self.find(scope)
+        scope["router"], found = self, scope.pop(FOUND)
+        if found is None:
+            await self.default(scope, receive, send)
+            return
+        route, more = found
+        scope.update(more)
+        await route.handle(scope, receive, send)
+
+    def _few(self, scope: Scope) -> Sequence[BaseRoute]:
+        """The routes that may serve the path, in their order, whatever the method.
+
+        All where the application is mounted below a path.
+        """
+        path = scope.get("path", "")
+        if scope.get("root_path") or path not in self._spelled:
+            return self.routes
+        few = self._by_path.get(path)
+        if few is None:
+            few = self._by_path[path] = [route for route in self.routes if _may_serve(route, path)]
+        return few
+
+
+def _may_serve(route: BaseRoute, path: str) -> bool:
+    return not isinstance(route, AnyRoute) or route.path_regex.match(path) is not None
 
 
 def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:

@@ -11,13 +11,46 @@ from starlette.types import Scope
 
 from antiphon.http.context import Context
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
-from antiphon.http.route import ANYBODY, INFERENCE, ApiRoute, Needed
+from antiphon.http.route import ANYBODY, INFERENCE, MODELS, ApiRoute, Needed
 from antiphon.wire.dialect import OPENAI
 
 from .batches.queue import going_on
-from .errors import ANTHROPIC_ERRORS, ENDPOINT_ERRORS
-from .ollama.wire import OLLAMA
+from .errors import ANTHROPIC_ERRORS, ENDPOINT_ERRORS, OLLAMA_ERRORS
 from .wires import Wire
+
+# Ollama's API as one wire: where its routes are, and the shape of its errors.
+
+PLACE = "/api"
+
+
+def _routes(context: Context) -> list[ApiRoute]:
+    def route(place: str) -> LazyRoute:
+        return LazyRoutes(context, place)()
+
+    lists = LazyRoutes(context, "antiphon.api.ollama.models:OllamaLists")
+    return [
+        ApiRoute("GET", "/", lists("root"), ANYBODY),
+        ApiRoute("GET", f"{PLACE}/version", lists("version"), ANYBODY),
+        ApiRoute("GET", f"{PLACE}/tags", lists("tags"), INFERENCE),
+        ApiRoute("GET", f"{PLACE}/ps", lists("ps"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/show", route("antiphon.api.ollama.models:OllamaShow"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/chat", route("antiphon.api.ollama.generate:OllamaChat"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/generate", route("antiphon.api.ollama.generate:OllamaGenerate"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/embed", route("antiphon.api.ollama.generate:OllamaEmbed"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/embeddings", route("antiphon.api.ollama.generate:OllamaEmbeddings"), INFERENCE),
+        ApiRoute("POST", f"{PLACE}/pull", route("antiphon.api.ollama.models:OllamaPull"), MODELS),
+        ApiRoute("DELETE", f"{PLACE}/delete", route("antiphon.api.ollama.models:OllamaDelete"), MODELS),
+    ]
+
+
+OLLAMA = Wire(
+    name="ollama",
+    routes=_routes,
+    places=(PLACE,),
+    errors=OLLAMA_ERRORS,
+    described="antiphon.api.ollama.described:DESCRIBED",
+)
+
 
 VERSION = "anthropic-version"
 """The header that every client of Anthropic's API sends: who does gets the models in its words."""

@@ -5,12 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from antiphon.conversation import FinishReason
-from antiphon.http.error_shapes import OPENAI_ERRORS, ApiError, ErrorShape
+from antiphon.http.errors import OPENAI_ERRORS, ApiError, ErrorShape
 from antiphon.wire.dialect import Dialect
 
-from .dialects.mindie import FINISH as MINDIE_FINISH
-from .messages.errors import ErrorCode, MessagesError, MessagesErrorDetail
+from .dialects.tables import MINDIE_FINISH
+
+# Anthropic's JSON of an error: the body of an answer, and the last event of a stream that broke.
+
+
+class ErrorCode(msgspec.Struct, frozen=True):
+    """Our own code, for programs."""
+
+    error_code: str
+
+
+class MessagesErrorDetail(msgspec.Struct, frozen=True):
+    type: str
+    message: str
+    details: ErrorCode
+
+
+class MessagesError(msgspec.Struct, frozen=True, tag="error"):
+    """``request_id`` is the header ``request-id``, too."""
+
+    error: MessagesErrorDetail
+    request_id: str
+
 
 DATABRICKS_CODES = {
     400: "INVALID_PARAMETER_VALUE",

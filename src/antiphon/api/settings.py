@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from antiphon.config import BatchesConfig, Limits, ServerConfig
+from antiphon.http.context import ServerTools
+from antiphon.http.gate.admission import Shares
 from antiphon.http.gate.keys import Key
-from antiphon.http.gate.shares import Shares
-from antiphon.http.source import ServerTools
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
 from antiphon.wire.dialect import OPENAI, Dialect

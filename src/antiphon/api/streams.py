@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,10 +14,13 @@ from antiphon.http.following import events_of, number_after, stop
 from antiphon.http.recorded import KIND
 from antiphon.http.runs import EventsResponse, json_response
 from antiphon.store import Key
-from antiphon.wire.sse import DONE
-from antiphon.wire.writer import StreamForm
+from antiphon.wire.writer import DONE, StreamForm
 
-from .streams_schema import DeletedStream
+
+class DeletedStream(msgspec.Struct, frozen=True):
+    id: str
+    object: str = "stream.deleted"
+    deleted: bool = True
 
 
 class Streams:

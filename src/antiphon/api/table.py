@@ -5,19 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import Scope as KeyScope
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
 from antiphon.http.route import ADMIN, ANYBODY, INFERENCE, AnyRoute, ApiRoute, ApiSocket
+from antiphon.observe.metrics import CONTENT_TYPE
+from antiphon.version import __version__
 from antiphon.wire.dialect import Dialect
+from antiphon.wire.json import encode
 
 from .chat.routes import ChatCompletions
-from .health import Health
-from .metrics import MetricsText
 from .models.routes import Models
 from .wires import Wire
+
+# Is it alive, is it ready, what is it.
+
+
+class MetricsText:
+    """A scrape, for keys with the scope admin (or for all, when the server's owner says so)."""
+
+    def __init__(self, context: Context) -> None:
+        self._metrics, self._shares = context.metrics, context.shares
+
+    async def text(self, request: Request) -> Response:
+        text = await self._shares.metrics() if self._shares else self._metrics.render()
+        return Response(text, headers={"content-type": CONTENT_TYPE})
+
+
+class Health:
+    """``/livez``: the process answers. ``/readyz``, ``/health`` and ``/ping``: it also takes requests now; else 503."""
+
+    def __init__(self, context: Context) -> None:
+        self._lifecycle = context.lifecycle
+
+    async def live(self, request: Request) -> Response:
+        return _json({"status": "ok"})
+
+    async def ready(self, request: Request) -> Response:
+        self._lifecycle.check_ready()
+        return _json({"status": "ok"})
+
+    async def version(self, request: Request) -> Response:
+        return _json({"version": __version__})
+
+
+def _json(value: object) -> Response:
+    return Response(encode(value), media_type="application/json")
 
 
 def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[AnyRoute]:
@@ -67,7 +104,7 @@ def _dialect_routes(context: Context, prefix: str) -> list[AnyRoute]:
         ApiRoute(
             "POST", f"{prefix}/completions", _lazy(context, "antiphon.api.completions.routes:Completions"), INFERENCE
         ),
-        ApiRoute("POST", f"{prefix}/encode", _lazy(context, "antiphon.api.native.encode_routes:Encode"), INFERENCE),
+        ApiRoute("POST", f"{prefix}/encode", _lazy(context, "antiphon.api.native.routes:Encode"), INFERENCE),
         ApiRoute(
             "POST", f"{prefix}/embeddings", _lazy(context, "antiphon.api.embeddings.routes:MakeEmbeddings"), INFERENCE
         ),
@@ -155,18 +192,14 @@ def _native(context: Context) -> list[AnyRoute]:
         ApiRoute("POST", "/v1/parse", _lazy(context, "antiphon.api.native.routes:Parse"), INFERENCE),
         ApiRoute("POST", "/v1/convert", _lazy(context, "antiphon.conversion.route:Convert"), INFERENCE),
         ApiRoute("GET", "/v1/convert", _lazy(context, "antiphon.conversion.route:Forms"), INFERENCE),
-        ApiRoute(
-            "POST", "/v1/schemas/check", _lazy(context, "antiphon.api.native.schema_routes:CheckSchema"), INFERENCE
-        ),
+        ApiRoute("POST", "/v1/schemas/check", _lazy(context, "antiphon.api.native.routes:CheckSchema"), INFERENCE),
         ApiRoute(
             "POST",
             "/v1/templates/check",
-            _lazy(context, "antiphon.api.native.template_routes:CheckTemplate"),
+            _lazy(context, "antiphon.api.native.routes:CheckTemplate"),
             INFERENCE,
         ),
-        ApiRoute(
-            "POST", "/v1/templates/try", _lazy(context, "antiphon.api.native.template_routes:TryTemplate"), INFERENCE
-        ),
+        ApiRoute("POST", "/v1/templates/try", _lazy(context, "antiphon.api.native.routes:TryTemplate"), INFERENCE),
     ]
 
 

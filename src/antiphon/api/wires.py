@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from antiphon.errors import ConfigError, near
-from antiphon.http.error_shapes import OPENAI_ERRORS, ErrorShape
+from antiphon.http.errors import OPENAI_ERRORS, ErrorShape
 from antiphon.plugins import WIRES, load_plugin, plugin_names
 
 from .openapi.parts import UNDESCRIBED, Described

@@ -11,8 +11,8 @@ from antiphon.formats.harmony import Harmony
 from antiphon.generation import Capabilities, Capability, ModelFacts, Source, context_of
 from antiphon.tokens import ByteTokenizer
 
+from .format_choice import ModelSource
 from .memory import mebibytes
-from .model_source import ModelSource
 
 FIELDS = Capabilities.__struct_fields__
 

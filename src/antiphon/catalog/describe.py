@@ -5,27 +5,138 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_fields
 
 from antiphon.config import EngineConfig, ModelEntry, shipped_entries, with_catalogue
 from antiphon.engines.kind import DEFAULT_CONTEXT, ModelSpec
 from antiphon.engines.machine import free_memory
-from antiphon.formats import Format, FormatRegistry
+from antiphon.errors import ConfigError, Position
+from antiphon.formats import NO_OPINION, Format, FormatRegistry, SamplingDefaults
 from antiphon.formats.harmony import Harmony
-from antiphon.generation import Layer, ModelFacts, context_of, offers_tools, reasons
+from antiphon.formats.template import TemplateFormat
+from antiphon.generation import (
+    NOTHING_CUT,
+    RANGES,
+    FileFacts,
+    Layer,
+    ModelFacts,
+    Source,
+    context_of,
+    offers_tools,
+    reasons,
+)
 
 from .capabilities import MemoryNeed, capabilities_of, capability_lines
-from .file_facts import file_facts
 from .files.store import file_digest
-from .format_choice import harmony_options
-from .layers import layers_of, opened_context, warn_of_engine
-from .model_source import ModelSource, format_of, read_source
-from .replies import log_replies
+from .files.text import ModelText
+from .format_choice import ModelSource, format_of, harmony_options, log_replies, read_source
+
+# What a GGUF file says of its model, for those who choose one.
+
+QUANTIZATIONS = MappingProxyType(
+    {
+        0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K", 11: "Q3_K_S",
+        12: "Q3_K_M", 13: "Q3_K_L", 14: "Q4_K_S", 15: "Q4_K_M", 16: "Q5_K_S", 17: "Q5_K_M", 18: "Q6_K", 19: "IQ2_XXS",
+        20: "IQ2_XS", 21: "Q2_K_S", 22: "IQ3_XS", 23: "IQ3_XXS", 24: "IQ1_S", 25: "IQ4_NL", 26: "IQ3_S", 27: "IQ3_M",
+        28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16", 36: "TQ1_0", 37: "TQ2_0", 38: "MXFP4",
+    }
+)  # fmt: skip
+"""llama.cpp's kinds of files, by ``general.file_type``."""
+
+
+def file_facts(source: ModelSource, entry: ModelEntry) -> FileFacts:
+    """Of a model whose file is here."""
+    metadata = source.metadata
+    architecture, kind = str(metadata.get("general.architecture", "")), metadata.get("general.file_type")
+    return FileFacts(
+        architecture=architecture,
+        quantization=QUANTIZATIONS.get(kind, "") if isinstance(kind, int) else "",
+        parameters=source.parameters,
+        digest=entry.sha256,
+        licence=entry.licence or str(metadata.get("general.license", "")),
+        values={
+            name: value
+            for name, value in metadata.items()
+            if not isinstance(value, list) and name.startswith(("general.", f"{architecture}."))
+        },
+    )
+
+
+# Who has an opinion about the settings of a model: its user, its catalogue entry, its files, its engine.
 
 log = logging.getLogger("antiphon.catalog")
+
+
+def layers_of(
+    name: str, entry: ModelEntry, config: EngineConfig, text: ModelText, format: Format, *, catalogue: str
+) -> tuple[Layer, ...]:
+    """The opinions, of one source the particular before the general. ``catalogue`` is the shipped model's name.
+
+    Raises `ConfigError` for a number of the user's that no request could have; of the model's files it is left out.
+    """
+    opinions = _opinions(name, entry, config, text, format, catalogue)
+    layers = [layer for layer in opinions if layer.values != NO_OPINION]
+    return tuple(_in_range(name, layer) for layer in layers)
+
+
+def _opinions(
+    name: str, entry: ModelEntry, config: EngineConfig, text: ModelText, format: Format, catalogue: str
+) -> Iterator[Layer]:
+    stated = format.stated if isinstance(format, TemplateFormat) else NO_OPINION
+    if entry.chat_template:
+        yield Layer(Source.TEMPLATE, stated, entry.chat_template)
+    yield Layer(Source.CONFIGURATION, entry.defaults_of(catalogue=False), f"models.{name}")
+    yield Layer(Source.CONFIGURATION, engine_wide(entry, config), "engine.context")
+    if entry.format and "format" not in entry.from_catalogue:
+        yield Layer(Source.CONFIGURATION, stated, f"format {entry.format}")
+    yield Layer(Source.CATALOGUE, entry.defaults_of(catalogue=True), catalogue)
+    yield Layer(Source.MODEL, text.sampling, "its files")
+    yield Layer(Source.MODEL, format.defaults, f"format {format.name}")
+    if not entry.engine.truncates:
+        yield Layer(Source.DEFAULT, NOTHING_CUT, f"of a model on {entry.engine.kind}")
+
+
+def _in_range(name: str, layer: Layer) -> Layer:
+    wrong = [key for key, value in asdict(layer.values).items() if value is not None and not _possible(key, value)]
+    if wrong and layer.source <= Source.CONFIGURATION:
+        value, allowed = getattr(layer.values, wrong[0]), RANGES.get(wrong[0], "[1, 2^31 - 1]")
+        where = f"{layer.place}: {wrong[0]}"
+        raise ConfigError(f"{where} is {value}; it must be in {allowed}", position=Position(path=f"models.{name}"))
+    for key in wrong:
+        log.warning("%s: %s of %s is no possible value: %s", name, key, layer.place, getattr(layer.values, key))
+    return msgspec.structs.replace(layer, values=replace(layer.values, **dict.fromkeys(wrong)))
+
+
+def _possible(key: str, value: float) -> bool:
+    return value in RANGES[key] if key in RANGES else 1 <= value < 2**31
+
+
+def warn_of_engine(name: str, entry: ModelEntry, config: EngineConfig) -> None:
+    """Says that the context for all models here is not that of a server's model, which its own table can limit."""
+    if entry.engine.remote and config.context:
+        log.warning("%s: engine.context is not for a model on a server; models.%s.context limits it", name, name)
+
+
+def engine_wide(entry: ModelEntry, config: EngineConfig) -> SamplingDefaults:
+    """What ``[engine]`` says of this model: nothing of a server's, and nothing of one that only embeds."""
+    applies = not entry.engine.remote and entry.task == "chat"
+    return SamplingDefaults(context=(config.context or None) if applies else None)
+
+
+def opened_context(entry: ModelEntry, config: EngineConfig, layers: tuple[Layer, ...]) -> int | None:
+    """Tokens for one sequence that the engine is opened with; None: its own choice.
+
+    A user's template can only shorten what anybody else says, but where nobody does it is what the user wants.
+    """
+    own = (entry.defaults_of(catalogue=False).context, engine_wide(entry, config).context, entry.context)
+    lengths = (layer.values.session_len for layer in layers if layer.source is Source.TEMPLATE)
+    fallback = config.context if entry.engine.needs_file else None
+    return next((size for size in (*own, *lengths, fallback) if size), None)
 
 
 class Described(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +192,7 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
             chat_template=self.source.text.template,
             file=file_facts(self.source, self.entry) if path is not None else None,
         )
-        return replace(facts, capabilities=capabilities_of(facts, self.source, self.format, self.memory))
+        return replace_fields(facts, capabilities=capabilities_of(facts, self.source, self.format, self.memory))
 
     def spec(self, config: EngineConfig, environ: Mapping[str, str]) -> ModelSpec:
         """What its engine is opened with: the entry's settings, and those of ``[engine]`` for a model that runs here.
@@ -134,7 +245,7 @@ async def describe(
     )
     if entry.engine.needs_file:
         needed = await asyncio.to_thread(entry.engine.memory, described.spec(config, {}))
-        described = replace(described, memory=MemoryNeed(needed, free_memory(), config.memory_mib * 2**20))
+        described = replace_fields(described, memory=MemoryNeed(needed, free_memory(), config.memory_mib * 2**20))
     facts = described.facts
     log.info("%s: %s", name, "; ".join(described_lines(facts)))
     log.info("%s: %s", name, "; ".join(capability_lines(facts.capabilities)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace as replace_fields
 
 from antiphon.config import ModelEntry
-from antiphon.errors import ConfigError, ModelError, Position, TemplateError
+from antiphon.engines.gguf_file import GgufFile, GgufValue, read_gguf
+from antiphon.errors import ConfigError, ModelError, Position, TemplateError, TokenError
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
@@ -28,12 +31,73 @@ from antiphon.formats.template import (
     writes_harmony,
 )
 from antiphon.formats.template.parts import TemplateParts
-from antiphon.tokens import Control
+from antiphon.tokens import ByteTokenizer, Control
 
-from .files.text import ModelText
-from .replies import described, replies_file, responses_of
+from .files.text import ModelText, gguf_text, read_model_text
+from .known_formats import KNOWN_CONTROLS
+
+# How a model writes its replies: what its user says, what its files say, and what is logged of it.
 
 log = logging.getLogger("antiphon.catalog")
+
+
+def replies_file(path: Path) -> ReplyDescription:
+    """A user's description of replies: a JSON or a TOML file.
+
+    Raises `ConfigError` when the file cannot be read, `TemplateError` that names it when it is wrong.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the description of replies {path}: {error}") from None
+    from antiphon.formats.template import load_replies  # few models are described by hand
+
+    try:
+        match path.suffix:
+            case ".json":
+                return load_replies(text, "json")
+            case ".toml":
+                return load_replies(text, "toml")
+    except TemplateError as error:
+        raise TemplateError(f"{path}: {error.message}", code=error.code, hint=error.hint) from None
+    raise ConfigError(f"{path} is no description of replies by its name", hint="Known: .json and .toml.")
+
+
+def responses_of(name: str, text: ModelText) -> ReplyDescription | None:
+    """The response template of the model's files; None, with a warning, where it cannot be read."""
+    if text.responses is None:
+        return None
+    from antiphon.formats.replies.response_template import from_response_template  # few models have one
+
+    try:
+        return from_response_template(text.responses.spec)
+    except TemplateError as error:
+        log.warning("%s: %s is not used: %s", name, text.responses.place, error.message)
+        return None
+
+
+def described(format: Format, replies: ReplyDescription | None, controls: Collection[Control]) -> Format:
+    """The format with a user's description of replies. Raises `ConfigError` for one that reads its replies itself."""
+    if replies is None:
+        return format
+    if isinstance(format, TemplateFormat):
+        return TemplateFormat(format.name, format.template, controls, replies=replies)
+    raise ConfigError(f"the replies of {format.name} are its own, and cannot be described", hint="Leave replies out.")
+
+
+def log_replies(name: str, format: Format) -> None:
+    """Says where the description of a model's replies is from, and warns of what is not understood."""
+    from antiphon.formats.template import JinjaFormat, origin_words  # a format that is named has nothing to say
+    from antiphon.formats.template.taught import WARNING as TAUGHT
+
+    if not isinstance(format, JinjaFormat):
+        return
+    proof = format.found.proof
+    counts = f"{len(proof.proven)} shapes are read back as they are written, {len(proof.failed)} are not"
+    log.info("%s: its replies are known from %s; %s", name, origin_words(format.found), counts)
+    for warning in format.found.warnings:
+        log.log(logging.INFO if warning == TAUGHT else logging.WARNING, "%s: %s", name, warning)
+
 
 FALLBACK = "chatml"
 
@@ -173,3 +237,54 @@ def template_file(
             return jinja_format(text, controls, special, name=path.stem, replies=replies, teaches=teaches)
         case _:
             raise ConfigError(f"{path} is no chat template by its name", hint="Known: .py, .json and .jinja.")
+
+
+# What a model's files say, and the format that it is spoken to in.
+
+
+class ModelSource(msgspec.Struct, frozen=True):
+    """What a model's files say. ``metadata`` is that of its GGUF file, where it has one on this machine.
+
+    ``parameters`` is how many that file has.
+    """
+
+    text: ModelText
+    path: Path | None = None
+    metadata: Mapping[str, GgufValue] = msgspec.field(default_factory=dict)
+    parameters: int | None = None
+
+
+async def read_source(entry: ModelEntry, path: Path | None) -> ModelSource:
+    """Reads the model's file at ``path``, else its tokenizer's; a model without either has single bytes as vocabulary.
+
+    Errors: `ModelError` for files that cannot be read and vocabularies that are not covered.
+    """
+    if path is not None:
+        file = await asyncio.to_thread(read_file, path)
+        try:
+            text = await asyncio.to_thread(gguf_text, file.metadata)
+            return ModelSource(text, path, file.metadata, file.parameters)
+        except TokenError as error:
+            raise ModelError(f"{path.name}: {error.message}", code=error.code) from None
+    if entry.tokenizer:
+        return ModelSource(await asyncio.to_thread(read_model_text, entry.tokenizer))
+    return ModelSource(ModelText(tokenizer=ByteTokenizer(KNOWN_CONTROLS)))
+
+
+def read_file(path: Path) -> GgufFile:
+    """What the file at ``path`` says of its model. Raises `ModelError` where there is none, or it is no GGUF file."""
+    if not path.is_file():
+        raise ModelError(f"there is no model file {path}", code="model_not_found")
+    return read_gguf(path)
+
+
+def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, *, fallback: str) -> Format:
+    """What the model is spoken to in; of one that embeds or ranks, what frames each text."""
+    if entry.task != "chat":
+        if text.sentences is None:
+            hint = "Name its GGUF file."
+            raise ModelError(f"the tokenizer of {name!r} does not define how texts are framed", hint=hint)
+        return text.sentences
+    any_will_do = not (entry.engine.needs_file or entry.tokenizer or entry.format or entry.chat_template)
+    chosen = replace_fields(entry, format=FALLBACK) if any_will_do else entry
+    return choose_format(name, chosen, text, formats, fallback=fallback)

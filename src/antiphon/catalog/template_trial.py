@@ -14,7 +14,7 @@ from antiphon.isolation import Isolation, Task
 from .files.text import ModelText
 from .format_choice import template_parts
 
-TRY = Task("antiphon.formats.template.remaking:work", "rendering some prompts", processor=5.0, memory=512 * 2**20)
+TRY = Task("antiphon.formats.template.stability:work", "rendering some prompts", processor=5.0, memory=512 * 2**20)
 
 
 async def try_template(name: str, entry: ModelEntry, text: ModelText) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import ipaddress
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,14 +12,54 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from antiphon.config import ToolsConfig
+from antiphon.conversation import Conversation, FinishReason, Message, Role, ToolChoice, visible_to_user
 from antiphon.errors import ConfigError, near
 from antiphon.errors.extras import require
+from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
-from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, TokenStore
+from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, SamplingAnswer, SamplingMessage, SamplingRequest, TokenStore
+from antiphon.tools.mcp.host import Sample
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
 if TYPE_CHECKING:  # most servers have none of them
     from antiphon.tools.mcp import ClientServers, McpServer
+
+
+# Sampling for MCP servers: a text by one of our models, for the servers that the operator allows it.
+
+WHOLE = (FinishReason.STOP_EOS, FinishReason.STOP_SEQUENCE)
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
+
+
+def sampler(get: Callable[[str], Awaitable[Model]], name: str) -> Sample:
+    """Texts by the model of that name, which ``get`` loads. They raise what it, planning and the engine raise."""
+
+    async def sample(request: SamplingRequest) -> SamplingAnswer:
+        model = await get(name)
+        plan = await prepare_turn(model, turn_request(request))
+        async with aclosing(run_turn(plan)) as events:
+            reply = (await collect(events))[0]
+        text = "\n\n".join(message.text for message in reply.messages if visible_to_user(message))
+        return SamplingAnswer(text, model.name, complete=reply.reason in WHOLE)
+
+    return sample
+
+
+def turn_request(request: SamplingRequest) -> TurnRequest:
+    """The server's texts as messages of a conversation of its own: it sees no other."""
+    system = (Message(role=Role.SYSTEM, text=request.system),) if request.system else ()
+    return TurnRequest(
+        conversation=Conversation(messages=(*system, *map(message_of, request.messages))),
+        max_tokens=request.max_tokens,
+        temperature=request.temperature,
+        stop=request.stop,
+        tool_choice=ToolChoice("none"),
+    )
+
+
+def message_of(message: SamplingMessage) -> Message:
+    return Message(role=ROLES[message.role], text=message.text)
+
 
 BUILTINS = ("browser", "python")
 

@@ -9,16 +9,44 @@ import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import typer
 from typer._completion_classes import completion_init
+from typer.core import TyperCommand, TyperGroup
 
 from antiphon.errors import AntiphonError, ConfigError, EngineError, ModelError, RequestError
 
 from .completions import line_to_complete
-from .flags import PlainCommand, PlainGroup
-from .progress import QUIET
-from .terminal import tell
+from .terminal import QUIET, tell
+
+if TYPE_CHECKING:  # what Typer brings along of Click has no public name
+    from typer._click.core import Context, Parameter
+
+
+# Commands whose help shows no type behind a flag, which takes no value.
+
+
+class PlainCommand(TyperCommand):
+    """A command with plain flags."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return plain(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    """A group of commands with plain flags."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return plain(super().get_params(ctx))
+
+
+def plain(parameters: list[Parameter]) -> list[Parameter]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
+
 
 COMMANDS = {
     "serve": "Serve models over an OpenAI-compatible HTTP API.",

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.api.batches.endpoints import ENDPOINTS
 from antiphon.api.batches.offline import OfflineBatch, Tally
+from antiphon.api.batches.routes import ENDPOINTS
 from antiphon.config import BatchesConfig, Config
 from antiphon.http.context import Context
 from antiphon.http.server.server import on_loop
@@ -31,8 +31,7 @@ from .options import (
     print_json,
 )
 from .pull import pull_missing
-from .terminal import tell
-from .waiting import waiting_for
+from .terminal import tell, waiting_for
 
 command = actions()
 

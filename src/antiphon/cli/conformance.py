@@ -29,8 +29,7 @@ from antiphon.formats.openchatml import (
 )
 
 from .options import JsonOption, print_json
-from .terminal import tell
-from .waiting import waiting_for
+from .terminal import tell, waiting_for
 
 PATIENCE = 60
 """The time limit of one case of another implementation, in seconds."""

@@ -16,8 +16,7 @@ from antiphon.config import Config, find_entry
 from antiphon.errors import ConfigError, NotFoundError, near
 
 from .completions import client_names
-from .connecting.address import check_variable, local_url, root_of
-from .connecting.clients import CLIENTS, ClientSettings, Endpoint
+from .connecting.clients import CLIENTS, ClientSettings, Endpoint, check_variable, local_url, root_of
 from .connecting.merging import WRITE, merge
 from .files import difference
 from .options import ConfigOption, JsonOption, configure, print_json, print_table

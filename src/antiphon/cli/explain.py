@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import aclosing
 
 import msgspec
+from msgspec.structs import replace
 
-from antiphon.api.models.write import facts_under
+from antiphon.api.models.wire import facts_under
 from antiphon.catalog import open_catalog
 from antiphon.config import (
     KEYS,
@@ -22,7 +23,7 @@ from antiphon.config import (
     shipped_entries,
 )
 from antiphon.errors import ConfigError, near
-from antiphon.generation import ModelFacts, Setting, Source
+from antiphon.generation import Capabilities, ModelFacts, Setting, Source
 from antiphon.library.app import dialects_of
 
 FORMAT_KEYS = ("format", "chat_template")
@@ -131,3 +132,15 @@ def of_key(loaded: LoadedConfig, path: KeyPath) -> Iterator[Opinion]:
             yield Opinion(public(path, layer[path].value), layer[path].origin)
     if path in known_keys(Config):
         yield Opinion(flatten(msgspec.to_builtins(Config())).get(path), "default")
+
+
+# What a model can do here, read from its files: for commands that open no engine.
+
+
+def capabilities_of(config: Config, name: str) -> Capabilities:
+    """What the model can do, whose files are here. Raises what describing it raises, as for a file that cannot be used.
+
+    The format that the configuration's top names is the default model's alone.
+    """
+    alone = config if name == config.model else replace(config, model=name, format=None, chat_template=None)
+    return asyncio.run(described(alone, name)).capabilities

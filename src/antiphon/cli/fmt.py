@@ -15,11 +15,9 @@ from antiphon.writing import write
 
 from .app import error_object, print_error
 from .excerpt import RecentText
-from .files import content_of, difference, files_of
+from .files import content_of, difference, files_of, output
 from .options import JsonOption, print_json
-from .streams import output
-from .terminal import tell
-from .waiting import each_of
+from .terminal import each_of, tell
 
 OPENCHATML, HARMONY = "openchatml", "harmony"
 STDIN = Path("-")
@@ -87,7 +85,7 @@ def canonical(content: bytes, form: str, *, fragment: bool) -> str:
     if form == OPENCHATML:
         return format_transcript(content, fragment=fragment)
     # The other forms take long to import, and most files are OpenChatML.
-    from antiphon.conversion.harmony_text import format_harmony
+    from antiphon.conversion.harmony import format_harmony
 
     return format_harmony(content)
 

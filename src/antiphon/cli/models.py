@@ -10,8 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from antiphon.api.native.template_schema import RepliesFound
-from antiphon.api.native.templates import found_replies
+from antiphon.api.native.templates import RepliesFound, found_replies
 from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.catalog.describe import described_lines
 from antiphon.catalog.files.store import InstalledModel, ModelStore

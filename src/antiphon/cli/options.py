@@ -5,25 +5,51 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from . import panels
-from .choices import Dialect, Types
 from .completions import format_names, model_names
 from .terminal import UNSAFE, safe, tell
 
 if TYPE_CHECKING:
     from antiphon.config import LoadedConfig
 
+
+# Words that an option of the command line takes.
+
+
+class Dialect(StrEnum):
+    A = "a"
+    B = "b"
+
+
+class Types(StrEnum):
+    REFERENCE = "reference"
+    FULL = "full"
+
+
+# The headings under which `--help` lists options.
+
+MODEL = "Model"
+CONVERSATION = "Conversation"
+ANSWERS = "Answers"
+TOOLS = "Tools"
+NETWORK = "Network"
+ACCESS = "Access and keys"
+ENGINE = "Engine"
+DIALECT = "Dialect"
+OUTPUT = "Output and configuration"
+
+
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", help="Another configuration file.", dir_okay=False, rich_help_panel=panels.OUTPUT),
+    typer.Option("--config", help="Another configuration file.", dir_okay=False, rich_help_panel=OUTPUT),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=panels.OUTPUT)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT)]
 ModelOption = Annotated[
     str | None,
     typer.Option(
@@ -32,7 +58,7 @@ ModelOption = Annotated[
         help="A model's name, alias, GGUF path or hf: source.",
         show_default="the configuration's: smollm2",
         autocompletion=model_names,
-        rich_help_panel=panels.MODEL,
+        rich_help_panel=MODEL,
     ),
 ]
 FormatOption = Annotated[
@@ -41,7 +67,7 @@ FormatOption = Annotated[
         "--format",
         help="The format to speak, instead of the model's own.",
         autocompletion=format_names,
-        rich_help_panel=panels.MODEL,
+        rich_help_panel=MODEL,
     ),
 ]
 TemplateOption = Annotated[
@@ -49,7 +75,7 @@ TemplateOption = Annotated[
     typer.Option(
         "--chat-template",
         help="A chat template of your own: a .py, .json or .jinja file.",
-        rich_help_panel=panels.MODEL,
+        rich_help_panel=MODEL,
     ),
 ]
 DialectOption = Annotated[Dialect | None, typer.Option(help="Harmony's dialect.", show_default="a")]
@@ -63,7 +89,7 @@ PlaygroundOption = Annotated[
         "--playground/--no-playground",
         help="A page for browsers, at / and /playground.",
         show_default="--playground",
-        rich_help_panel=panels.NETWORK,
+        rich_help_panel=NETWORK,
     ),
 ]
 WorkersOption = Annotated[
@@ -72,7 +98,7 @@ WorkersOption = Annotated[
         help="Processes that answer at the one port, over one engine.",
         min=1,
         show_default="1",
-        rich_help_panel=panels.ENGINE,
+        rich_help_panel=ENGINE,
     ),
 ]
 ToolsOption = Annotated[
@@ -81,7 +107,7 @@ ToolsOption = Annotated[
         "--tools",
         help="Tools that run here: browser, python, or Python files; with commas.",
         show_default="none",
-        rich_help_panel=panels.TOOLS,
+        rich_help_panel=TOOLS,
     ),
 ]
 McpOption = Annotated[
@@ -89,7 +115,7 @@ McpOption = Annotated[
     typer.Option(
         "--mcp",
         help="MCP servers whose tools run here: the JSON file that MCP clients share.",
-        rich_help_panel=panels.TOOLS,
+        rich_help_panel=TOOLS,
     ),
 ]
 ContextOption = Annotated[
@@ -99,19 +125,19 @@ ContextOption = Annotated[
         "--ctx-size",
         help="Tokens that prompt and answer may have together.",
         show_default="the model's own, 4096 where nobody says",
-        rich_help_panel=panels.ENGINE,
+        rich_help_panel=ENGINE,
     ),
 ]
 SlotsOption = Annotated[
     int | None,
-    typer.Option("--slots", "--parallel", help="Answers that are made at once.", rich_help_panel=panels.ENGINE),
+    typer.Option("--slots", "--parallel", help="Answers that are made at once.", rich_help_panel=ENGINE),
 ]
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
         help="Threads of the engine; 0: what suits the machine.",
         show_default="0",
-        rich_help_panel=panels.ENGINE,
+        rich_help_panel=ENGINE,
     ),
 ]
 

@@ -18,12 +18,11 @@ from antiphon.errors import AntiphonError, ModelError, NotFoundError
 from antiphon.errors.extras import require
 from antiphon.generation import Capabilities
 
-from .capabilities import capabilities_of
 from .completions import model_names
+from .explain import capabilities_of
+from .files import near_file
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
-from .progress import progress_bar
-from .streams import near_file
-from .terminal import tell
+from .terminal import progress_bar, tell
 
 
 def command(

@@ -13,7 +13,7 @@ from antiphon.errors import ConfigError, ModelError, RequestError
 from antiphon.formats import Format
 from antiphon.tokens import Tokenizer, o200k_harmony
 
-from .choices import Dialect, Types
+from .options import Dialect, Types
 
 if TYPE_CHECKING:
     from antiphon.catalog.files.text import ModelText

@@ -8,17 +8,23 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.config import Config, find_entry
 from antiphon.http.gate.keys import KeyFile
-from antiphon.http.server.server import bound, is_loopback, on_loop, serving
-from antiphon.http.tls import certificate
+from antiphon.http.server.server import bound, certificate, is_loopback, on_loop, serving
 from antiphon.library.app import ModelSummary, assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.version import __version__
 
 from .options import (
+    ACCESS,
+    DIALECT,
+    NETWORK,
+    OUTPUT,
     ConfigOption,
     ContextOption,
     FormatOption,
@@ -34,25 +40,85 @@ from .options import (
     configure,
     print_json,
 )
-from .ports import check_free
 from .pull import pull_missing
-from .running import Announce, registered
-from .serve_options import (
-    AccessLogOption,
-    DialectOption,
-    ExposeReasoningOption,
-    HostOption,
-    LogFormOption,
-    OllamaOption,
-    OriginsOption,
-    PortOption,
-    StrictSeedOption,
-    TlsCertOption,
-    TlsKeyOption,
-    WithoutKeysOption,
-)
-from .terminal import tell
-from .waiting import StatusLine
+from .running import Announce, check_free, registered
+from .terminal import StatusLine, tell
+
+# The options that `antiphon serve` has alone.
+
+HostOption = Annotated[
+    str | None, typer.Option(help="Where to listen.", show_default="127.0.0.1", rich_help_panel=NETWORK)
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option("--port", "-p", help="0 takes a free one.", show_default="8080", rich_help_panel=NETWORK),
+]
+WithoutKeysOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--without-keys", help="Listen beyond this machine though there are no API keys.", rich_help_panel=ACCESS
+    ),
+]
+TlsCertOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-cert", "--ssl-certfile", help="Serve HTTPS with this certificate (PEM).", rich_help_panel=ACCESS
+    ),
+]
+TlsKeyOption = Annotated[
+    str | None,
+    typer.Option("--tls-key", "--ssl-keyfile", help="The certificate's key (PEM).", rich_help_panel=ACCESS),
+]
+OriginsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--origins",
+        "--cors-origins",
+        help="Web pages that may call from a browser, between commas (http://localhost:*); * is all.",
+        show_default="none",
+        rich_help_panel=ACCESS,
+    ),
+]
+ExposeReasoningOption = Annotated[
+    bool | None,
+    typer.Option("--expose-reasoning", help="Clients see the model's reasoning.", rich_help_panel=ACCESS),
+]
+OllamaOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--ollama", help="Listen at 127.0.0.1:11434 too, where Ollama's clients look.", rich_help_panel=NETWORK
+    ),
+]
+DialectOption = Annotated[
+    str | None,
+    typer.Option(
+        help="What the plain routes speak: openai, databricks, mindie or lmdeploy.",
+        show_default="openai",
+        rich_help_panel=DIALECT,
+    ),
+]
+StrictSeedOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--strict-dialect",
+        "--strict-seed",
+        help="Restrict every dialect to the letter of its document.",
+        rich_help_panel=DIALECT,
+    ),
+]
+AccessLogOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--access-log/--no-access-log",
+        help="A line a request, without content.",
+        show_default="--access-log",
+        rich_help_panel=OUTPUT,
+    ),
+]
+LogFormOption = Annotated[
+    str | None,
+    typer.Option("--log-form", "--log-format", help="text or json.", show_default="text", rich_help_panel=OUTPUT),
+]
 
 
 def command(

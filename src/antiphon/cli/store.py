@@ -15,13 +15,11 @@ import typer
 
 from antiphon.errors import ConfigError
 from antiphon.store import MEMORY, hidden_password, store_at, store_name
-from antiphon.store.transfer import End, Found, Head, Imported, ListedStore, import_lines, is_empty, records
-from antiphon.store.versions import migrate
+from antiphon.store.transfer import End, Found, Head, Imported, ListedStore, import_lines, is_empty, migrate, records
 
+from .files import Sink, output
 from .options import ConfigOption, JsonOption, actions, configure, print_json
-from .streams import Sink, output
-from .terminal import tell
-from .waiting import waiting_for
+from .terminal import tell, waiting_for
 
 Result = TypeVar("Result")
 STANDARD = Path("-")

@@ -6,9 +6,23 @@ All that the commands print for people goes through `tell`; all that they print 
 from __future__ import annotations
 
 import codecs
+import os
 import re
+import shutil
 import sys
-from typing import TextIO
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+    from antiphon.catalog.files.sources import Progress
+
 
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """Controls of terminals (C0 but tabs and line feeds, C1), halves of characters, and what turns others' direction."""
@@ -38,3 +52,196 @@ class TerminalSink:
 
     def flush(self) -> None:
         sys.stdout.flush()
+
+
+# A bar on a terminal for whatever takes its time: bytes done, of how many, how fast, and how long it will take.
+
+QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+"""Whether a program reads what this one prints (``--json``), which then shows nobody how far it is."""
+PATIENCE = 1.0
+"""Seconds that work may take without a bar."""
+
+
+def is_watched() -> bool:
+    """Whether a person sees how far the work is: on a terminal, and not where a program reads the results."""
+    return sys.stderr.isatty() and not QUIET.get()
+
+
+class LazyBar:
+    """A bar that is there once the work has taken ``patience`` seconds; ``name`` is what is worked on.
+
+    ``stages``: what is done with it, one after the other. The next has begun when the bytes that are done are fewer
+    than before.
+    """
+
+    def __init__(self, name: str, size: int | None, patience: float, stages: tuple[str, ...]) -> None:
+        self._name, self._size, self._stages = name, size, stages
+        self._due = time.monotonic() + patience
+        self._done, self._stage = 0, 0
+        self._bar: Bar | None = None
+
+    def update(self, done: int, total: int | None) -> None:
+        if done < self._done and self._stage + 1 < len(self._stages):
+            self._stage += 1
+            self._size = None
+        self._done = done
+        if self._bar is None and time.monotonic() >= self._due:
+            self._bar = opened_bar()
+            self._bar.start()
+            self._bar.add_task("")
+        if self._bar is not None:
+            words = safe(f"{self._stages[self._stage]} {self._name}".strip()).replace("[", "\\[")  # no markup
+            known = total or self._size
+            # A download may be of more than its file: of what packs it, or of a copy that is written meanwhile.
+            shown = min(done, known) if known else done
+            self._bar.update(self._bar.task_ids[0], description=words, completed=shown, total=known)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
+def progress_bar(
+    name: str, size: int | None, *, patience: float = PATIENCE, stages: tuple[str, ...] = ("",)
+) -> Iterator[Progress]:
+    """A bar on a terminal for work that takes longer than ``patience`` seconds; nothing elsewhere."""
+    if not is_watched():
+        yield lambda done, total: None
+        return
+    bar = LazyBar(name, size, patience, stages)
+    try:
+        yield bar.update
+    finally:
+        bar.close()
+
+
+def opened_bar() -> Bar:
+    """What is printed to a terminal meanwhile stands above it; what goes to a file or a pipe goes there."""
+    # Rich takes longer to import than most commands take to run.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(),
+        TextColumn("left"),
+    )  # fmt: skip
+    return Bar(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+
+
+# A line on a terminal for whatever cannot say how far it is: what is waited for, and for how many seconds.
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+PERIOD = 0.1
+ERASE = "\r\x1b[K"
+
+
+def dim(text: str) -> str:
+    """The text in grey on a terminal that has colours."""
+    return f"\x1b[2m{text}\x1b[0m" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else text
+
+
+class StatusLine:
+    """The last line of a terminal's stderr while something is waited for; nothing where stderr is no terminal.
+
+    The cursor must stand at the beginning of a line at `begin`, and stands there again after `end`. Nothing else may
+    be printed between the two.
+    """
+
+    def __init__(self) -> None:
+        self._visible = is_watched()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, words: str | Callable[[], str], *, after: float = 0.3) -> None:
+        """Shows ``words``, which may be others each time, once ``after`` seconds have passed; ends what was shown."""
+        self.end()
+        if self._visible:
+            self._over.clear()
+            self._thread = threading.Thread(target=self._draw, args=(words, time.monotonic(), after), daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Erases the line, where there is one."""
+        if self._thread is not None:
+            self._over.set()
+            self._thread.join()
+            self._thread = None
+
+    def _draw(self, words: str | Callable[[], str], began: float, after: float) -> None:
+        drawn = False
+        wait = after
+        while not self._over.wait(wait):
+            seconds = time.monotonic() - began
+            frame = FRAMES[int(seconds / PERIOD) % len(FRAMES)]
+            shown = safe(words if isinstance(words, str) else words())
+            room = max(1, shutil.get_terminal_size().columns - 12)
+            sys.stderr.write(ERASE + dim(f"{frame} {shown[:room]} {seconds:.1f} s"))
+            sys.stderr.flush()
+            drawn, wait = True, PERIOD
+        if drawn:
+            sys.stderr.write(ERASE)
+            sys.stderr.flush()
+
+
+@contextmanager
+def waiting_for(words: str | Callable[[], str], *, after: float = 0.3) -> Iterator[None]:
+    """Shows on a terminal that ``words`` are waited for while the block runs, once ``after`` seconds have passed."""
+    status = StatusLine()
+    status.begin(words, after=after)
+    try:
+        yield
+    finally:
+        status.end()
+
+
+@contextmanager
+def then_waiting(parts: Iterator[bytes], words: str) -> Iterator[Iterator[bytes]]:
+    """The parts; once the last was read, ``words`` are waited for: some forms are written only when all is read.
+
+    Without words nothing is shown: where the result itself goes to the terminal.
+    """
+    status = StatusLine()
+
+    def read() -> Iterator[bytes]:
+        yield from parts
+        if words:
+            status.begin(words, after=PATIENCE)
+
+    try:
+        yield read()
+    finally:
+        status.end()
+
+
+def say(words: str) -> None:
+    """A line on stderr, also while something is waited for."""
+    terminal = sys.stderr.isatty()
+    print(f"{ERASE}{safe(words)}" if terminal else words, file=sys.stderr, flush=True)
+
+
+def each_of(files: Sequence[Path], doing: str) -> Iterator[Path]:
+    """The files one by one; on a terminal, how many of them are done, or the one that is alone.
+
+    What is done with a file shows no bar of its own meanwhile.
+    """
+    done = 0
+
+    def words() -> str:
+        return f"{doing} {files[0].name}" if len(files) == 1 else f"{doing}: {done} of {len(files)} files"
+
+    with waiting_for(words, after=PATIENCE):
+        before = QUIET.set(True)
+        try:
+            for file in files:
+                yield file
+                done += 1
+        finally:
+            QUIET.reset(before)

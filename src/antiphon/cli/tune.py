@@ -20,7 +20,7 @@ from antiphon.catalog.files.store import ModelStore
 from antiphon.catalog.known_formats import NO_FORMATS, known_formats
 from antiphon.catalog.loading import NO_SECRETS
 from antiphon.config import LoadedConfig, find_entry
-from antiphon.config.tuned import Tuned, TunedEngine, tuned_file, write_tuned
+from antiphon.config.layers import Tuned, TunedEngine, tuned_file, write_tuned
 from antiphon.engines import Engine, Sampling
 from antiphon.engines.llama_cpp import LlamaCpp, LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.machine import usable_cores
@@ -29,8 +29,7 @@ from antiphon.errors.extras import require
 from antiphon.tokens import Tokenizer
 
 from .options import print_json
-from .terminal import tell
-from .waiting import waiting_for
+from .terminal import tell, waiting_for
 
 SECONDS = 2.0
 """How long each measurement lasts; a token more where tokens are slower."""

@@ -18,9 +18,8 @@ from antiphon.errors import FormatError, Position, RequestError
 from antiphon.formats.openchatml import Finding, finding_to_json, validate
 
 from .excerpt import RecentText
-from .files import files_of, is_pattern
+from .files import check_readable, chunks, files_of, is_pattern
 from .options import JsonOption
-from .streams import check_readable, chunks
 from .terminal import tell
 
 OPENCHATML = "openchatml"
@@ -106,7 +105,7 @@ def findings_of(form: str, parts: Iterable[bytes]) -> Iterator[Finding]:
     """What is wrong with a text of another form: all of it for Harmony, else the first error."""
     # Most checks are of OpenChatML, and the other forms take long to import.
     from antiphon.conversion.convert import source_named
-    from antiphon.conversion.harmony_text import harmony_findings
+    from antiphon.conversion.harmony import harmony_findings
 
     if form == "harmony":
         yield from harmony_findings(parts)

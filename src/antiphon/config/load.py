@@ -13,7 +13,6 @@ from antiphon.engines import EngineKinds
 from antiphon.engines.registry import NO_KINDS
 from antiphon.store import hidden_password
 
-from .aliases import with_shipped_aliases
 from .config import Config
 from .keys import KeyPath, dotted, flatten, known_keys, nest, typed
 from .layers import (
@@ -26,12 +25,11 @@ from .layers import (
     file_layer,
     flag_layer,
     home_layer,
+    tuned_layer,
 )
 from .limits import CONCURRENT, Limits
-from .model_table import entry_of, merged
+from .model_table import catalogue_keys, entry_of, merged, shipped_tables, with_shipped_aliases
 from .models import Entries
-from .shipped import catalogue_keys, shipped_tables
-from .tuned import tuned_layer
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -12,7 +16,7 @@ from antiphon.engines.registry import NO_KINDS, built_in_kinds
 from antiphon.errors import ConfigError, Position, near
 
 from .keys import KeyPath, Origin, dotted, flatten, known_keys, nest, nowhere, typed
-from .models import ModelEntry
+from .models import Entries, ModelEntry
 
 KEY = "engine"
 DEFAULT = "llama_cpp"
@@ -127,3 +131,119 @@ def _check_setting(name: str, setting: str, settings: type[EngineSettings], file
         hint=hint,
         position=Position(path=path),
     )
+
+
+# The models that the package knows by name, as data.
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+FILLED = ("format", "replies", "context", "default_output_tokens", "max_output_tokens", "thinking_budget")
+
+
+def with_catalogue(entry: ModelEntry, name: str) -> ModelEntry:
+    """The entry of a file that is that of the shipped model ``name``: what it leaves open is the catalogue's."""
+    shipped = shipped_entries()[name]
+    speaks = bool(entry.format or entry.chat_template)
+    filled = {
+        key: getattr(shipped, key) for key in FILLED if getattr(entry, key) is None and not (key == "format" and speaks)
+    }
+    sampling = {
+        key: getattr(shipped.sampling, key)
+        for key in shipped.sampling.__struct_fields__
+        if getattr(entry.sampling, key) is None
+    }
+    return msgspec.structs.replace(
+        entry,
+        **filled,
+        sampling=msgspec.structs.replace(entry.sampling, **sampling),
+        from_catalogue=entry.from_catalogue | filled.keys() | {f"sampling.{key}" for key in sampling},
+    )
+
+
+@cache
+def shipped_tables() -> Mapping[str, Mapping[str, Any]]:
+    """The tables of ``shipped.toml``, by name."""
+    return tomllib.loads(files("antiphon.config").joinpath("shipped.toml").read_text("utf-8"))
+
+
+@cache
+def shipped_entries() -> Entries:
+    """The models that ship with the package."""
+    return {
+        name: entry_of(name, {**table, "from_catalogue": catalogue_keys(name)})
+        for name, table in shipped_tables().items()
+    }
+
+
+def catalogue_keys(name: str, over: Mapping[str, Any] = NOTHING) -> list[str]:
+    """The dotted keys of the model that ships under a name, but for those that the table ``over`` it has."""
+    return [dotted(key) for key in flatten(shipped_tables().get(name, {})) if key not in flatten(over)]
+
+
+# Tables of models that are named by an alias, and the aliases that a model keeps.
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+OWN = frozenset({"source", "tokenizer"})
+"""A table with one of these keys, or a kind of engine, is a model of its own, whatever else has its name."""
+
+
+def own_names(tables: Tables) -> dict[str, dict[str, Any]]:
+    """The tables by the models that they change: one that is named by an alias of a shipped model is that model's.
+
+    Raises `ConfigError` for a key that two tables of one model have.
+    """
+    named: dict[str, dict[str, Any]] = {}
+    for name, table in tables.items():
+        own = name if _is_own(table) else shipped_name(name)
+        if twice := flatten(named.get(own, {})).keys() & flatten(table).keys():
+            path = dotted(("models", name, *min(twice)))
+            raise ConfigError(f"{path}: [models.{own}] has it too, and is the same model", position=Position(path=path))
+        named[own] = {**named.get(own, {}), **table}
+    return named
+
+
+def shipped_name(name: str) -> str:
+    """The shipped model that has the alias ``name``; else ``name`` itself."""
+    tables = shipped_tables()
+    return next((own for own, table in tables.items() if name not in tables and name in table["aliases"]), name)
+
+
+def with_shipped_aliases(tables: Tables) -> dict[str, dict[str, Any]]:
+    """The tables whose aliases are added to those of the shipped model, but for what another table has."""
+    given = {alias: name for name, table in tables.items() for alias in _aliases(table)}
+    taken = {**given, **{name: name for name in tables}}
+    return {
+        name: {**table, "aliases": [*_aliases(table), *_more(name, table, taken)]}
+        if name in shipped_tables()
+        else dict(table)
+        for name, table in tables.items()
+    }
+
+
+def _more(name: str, table: Mapping[str, Any], taken: Mapping[str, str]) -> list[str]:
+    shipped = shipped_tables()[name]["aliases"]
+    return [alias for alias in shipped if alias not in _aliases(table) and taken.get(alias, name) == name]
+
+
+def _aliases(table: Mapping[str, Any]) -> list[str]:
+    """Those that the table gives; what is no list of names is reported by the entry that it makes."""
+    aliases = table.get("aliases")
+    return [alias for alias in aliases if isinstance(alias, str)] if isinstance(aliases, list | tuple) else []
+
+
+def _is_own(table: Mapping[str, Any]) -> bool:
+    engine = table.get(KEY)
+    return not OWN.isdisjoint(table) or (isinstance(engine, Mapping) and "kind" in engine)
+
+
+def alias_fault(entries: Mapping[str, ModelEntry], others: Iterable[str]) -> tuple[str, str] | None:
+    """(model, why one of its aliases cannot be found by it); None where each names one model alone.
+
+    ``others`` are names of models that have no entry here.
+    """
+    owners: dict[str, str] = {name: name for name in (*entries, *others)}
+    for name, entry in entries.items():
+        for alias in entry.aliases:
+            if (owner := owners.setdefault(alias, name)) != name:
+                return name, f"{alias!r} is {owner}, another model"
+    return None

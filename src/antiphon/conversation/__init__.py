@@ -1,8 +1,6 @@
 """The nouns of a conversation: values only, no input or output. `antiphon.conversation.json` writes messages down."""
 
-from .builtins import BROWSER, PYTHON, TRAINED, described
-from .content import ChannelConfig, DeveloperContent, ReasoningEffort, SystemContent
-from .conversation import Conversation, Settings
+from .conversation import Conversation, Loss, LossKind, Settings
 from .events import (
     Event,
     FinishReason,
@@ -15,10 +13,37 @@ from .events import (
     TurnEnded,
     Usage,
 )
-from .loss import Loss, LossKind
-from .message import Channel, End, Intent, Message, OpaquePart, Part, Role, TextPart
-from .tools import FUNCTIONS, JsonSchema, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec, is_named, recipients_of
-from .visibility import DebugCapability, require_visible, visible_to_user
+from .message import (
+    Channel,
+    ChannelConfig,
+    DebugCapability,
+    DeveloperContent,
+    End,
+    Intent,
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningEffort,
+    Role,
+    SystemContent,
+    TextPart,
+    require_visible,
+    visible_to_user,
+)
+from .tools import (
+    BROWSER,
+    FUNCTIONS,
+    PYTHON,
+    TRAINED,
+    JsonSchema,
+    ResponseFormat,
+    ToolChoice,
+    ToolNamespace,
+    ToolSpec,
+    described,
+    is_named,
+    recipients_of,
+)
 
 __all__ = [
     "BROWSER",

@@ -2,11 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from .content import DeveloperContent, SystemContent
+from antiphon.errors import VisibilityError
+
+from .tools import ResponseFormat, ToolNamespace
+
+# What a system or a developer message says when it is not plain text: values, which a format words in its own way.
+
+
+class ReasoningEffort(StrEnum):
+    """Resolution X-51: the seven words in use; a format maps them to the nearest that its model knows."""
+
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelConfig:
+    """The channels that a model may speak on, and whether each message must name one."""
+
+    valid: tuple[str, ...]
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemContent:
+    """Harmony's system message (HAR-07, HAR-49). What is None is not written; ``tools`` maps a key to its namespace."""
+
+    identity: str | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    start_date: str | None = None
+    knowledge_cutoff: str | None = None
+    channels: ChannelConfig | None = None
+    tools: Mapping[str, ToolNamespace] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeveloperContent:
+    """Harmony's developer message (HAR-08, HAR-59): instructions, the caller's tools, the form of the answer."""
+
+    instructions: str | None = None
+    tools: Mapping[str, ToolNamespace] | None = None
+    response_format: ResponseFormat | None = None
 
 
 class Role(StrEnum):
@@ -115,3 +161,36 @@ class Message:
             and self.recipient is None
             and self.intent == Intent.PREAMBLE
         )
+
+
+# One function decides what an end user may see; every output calls it (resolutions A-O32 … A-O34).
+
+
+@dataclass(frozen=True, slots=True)
+class DebugCapability:
+    """For a caller whom the server's owner allows to see hidden channels. ``holder`` says who, for the log."""
+
+    holder: str
+
+
+def visible_to_user(message: Message) -> bool:
+    """Shown: the user's own messages and the assistant's, where they are final, and preambles. Hidden: all else."""
+    match message.role:
+        case Role.USER:
+            return message.effective_channel == Channel.FINAL
+        case Role.ASSISTANT:
+            if message.intent == Intent.DEBUG:
+                return False
+            return (message.effective_channel == Channel.FINAL and not message.is_call) or message.is_preamble
+        case _:
+            return False
+
+
+def require_visible(message: Message, *, debug: DebugCapability | None = None) -> Message:
+    """The message, if it may be shown to an end user; else `VisibilityError` with code ``E-PERM-VISIBILITY``."""
+    if debug is not None or visible_to_user(message):
+        return message
+    raise VisibilityError(
+        f"a {message.role} message on channel {message.effective_channel!r} is not for end users",
+        hint="Only final answers and preambles are shown; a debug capability is needed for more.",
+    )

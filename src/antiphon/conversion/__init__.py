@@ -4,7 +4,7 @@ from antiphon.conversation import Loss
 
 from .convert import SOURCES, TARGETS, Conversion, source_named, target_named
 from .detect import detect, form_of
-from .harmony_text import harmony_findings
+from .harmony import harmony_findings
 from .sidecar import Sidecar, SidecarWriter, read_sidecar
 
 __all__ = [

@@ -2,18 +2,146 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
 import msgspec
 
-from antiphon.api.chat.bundle import ChatElement, ChatMessageWriter, has_format, own_functions, settings_json
-from antiphon.conversation import Conversation, Message, Settings
+from antiphon.api.chat.conversation import ChatElement, ChatMessageWriter, has_format, own_functions, settings_json
+from antiphon.api.chat.messages import TEXT_PARTS, to_messages
+from antiphon.api.chat.read import read_format, read_tools
+from antiphon.api.chat.schema import ChatMessage, ResponseFormatObject, Tool
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    Loss,
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningEffort,
+    ResponseFormat,
+    Settings,
+    TextPart,
+    ToolSpec,
+)
 from antiphon.conversation.calls import OpenCalls
-from antiphon.errors import ParseError, RenderError
+from antiphon.errors import ParseError, Position, RenderError, RequestError
+from antiphon.structs import ready
 
-from .chat_reader import read_message
-from .declared import Lifted
-from .form import Written
-from .json_forms import JsonList, well_formed_json
-from .request import CHAT, carried_request, written_request
+from .detect import Json, JsonList, Survey, well_formed_json
+from .form import CHAT, Lifted, Written, carried_request, read_request, written_request
+
+# OpenAI's chat JSON, read as the server reads it; parts that are no text are carried as they came.
+
+CONVERSATION_KEYS = ("messages", "tools", "response_format", "reasoning_effort")
+MESSAGE_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
+
+
+class ChatReader:
+    """Reads the messages of a request's body, or their list alone."""
+
+    path = "messages"
+
+    def __init__(self, survey: Survey) -> None:
+        survey.require(self.path)
+        request = survey.members
+        effort = request.get("reasoning_effort")
+        extra, carried = read_request(request, CHAT)
+        self.about = Conversation(
+            tools=tools_of(request.get("tools") or []),
+            settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+            response_format=response_format(request.get("response_format")),
+            extra=extra,
+        )
+        known = carried.union(CONVERSATION_KEYS)
+        self.unread = [Loss(key, "not part of a conversation") for key in request if key not in known]
+        self._calls = OpenCalls()
+
+    def begin(self) -> Sequence[Message]:
+        return ()
+
+    def read(self, element: Any, index: int) -> Sequence[Message]:
+        messages = read_message(element, index, self._calls)
+        path = f"{self.path}[{index}]"
+        self.unread += [Loss(f"{path}.{key}", "unknown") for key in element if key not in MESSAGE_KEYS]
+        if not any(message.parts for message in messages):
+            self.unread += [Loss(f"{path}.content", part.kind) for part in _media(element)]
+        return messages
+
+    def end(self) -> Sequence[Message]:
+        return ()
+
+
+def read_message(element: Any, index: int, calls: OpenCalls) -> tuple[Message, ...]:
+    """The frames of one chat message behind those whose ``calls`` wait. Raises `ParseError` with a path."""
+    media = _media(element)
+    texts = {**element, "content": [part for part in element["content"] if _is_text(part)]} if media else element
+    wire = decoded(texts, ChatMessage, f"messages[{index}]")
+    with as_parse_errors():
+        frames = to_messages([wire], earlier=calls, first=index)
+    return _with_parts(frames, _parts(element["content"])) if media else frames
+
+
+def _with_parts(frames: tuple[Message, ...], parts: tuple[Part, ...]) -> tuple[Message, ...]:
+    """The parts go to the frame that has the text; a message that only calls has none."""
+    return tuple(
+        frame if frame.is_call or frame.channel == Channel.ANALYSIS else replace(frame, parts=parts) for frame in frames
+    )
+
+
+def _is_text(part: Any) -> bool:
+    return not isinstance(part, dict) or part.get("type") in (*TEXT_PARTS, "refusal") or "type" not in part
+
+
+def _media(element: Any) -> list[OpaquePart]:
+    content = element.get("content") if isinstance(element, dict) else None
+    parts = content if isinstance(content, list) else []
+    return [OpaquePart(str(part["type"]), part) for part in parts if not _is_text(part)]
+
+
+def _parts(content: list[Json]) -> tuple[Part, ...]:
+    return tuple(
+        TextPart(part["refusal" if part["type"] == "refusal" else "text"])
+        if _is_text(part)
+        else OpaquePart(str(part["type"]), part)
+        for part in content
+    )
+
+
+def decoded(value: object, kind: type[Any], path: str) -> Any:
+    """A JSON value as a struct of the wire; through text, because some fields keep their own spelling."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(value), type=ready(kind))
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        problem, _, where = str(error).partition(" - at `$")
+        raise ParseError(problem, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None
+
+
+def tools_of(values: Sequence[Any]) -> tuple[ToolSpec, ...]:
+    """Function tools, of any name. Raises `ParseError` with the path of what is none."""
+    tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(values)]
+    with as_parse_errors():
+        return read_tools(tools, any_name=True)
+
+
+def response_format(value: Any) -> ResponseFormat | None:
+    """The answer's format; ``text`` stays where it was given."""
+    if value is None:
+        return None
+    wire = decoded(value, ResponseFormatObject, "response_format")
+    with as_parse_errors():
+        return read_format(wire) or ResponseFormat("text")
+
+
+@contextmanager
+def as_parse_errors() -> Iterator[None]:
+    """What a wire's reader refuses is a fault of the input here."""
+    try:
+        yield
+    except RequestError as error:
+        raise ParseError(error.message, code=error.code, position=error.position, hint=error.hint) from None
 
 
 class ChatTarget:

@@ -8,7 +8,7 @@ from itertools import islice
 
 import msgspec
 
-from antiphon.api.native.convert_schema import ConversionFinding, Converted, ConvertRequest, FoundLoss
+from antiphon.api.native.schema import ConversionFinding, Converted, ConvertRequest, FoundLoss
 from antiphon.conversation import Loss
 from antiphon.errors import FormatError, NotFoundError, Position, RequestError, TemplateError, TokenError
 from antiphon.formats.openchatml import Finding, validate
@@ -18,7 +18,7 @@ from antiphon.wire.json import encode
 
 from .convert import Conversion, source_named, target_named
 from .detect import form_of
-from .harmony_text import harmony_findings
+from .harmony import harmony_findings
 
 CONVERT = Task("antiphon.conversion.converted:work", "the conversion", "input", processor=1.3, memory=512 * 2**20)
 MOST_LISTED = 500

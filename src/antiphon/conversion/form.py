@@ -2,11 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
-from antiphon.conversation import Conversation, Loss, Message
+import msgspec
+
+from antiphon.api.transcript.schema import GenerationSettings
+from antiphon.conversation import FUNCTIONS, Conversation, Loss, Message, OpaquePart, Role, TextPart, ToolSpec
+from antiphon.formats.openchatml import DocumentHeader, envelope_of, read_arguments, read_declaration
+from antiphon.formats.openchatml.body import CallArguments
+from antiphon.formats.openchatml.declarations import AUTHORS, TITLE, spell_tools
+from antiphon.structs import ready
+
+# What a request says beside its conversation and a transcript's header has a place for: the model, how to sample.
+
+REQUEST = "request"
+"""Where a `Conversation` has it in ``extra``: as a `DocumentHeader`, by the names of OpenChatML (§2)."""
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
+CHAT = {**{name: (name,) for name in SAMPLING}, "max_tokens": ("max_completion_tokens", "max_tokens")}
+"""The settings that chat JSON has, each with its names there; the first one is written."""
+RESPONSES = {**{name: (name,) for name in SAMPLING}, "max_tokens": ("max_output_tokens",)}
+Names = Mapping[str, tuple[str, ...]]
+
+
+def header_of(about: Conversation) -> DocumentHeader:
+    """The header of a transcript, or what a request says that would be in one."""
+    if "openchatml" in about.extra:
+        return envelope_of(about).header or DocumentHeader()
+    known = about.extra.get(REQUEST)
+    return known if isinstance(known, DocumentHeader) else DocumentHeader()
+
+
+def read_request(request: Mapping[str, Any], names: Names) -> tuple[dict[str, DocumentHeader], frozenset[str]]:
+    """What the request's fields say, as ``extra`` of a conversation, and the fields that it is made of."""
+    given = {name: key for name, keys in names.items() for key in keys if _fits(name, request.get(key))}
+    model = request.get("model")
+    fields: dict[str, Any] = {"model": model} if isinstance(model, str) else {}
+    settings = {name: request[key] for name, key in given.items()}
+    header = DocumentHeader(fields={**fields, "generation_settings": settings} if settings else fields)
+    return ({REQUEST: header} if header.fields else {}), frozenset([*fields, *given.values()])
+
+
+def written_request(about: Conversation, names: Names) -> dict[str, Any]:
+    """The request's fields for what the header says, where it is of the right kind."""
+    header = header_of(about)
+    settings = {
+        keys[0]: header.generation_settings[name]
+        for name, keys in names.items()
+        if _fits(name, header.generation_settings.get(name))
+    }
+    return ({"model": header.model} if header.model is not None else {}) | settings
+
+
+def carried_request(about: Conversation, names: Names) -> dict[str, DocumentHeader]:
+    """What a reader of `written_request` gets of it, as ``extra`` of a conversation."""
+    return read_request(written_request(about, names), names)[0]
+
+
+def with_request(header: DocumentHeader, about: Conversation) -> DocumentHeader:
+    """The header with the model and the settings of the request that the conversation comes from."""
+    known = header_of(about)
+    own = {key: value for key, value in known.fields.items() if key != "generation_settings"}
+    return replace(header, fields={**own, **header.fields}).with_settings(
+        **{**known.generation_settings, **header.generation_settings}
+    )
+
+
+def _fits(name: str, value: Any) -> bool:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return False
+    try:
+        msgspec.convert({name: value}, ready(GenerationSettings))
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+# Parts that are no text: carried as they came to forms that have a place for them.
+
+
+def without_media(message: Message) -> Message:
+    """The message for a form that has no images, sounds and files; the report then lists them."""
+    if not any(isinstance(part, OpaquePart) for part in message.parts):
+        return message
+    rest = tuple(part for part in message.parts if not isinstance(part, OpaquePart))
+    plain = len(rest) < 2 and all(isinstance(part, TextPart) for part in rest)
+    return replace(message, parts=() if plain else rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +142,72 @@ class Target(Protocol):
     def write(self, message: Message) -> list[Written]: ...
 
     def close(self, about: Conversation) -> Iterable[Written]: ...
+
+
+# Tools that a message of a transcript declares (§16.2), for forms that list tools beside their messages; and back.
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """A message whose functions are listed elsewhere; ``rest`` is what else it says, None for nothing."""
+
+    message: Message
+    rest: Message | None
+    losses: tuple[Loss, ...]
+
+    def parts(self, parts: Sequence[Written]) -> list[Written]:
+        """The output's parts for ``rest``, as those of the message."""
+        if self.rest is None:
+            return [*parts, Written("", (self.message,), (), self.losses, expected=())]
+        *before, last = parts
+        return [*before, replace(last, messages=(self.message,), ambiguous=self.losses, expected=(self.rest,))]
+
+
+class Lifted:
+    """The functions that the messages so far declare, each as it was declared last."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, ToolSpec] = {}
+        self._number = -1
+
+    def with_tools(self, about: Conversation) -> Conversation:
+        """The conversation with these functions among its tools."""
+        return replace(about, tools=tuple(({tool.recipient: tool for tool in about.tools} | self._tools).values()))
+
+    def lift(self, message: Message) -> Lift | None:
+        """The message without its functions; None where it has none, or declares what a list of them cannot say."""
+        self._number += 1
+        if message.role not in AUTHORS or TITLE not in message.text or message.parts:
+            return None
+        declared = read_declaration(message.text)
+        if declared.unread or [namespace.name for namespace in declared.namespaces] != [FUNCTIONS]:
+            return None
+        [functions] = declared.namespaces
+        if functions.description or not functions.tools:
+            return None
+        self._tools |= {tool.recipient: tool for tool in functions.tools}
+        rest = replace(message, text=declared.rest) if declared.rest else None
+        same = message.role is Role.DEVELOPER and rest is None and spell_tools(functions.tools) == message.text
+        spelled = Loss(f"messages[{self._number}].text", TITLE, "tools", "spelling")
+        return Lift(message, rest, () if same else (spelled,))
+
+
+def as_declared(tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """The tools as a reader gets them from a message that declares them."""
+    namespaces = read_declaration(spell_tools(tools)).namespaces if tools else ()
+    return tuple(tool for namespace in namespaces for tool in namespace.tools)
+
+
+class CheckedCalls:
+    """Whether all calls are what declared functions take: a strict reader refuses a transcript in which one is not."""
+
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+        self._tools = {tool.recipient: tool for tool in as_declared(tools)}
+        self.fit = True
+
+    def note(self, message: Message) -> None:
+        recipient = message.recipient or ""
+        if not message.is_call or not recipient.startswith(f"{FUNCTIONS}."):
+            return
+        tool = self._tools.get(recipient)
+        self.fit = self.fit and tool is not None and isinstance(read_arguments(message, tool), CallArguments)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.api.chat.bundle import WrittenCalls, function_json, own_functions, refuse_content
-from antiphon.api.responses.approvals import REQUEST, RESPONSE
+from antiphon.api.chat.conversation import WrittenCalls, function_json, own_functions, refuse_content
 from antiphon.api.responses.item_schema import InputItem
 from antiphon.api.responses.items import Entry, ItemReader
-from antiphon.api.responses.known import CALLS
+from antiphon.api.responses.known import CALLS, REQUEST, RESPONSE
 from antiphon.api.responses.schema import NamespacedTool
 from antiphon.conversation import (
     FUNCTIONS,
@@ -27,13 +26,9 @@ from antiphon.errors import ParseError, RenderError
 from antiphon.wire.definitions import read_function
 from antiphon.wire.encrypted import Purpose
 
-from .chat_reader import as_parse_errors, decoded
-from .declared import Lifted
-from .detect import Survey
-from .form import Written
-from .json_forms import Json, JsonList, well_formed_json
-from .media import without_media
-from .request import RESPONSES, carried_request, read_request, written_request
+from .chat import as_parse_errors, decoded
+from .detect import Json, JsonList, Survey, well_formed_json
+from .form import RESPONSES, Lifted, Written, carried_request, read_request, without_media, written_request
 
 CONVERSATION_KEYS = ("input", "output", "tools", "reasoning", "instructions", "object")
 

@@ -10,7 +10,7 @@ import asyncio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from antiphon.api.native.convert_schema import ConversionForms, ConvertRequest
+from antiphon.api.native.schema import ConversionForms, ConvertRequest
 from antiphon.catalog.known_formats import known_formats
 from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute

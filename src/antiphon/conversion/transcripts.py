@@ -28,14 +28,11 @@ from antiphon.formats.openchatml import (
     Writer,
     envelope_of,
 )
-from antiphon.formats.openchatml.declaration_writer import spell_tools
+from antiphon.formats.openchatml.declarations import spell_tools
 
-from .compare import tool_losses
-from .declared import CheckedCalls, as_declared
-from .form import Written
-from .media import without_media
-from .request import REQUEST, header_of, with_request
-from .spool import Spool
+from .form import REQUEST, CheckedCalls, Written, as_declared, header_of, with_request, without_media
+from .json_text import Spool
+from .sidecar import tool_losses
 
 
 class TranscriptSource:

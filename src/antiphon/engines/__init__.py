@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Engine,
         EngineEnd,
         EngineInfo,
+        EngineProxy,
         GenerateOptions,
         Ranker,
         Ranking,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         Step,
     )
     from .kind import EngineSettings, ModelSpec
-    from .proxy import EngineProxy
     from .registry import EngineKinds, engine_kind, engine_kinds
     from .scripted import Scripted, ScriptedEngine
     from .turns import embed_in_turns, rank_in_turns
@@ -26,9 +26,11 @@ else:
     __getattr__ = exports(
         __name__,
         {
-            "engine": "SAMPLING Embeddings Engine EngineEnd EngineInfo GenerateOptions Ranker Ranking Sampling Step",
+            "engine": (
+                "Embeddings Engine EngineEnd EngineInfo EngineProxy GenerateOptions Ranker Ranking SAMPLING "
+                "Sampling Step"
+            ),
             "kind": "EngineSettings ModelSpec",
-            "proxy": "EngineProxy",
             "registry": "EngineKinds engine_kind engine_kinds",
             "scripted": "Scripted ScriptedEngine",
             "turns": "embed_in_turns rank_in_turns",

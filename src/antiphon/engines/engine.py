@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
 import msgspec
 
@@ -212,3 +214,48 @@ class Ranker(Protocol):
         Texts and not ids: no server takes a pair as ids. Owners take turns as in `Engine.embed`; errors are those of
         `Engine.generate`.
         """
+
+
+# The base of engines that wrap another one: to wake it, to count its users, to see when it is lost.
+
+
+class EngineProxy(ABC):
+    """Passes each call on to the engine that `using` gives, which stays in use until the call is over."""
+
+    @property
+    @abstractmethod
+    def info(self) -> EngineInfo: ...
+
+    @abstractmethod
+    def using(self) -> AbstractAsyncContextManager[Engine]:
+        """The engine behind, for one call. What the call raises comes through here."""
+
+    @abstractmethod
+    async def aclose(self) -> None: ...
+
+    async def generate(
+        self, prompt: Sequence[int], sampling: Sampling, **options: Unpack[GenerateOptions]
+    ) -> AsyncGenerator[Step, None]:
+        async with self.using() as engine, aclosing(engine.generate(prompt, sampling, **options)) as steps:
+            async for step in steps:
+                yield step
+
+    async def score(
+        self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
+    ) -> tuple[TokenLogprob | None, ...]:
+        async with self.using() as engine:
+            return await engine.score(prompt, alternatives=alternatives, tenant=tenant)
+
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
+        async with self.using() as engine:
+            return await engine.embed(inputs, tenant=tenant)
+
+    async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
+        async with self.using() as engine:
+            if not isinstance(engine, Ranker):
+                raise UnsupportedError(f"{engine.info.name} ranks no documents")
+            return await engine.rank(query, documents, tenant=tenant)
+
+    async def tokenize(self, text: str) -> list[int] | None:
+        async with self.using() as engine:
+            return await engine.tokenize(text)

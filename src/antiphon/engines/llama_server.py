@@ -13,13 +13,11 @@ from antiphon.tenancy import NOBODY, DomainGate, Tenant
 from antiphon.tokens import Tokenizer
 
 from .engine import SAMPLING, Embeddings, EngineInfo, Ranking, Sampling, Step
+from .http import ServerSettings, takes_grammars
 from .kind import ANY_TASK, ModelSpec, Task
 from .llama_cpp.client import LlamaClient, ServedModel, check
-from .llama_cpp.fragments import Fragments
 from .llama_cpp.scoring import Forced
-from .llama_cpp.wire import MAX_LOGPROBS, Probability
-from .probe import takes_grammars
-from .server import ServerSettings
+from .llama_cpp.wire import MAX_LOGPROBS, Fragments, Probability
 from .turns import embed_in_turns, rank_in_turns
 
 STREAMS = 16

@@ -18,14 +18,11 @@ from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .choices import together
-from .completions import ErrorMessage, Tokens, refusal, refuse, served_model, unanswered
 from .engine import SAMPLING, EngineInfo, Sampling, Step
-from .http import HttpClient, values_of
+from .http import STREAMS, HttpClient, ServerSettings, takes_grammars, values_of
 from .kind import CHAT, ModelSpec, Task
-from .probe import takes_grammars
-from .remote import LEAST_BIAS, Aborts, RemoteEngine
-from .server import STREAMS, ServerSettings
+from .remote import LEAST_BIAS, Aborts, ErrorMessage, RemoteEngine, Tokens, refusal, refuse, served_model, unanswered
+from .turns import together
 
 MAX_LOGPROBS = 20
 RESERVED = 2

@@ -14,13 +14,10 @@ from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .completions import CompletionsEngine, Tokens, refuse, served_model, unanswered
 from .engine import SAMPLING, EngineInfo, Ranking, Sampling
-from .http import HttpClient
+from .http import STREAMS, HttpClient, ServerSettings, takes_grammars
 from .kind import ModelSpec, Task
-from .probe import takes_grammars
-from .remote import LEAST_BIAS
-from .server import STREAMS, ServerSettings
+from .remote import LEAST_BIAS, CompletionsEngine, Tokens, refuse, served_model, unanswered
 
 MAX_LOGPROBS = 20
 _SEEDS = 2**63

@@ -31,8 +31,7 @@ from . import (
     UnsupportedError,
     VisibilityError,
 )
-from .code import Code
-from .incidents import INCIDENTS
+from .incidents import INCIDENTS, Code
 
 
 def error(status: int, meaning: str, *errors: type[AntiphonError], incident: bool = False, tool: bool = False) -> Code:

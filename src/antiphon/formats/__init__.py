@@ -5,14 +5,23 @@ from typing import TYPE_CHECKING
 from antiphon.exports import exports
 
 if TYPE_CHECKING:
-    from .format import NO_OPINION, ForeseeingParser, Format, HistoryPolicy, Parser, SamplingDefaults
-    from .registry import FormatFactory, FormatRegistry
+    from .format import (
+        NO_OPINION,
+        ForeseeingParser,
+        Format,
+        FormatFactory,
+        FormatRegistry,
+        HistoryPolicy,
+        Parser,
+        SamplingDefaults,
+    )
 else:
     __getattr__ = exports(
         __name__,
         {
-            "format": "NO_OPINION ForeseeingParser Format HistoryPolicy Parser SamplingDefaults",
-            "registry": "FormatFactory FormatRegistry",
+            "format": (
+                "ForeseeingParser Format FormatFactory FormatRegistry HistoryPolicy NO_OPINION Parser SamplingDefaults"
+            ),
         },
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 
-from antiphon.conversation import Conversation, ParserEvent, ResponseFormat, Role, ToolSpec
+from antiphon.conversation import Channel, Conversation, End, Message, ParserEvent, ResponseFormat, Role, ToolSpec
+from antiphon.errors import NotFoundError, near
 from antiphon.tokens import Control, Piece
 
 if TYPE_CHECKING:  # a grammar takes longer to import than a short conversation takes to render
@@ -159,3 +160,88 @@ class Format(Protocol):
 
         Errors: `RequestError` for a shape that this format cannot represent, or a choice of tools that cannot be met.
         """
+
+
+# Formats by name. A name gives a factory; a vocabulary's controls make it a format.
+
+FormatFactory = Callable[[Collection[Control]], Format]
+"""Takes the controls of the model's vocabulary: those parts of the format's structure that exist as control tokens."""
+
+
+class MoreFormats(Protocol):
+    """Formats that a registry does not have itself, found only when they are requested."""
+
+    def names(self) -> Iterable[str]: ...
+
+    def find(self, name: str) -> FormatFactory | None: ...
+
+
+class NoMoreFormats:
+    """None at all."""
+
+    def names(self) -> Iterable[str]:
+        return ()
+
+    def find(self, name: str) -> FormatFactory | None:
+        return None
+
+
+class FormatRegistry:
+    """Format factories under unique names; passed to where it is needed. ``more`` has names not among them."""
+
+    def __init__(self, more: MoreFormats | None = None) -> None:
+        self._factories: dict[str, FormatFactory] = {}
+        self._more = more or NoMoreFormats()
+
+    def register(self, name: str, factory: FormatFactory) -> None:
+        """Raises ValueError when the name is taken."""
+        if name in self._factories:
+            raise ValueError(f"a format named {name!r} is registered already")
+        self._factories[name] = factory
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._factories or name in self._more.names()
+
+    @property
+    def names(self) -> list[str]:
+        return sorted({*self._factories, *self._more.names()})
+
+    def get(self, name: str, controls: Collection[Control]) -> Format:
+        """The format of that name for a vocabulary with these controls. Raises `NotFoundError` with near names."""
+        factory = self._factories.get(name) or self._more.find(name)
+        if factory is None:
+            raise NotFoundError(f"unknown format {name!r}", code="format_not_found", hint=near(name, self.names))
+        return factory(controls)
+
+
+# Which earlier reasoning a prompt keeps (A-H03; HAR-68 … HAR-70). The conversation itself never changes.
+
+
+def drop_before(messages: Sequence[Message], policy: HistoryPolicy) -> int:
+    """Analysis is dropped from messages with an index below this one."""
+    match policy:
+        case HistoryPolicy.GUIDE:
+            # An answer that the model is to continue still follows from its reasoning.
+            ended = messages[:-1] if messages and messages[-1].end is End.NONE else messages
+            return next((i for i in range(len(ended) - 1, -1, -1) if is_answer(ended[i])), 0)
+        case HistoryPolicy.REFERENCE:
+            return _reference(messages)
+        case HistoryPolicy.KEEP_ALL:
+            return 0
+        case HistoryPolicy.DROP_ALL:
+            return len(messages)
+        case _:
+            assert_never(policy)
+
+
+def is_answer(message: Message) -> bool:
+    """An assistant's final message, which closes the reasoning before it."""
+    return message.role is Role.ASSISTANT and message.effective_channel == Channel.FINAL and not message.is_call
+
+
+def _reference(messages: Sequence[Message]) -> int:
+    """R-05: up to the first final of anybody, when the last assistant message is final."""
+    last_reply = next((m for m in reversed(messages) if m.role is Role.ASSISTANT), None)
+    if last_reply is None or last_reply.channel != Channel.FINAL:
+        return 0
+    return next(i for i, m in enumerate(messages) if m.channel == Channel.FINAL)

@@ -1,22 +1,27 @@
 """Turns: prompt → engine → reader → events."""
 
-from .abilities import offers_tools, reasons
 from .constrain import constrain, prepare_turn
-from .embedding import EmbeddingPlan, embed, plan_embedding
-from .event import ChoiceEvent, StepEvents
-from .facts import Capabilities, Capability, FileFacts, ModelFacts
+from .embedding import Comparison, EmbeddingPlan, Placed, RankingPlan, embed, plan_embedding, plan_ranking, rank
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
-from .model import EmbeddingSpec, Model, RankingSpec
+from .model import (
+    Capabilities,
+    Capability,
+    EmbeddingSpec,
+    FileFacts,
+    Model,
+    ModelFacts,
+    RankingSpec,
+    offers_tools,
+    reasons,
+)
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
 from .precedence import DEFAULTS, NOTHING_CUT, Layer, Setting, Source, context_of, settings
-from .prefix import PrefixLoss, PrefixReport
-from .ranking import Comparison, Placed, RankingPlan, plan_ranking, rank
-from .reply import Reply, collect, merge_usage, reply_of
+from .reply import ChoiceEvent, Reply, StepEvents, collect, merge_usage, reply_of
 from .request import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
-from .turn import run_turn
+from .sequences import PrefixLoss, PrefixReport
+from .turn import prompt_read, run_turn
 from .visibility import check_prompts, check_visible
-from .warm import prompt_read
 
 __all__ = [
     "BIAS",

@@ -7,13 +7,13 @@ something else (it drops the reasoning of a turn that is over, it moves a text) 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 
-from antiphon.conversation import Message, MessageEnded
+from antiphon.conversation import Message, MessageEnded, ParserEvent, Role
 from antiphon.errors import AntiphonError
-from antiphon.formats import Format
 from antiphon.tokens import Control, Piece
 
 from .model import Model, stop_ids
@@ -29,27 +29,54 @@ def bridged(
 
     None where the prompt begins otherwise, or has something else in the reply's place.
     """
-    format, history = model.format, request.history
+    asked = _rendered(model, former.request)
+    rest = None if asked is None else _behind(prompt, asked)
+    if asked is None or rest is None:
+        return None
+    for written in _replies(model, former, request, asked, rest):
+        ids, length = _up_to_end(model, former.ids, written)
+        new = _behind(rest, written[:length])
+        if new is not None:
+            return ids, new
+    return None
+
+
+def _replies(
+    model: Model, former: Remembered, request: TurnRequest, asked: Sequence[Piece], rest: Sequence[Piece]
+) -> Iterator[Sequence[Piece]]:
+    """What may stand in the reply's place: the prompt itself up to the reply's end; or the reply as a last message.
+
+    Most templates end it by a stop. Formats of frames do not, and write more in the same turn.
+    """
+    reply = _read(model, former, asked, rest)
+    if reply and len(reply) < len(rest):
+        yield reply
     messages = request.conversation.messages[: len(former.messages)]
-    try:
-        asked = tuple(format.render(former.request.conversation, history=history))
-        told = tuple(format.render(replace(request.conversation, messages=messages), reply_as=None, history=history))
-    except AntiphonError:  # It can write no history that ends with a reply.
-        return None
-    written = _behind(told, asked)
-    if not written or not _means(model.format, former, asked, written):
-        return None
-    ids, length = _up_to_end(model, former.ids, written)
-    rest = _behind(prompt, (*asked, *written[:length]))
-    return None if rest is None else (ids, rest)
+    told = _rendered(model, replace(request, conversation=replace(request.conversation, messages=messages)), open=False)
+    reply = _read(model, former, asked, (told and _behind(told, asked)) or ())
+    if reply:
+        yield reply
 
 
-def _means(format: Format, former: Remembered, asked: Sequence[Piece], written: Sequence[Piece]) -> bool:
-    """Whether what the template wrote in place of the reply is read as the reply was."""
-    parser = format.parser(prompt=asked, tools=former.request.conversation.offered)
-    events = [*parser.feed(written), *parser.close()]
-    read = [event.message for event in events if isinstance(event, MessageEnded)]
-    return _meanings(read) == _meanings(as_history(former.reply))
+def _rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple[Piece, ...] | None:
+    """None where the template writes no such history, as one that ends with a reply."""
+    reply_as = Role.ASSISTANT if open else None
+    with suppress(AntiphonError):
+        return tuple(model.format.render(request.conversation, reply_as=reply_as, history=request.history))
+    return None
+
+
+def _read(model: Model, former: Remembered, asked: Sequence[Piece], pieces: Sequence[Piece]) -> Sequence[Piece] | None:
+    """The pieces up to a stop; None where they are read otherwise than the reply was."""
+    parser = model.format.parser(prompt=asked, tools=former.request.conversation.offered)
+    events: list[ParserEvent] = []
+    for count, piece in enumerate(pieces, 1):
+        events += parser.feed((piece,))
+        if parser.ended is not None and piece in model.format.stops:
+            pieces = pieces[:count]
+            break
+    read = [event.message for event in (*events, *parser.close()) if isinstance(event, MessageEnded)]
+    return pieces if _meanings(read) == _meanings(as_history(former.reply)) else None
 
 
 def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:

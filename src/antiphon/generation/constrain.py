@@ -4,29 +4,126 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
+from antiphon.engines import EngineEnd, Step
 from antiphon.errors import EngineError, Position, RequestError
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.limits import UNJUDGED
 
 from .call_ids import CALLS, free_ids
-from .departure import Departure
-from .finish import Finisher
-from .mask_watch import MaskWatch
-from .model import Model
-from .other_forms import called_in_any_form
+from .departure import Departure, too_costly
+from .model import Model, called_in_any_form
 from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
+    from antiphon.grammar.following import Matcher
+
+
+# A constrained reply that is whole at its limit: the shortest ending is taken while it still fits.
+
+UNKNOWN = 512
+"""How long an ending is taken to be that the search does not find."""
+FAR = 2 * UNKNOWN
+"""While so many ids are left, none is looked for."""
+
+
+class Finisher:
+    """Follows one choice of at most ``most`` ids, and knows an ending of it at each of them.
+
+    The first id after which no ending would fit any more is not taken: the ending before it is, in its place. A reply
+    of which none is found for long is cut, as it would be without.
+    """
+
+    def __init__(self, compiled: CompiledGrammar, most: int, ending: tuple[int, ...]) -> None:
+        """``ending`` is one from the reply's beginning."""
+        self._compiled = compiled
+        self._matcher = compiled.matcher()
+        self._left = most
+        self._ending: tuple[int, ...] | None = ending
+        self.ended = False
+        """The ending was taken: the reply is whole, and the limit is why it ended."""
+
+    def fitted(self, step: Step) -> Step:
+        """The step as it may be read: whole, or up to where the ending is taken."""
+        taken: list[int] = []
+        for id in step.ids:
+            if not self._take(id):
+                self.ended = True
+                ids = (*taken, *(self._ending or ()))
+                return msgspec.structs.replace(step, ids=ids, logprobs=(), end=EngineEnd.LENGTH_OUTPUT)
+            taken.append(id)
+        return step
+
+    def _take(self, id: int) -> bool:
+        """Whether an ending fits behind the id. One that the grammar does not allow is for others to refuse."""
+        after = self._matcher.copy()
+        if after.consume([id]) is not None:
+            return True
+        ending = self._after(id, after)
+        if self._ending is not None and (UNKNOWN if ending is None else len(ending)) > self._left - 1:
+            return False
+        self._matcher, self._ending, self._left = after, ending, self._left - 1
+        return True
+
+    def _after(self, id: int, after: Matcher) -> tuple[int, ...] | None:
+        """An ending behind the id: the rest of the last one, the last one again, or another."""
+        if self._left > FAR:
+            return None
+        last = self._ending
+        if last and last[0] == id:
+            return last[1:]
+        if last is not None and not after.accepting:
+            again = after.copy()
+            if again.consume(last) is None and again.accepting:
+                return last
+        return self._compiled.ending(after, max(0, self._left - 1))
+
+
+# What the masks of a constrained reply cost: the engine computes one for every token, and its other replies wait.
+
+EVERY = 16
+"""Ids from one look to the next."""
+LOOKS = 4
+"""How many looks in a row make a mean."""
+
+
+class MaskWatch:
+    """Computes a mask now and then, as the engine does at each token, and ends replies whose masks take too long."""
+
+    def __init__(self, most: float, clock: Callable[[], float] = time.thread_time, *, path: str | None = None) -> None:
+        """``most`` are seconds of processor time for one mask, in the mean of `LOOKS`.
+
+        ``path`` is of what the request constrains the reply by.
+        """
+        self._most = most
+        self._path = path
+        self._clock = clock
+        self._next = EVERY
+        self._spent: list[float] = []
+
+    def look(self, matcher: Matcher) -> None:
+        """Once every so many ids. Raises `RequestError` (``invalid_grammar``)."""
+        if matcher.position < self._next or matcher.stopped:
+            return
+        self._next = matcher.position + EVERY
+        began = self._clock()
+        matcher.mask()
+        self._spent = [*self._spent, self._clock() - began][-LOOKS:]
+        if matcher.failed or (len(self._spent) == LOOKS and sum(self._spent) > LOOKS * self._most):
+            raise too_costly(matcher.position, self._path)
+
 
 log = logging.getLogger("antiphon.generation")
 

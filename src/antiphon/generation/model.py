@@ -2,26 +2,126 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_fields
 
+from antiphon.conversation import Conversation, Message, Role, ToolSpec
 from antiphon.engines import Engine
 from antiphon.engines.kind import Task
+from antiphon.errors import AntiphonError
 from antiphon.formats import Format
+from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import FillInMiddle
 from antiphon.tokens import Control, SegmentMemo, Tokenizer
 
-from .abilities import offers_tools, reasons
-from .facts import ModelFacts
-from .precedence import Layer, context_of
+from .precedence import Layer, Setting, context_of, settings, with_defaults
+from .request import TurnRequest
 from .sequences import Sequences
 
 if TYPE_CHECKING:  # llguidance is an extra
     from .compile import ReplyCompiler
+
+
+# What replies and prompts of a format can have.
+
+_TOOL = ToolSpec(name="f", description="", parameters={"type": "object", "properties": {}})
+
+
+def reasons(format: Format) -> bool:
+    """Whether replies in the format have reasoning that is told from the answer."""
+    replies = getattr(format, "replies", None)
+    return isinstance(format, Harmony) or getattr(replies, "reasoning", None) is not None
+
+
+def offers_tools(format: Format) -> bool:
+    """Whether tools can be offered in the format: a prompt with one says so."""
+    question = Conversation((Message(role=Role.USER, text="?"),))
+    try:
+        return list(format.render(replace(question, tools=(_TOOL,)))) != list(format.render(question))
+    except AntiphonError:
+        return False
+
+
+# What is known of a model before it answers, for those who choose one.
+
+
+class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model's file says of itself. ``values`` are its numbers and words, but for those of its vocabulary.
+
+    ``parameters`` is how many the model has; ``digest`` is the SHA-256 of the file, in hex, where the catalog has it.
+    """
+
+    architecture: str = ""
+    quantization: str = ""
+    parameters: int | None = None
+    digest: str | None = None
+    licence: str = ""
+    values: Mapping[str, int | float | bool | str] = msgspec.field(default_factory=dict)
+
+
+class Capability(msgspec.Struct, frozen=True):
+    """A sentence on what a model can do here; ``lacking``: something cannot be done, and ``hint`` says what helps."""
+
+    says: str
+    lacking: bool = False
+    hint: str = ""
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a model before it answers, by subject; None: it does not apply, or nothing is known of it."""
+
+    vocabulary: Capability | None = None
+    template: Capability | None = None
+    tools: Capability | None = None
+    thinking: Capability | None = None
+    sampling: Capability | None = None
+    context: Capability | None = None
+    memory: Capability | None = None
+    licence: Capability | None = None
+
+
+class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """``context``: tokens that prompt and answer may have together; None: not known before its server answers.
+
+    ``trained_context`` are the positions that it was trained on, ``size`` is in bytes; None: its files do not say.
+    ``chat_template`` and ``file`` are its files'; None where they have none, and of models without files here.
+    ``format`` is what it speaks and ``format_origin`` why, for people; None of one that embeds. ``layers`` are who has
+    an opinion about its settings.
+    """
+
+    task: str
+    context: int | None
+    vocabulary: int
+    layers: tuple[Layer, ...] = ()
+    max_output_tokens: int | None = None
+    format: str | None = None
+    format_origin: str = ""
+    tools: bool = False
+    reasoning: bool = False
+    infill: bool = False
+    trained_context: int | None = None
+    embedding: int | None = None
+    size: int | None = None
+    chat_template: str | None = None
+    file: FileFacts | None = None
+    capabilities: Capabilities = Capabilities()
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """What counts for a request that says nothing, and who says so."""
+        return settings(with_defaults(self.layers))
+
+    @property
+    def default_output_tokens(self) -> int | None:
+        """Tokens of an answer whose request limits none; None: what the context holds."""
+        given = next((int(one.value) for one in self.settings if one.name == "max_tokens"), 0)
+        limits = [limit for limit in (given, self.max_output_tokens) if limit]
+        return min(limits, default=None)
 
 
 class EmbeddingSpec(msgspec.Struct, frozen=True):
@@ -93,7 +193,7 @@ class Model:
     def facts(self) -> ModelFacts:
         """What is known of it, for those who choose a model."""
         if self.described is not None:
-            return replace(self.described, context=self.context)
+            return replace_fields(self.described, context=self.context)
         return ModelFacts(
             task=self.task,
             context=self.context,
@@ -127,3 +227,39 @@ def stop_ids(format: Format, tokenizer: Tokenizer) -> frozenset[int]:
     controls = (stop for stop in format.stops if isinstance(stop, Control))
     ids = (tokenizer.control_id(control) for control in controls)
     return frozenset(id for id in ids if id is not None)
+
+
+# Which calls are read in other forms than the one that a model was trained on.
+
+_ASKS_FOR_AN_EXAMPLE = re.compile(
+    r"\b(examples?|samples?|syntax|format|illustration|demonstration)\s+"
+    r"((of|for|a|an|the|such|how|to|you|i|would|could|one|this|that|valid|tool|function|api|json)\s+){0,6}calls?\b"
+    r"|\b(tool|function)\W+calls?\b\W+(\w+\W+){0,4}looks?\b"
+    r"|\blooks?\b\W+(\w+\W+){0,3}\blike\b.{0,80}\bcalls?\b"
+    r"|\bhow\b\W+(\w+\W+){0,6}calls?\b\W+(\w+\W+){0,4}(is|are|be|would)?\W*(written|formatted|spelled|look)",
+    re.IGNORECASE | re.DOTALL,
+)
+_MOST = 4000
+"""Characters at the end of a question that are looked at."""
+
+
+def called_in_any_form(model: Model, request: TurnRequest) -> tuple[ToolSpec, ...]:
+    """The tools whose calls are read in any form; none where only the trained form counts, or an answer has a form.
+
+    A strict tool is called in the trained form alone, and who asks for an example of a call gets one to read.
+    """
+    tools = request.conversation.tools
+    if model.calls == "trained" or any(tool.strict for tool in tools):
+        return ()
+    if request.raw is not None or request.formatted or request.tool_choice.mode == "none":
+        return ()
+    if _asks_for_an_example(request):
+        return ()
+    return tuple(tool for tool in tools if request.tool_choice.allows(tool.recipient))
+
+
+def _asks_for_an_example(request: TurnRequest) -> bool:
+    """Whether the last question is for what a call looks like."""
+    messages = request.conversation.messages
+    asked = messages[-1] if messages and messages[-1].role is Role.USER else None
+    return asked is not None and _ASKS_FOR_AN_EXAMPLE.search(asked.text[-_MOST:]) is not None

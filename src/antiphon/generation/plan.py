@@ -18,12 +18,11 @@ from antiphon.grammar import check_schema
 from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
 
 from .bridge import bridged
-from .model import Model, stop_ids
-from .other_forms import called_in_any_form
+from .model import Model, called_in_any_form, stop_ids
 from .overflow import longest
 from .precedence import Layer, Settled, Source, honoured, settled, with_defaults
-from .prefix import PrefixReport, prefix_report
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
+from .sequences import PrefixReport, prefix_report
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar

@@ -17,6 +17,8 @@ from antiphon.formats import NO_OPINION, HistoryPolicy, SamplingDefaults
 from antiphon.formats.raw import RawFormat
 from antiphon.tenancy import NOBODY, Tenant
 
+# Where the numbers of a request must lie, whichever engine answers it.
+
 
 class Range(msgspec.Struct, frozen=True):
     """Numbers from ``low`` to ``high``; with ``above``, ``low`` itself is none of them."""

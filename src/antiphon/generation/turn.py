@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
+import msgspec
 from msgspec.structs import replace as replace_in
 
-from antiphon.conversation import Event, Incident, Message, MessageEnded, TextDelta, TurnEnded
+from antiphon.conversation import Event, FinishReason, Incident, Message, MessageEnded, TextDelta, TurnEnded
 from antiphon.tokens import Control
 
 from .constrain import guard_of
 from .departure import Departure
-from .event import ChoiceEvent, PromptLogprobs, StepEvents
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
 from .reader import ChoiceReader
-from .reader.logprobs import spelled
+from .reader.ids import spelled
+from .reply import ChoiceEvent, PromptLogprobs, StepEvents
 from .resume.continuing import begun
 from .resume.tape import Tape
 
@@ -235,3 +238,61 @@ class Metering:
     def end(self, error: BaseException | None) -> None:
         self._meter.end(self.tokens, None if error is None else self._deadline.cause(error))
         self._deadline.over()
+
+
+# Several turns of one request at a time.
+
+Happened_co = TypeVar("Happened_co", covariant=True)
+
+
+class Drive(Protocol[Happened_co]):
+    """Runs a request to its end, as `antiphon.generation.turn.drive` does with the events of a source."""
+
+    def __call__(
+        self, write: Callable[[StepEvents[Happened_co]], Written], send: Send[Written]
+    ) -> Coroutine[Any, Any, None]: ...
+
+
+def drive_all(
+    sources: Sequence[Source[Happened]],
+    write: Callable[[StepEvents[Happened]], Written],
+    send: Send[Written],
+    *,
+    at_once: int,
+    limits: TimeLimits = UNLIMITED,
+    keep: Keep | None = None,
+) -> Coroutine[Any, Any, None]:
+    """`drive` for each of the sources, ``at_once`` at a time. The first error ends all and is raised."""
+    starts = [partial(drive, source, write, send, limits=limits, keep=keep) for source in sources]
+    return starts[0]() if len(starts) == 1 else _run_all(starts, at_once)
+
+
+async def _run_all(starts: Sequence[Callable[[], Coroutine[Any, Any, None]]], at_once: int) -> None:
+    waiting = iter(starts)
+
+    async def work() -> None:
+        for start in waiting:
+            await start()
+
+    workers = [asyncio.create_task(work()) for _ in range(max(1, min(at_once, len(starts))))]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+
+# A prompt that is read and not answered, so that a next one goes on from it in the engine's cache.
+
+
+async def prompt_read(
+    plan: Plan, meter: Meter, deadline: Deadline, *, reason: FinishReason = FinishReason.STOP_EOS
+) -> AsyncGenerator[StepEvents[Event], None]:
+    """The end of a turn, for that ``reason``, once the engine has read its prompt; at most one token is sampled."""
+    one = replace(plan, sampling=replace(plan.sampling, max_tokens=1))
+    async with aclosing(steps(one, meter, deadline)) as sampled:
+        async for step in sampled:
+            if isinstance(end := step.events[-1], TurnEnded):
+                usage = msgspec.structs.replace(end.usage, completion_tokens=0, reasoning_tokens=0)
+                yield StepEvents(0, (TurnEnded(reason, usage),), 0)

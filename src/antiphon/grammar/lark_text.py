@@ -31,7 +31,6 @@ from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control
 
-from .ecma import spelled_out
 from .grammar import (
     AnyText,
     Blanks,
@@ -53,7 +52,7 @@ from .grammar import (
 from .json_values import JsonWriter, digits_of
 from .key_values import KeyValuesWriter
 from .spelling import Pieces
-from .text import NOT_BLANK, not_first, quote, quoted, text_without
+from .text import NOT_BLANK, not_first, quote, quoted, spelled_out, text_without
 
 EMPTY = '""'
 HEADER = '%llguidance {"no_forcing": true}'

@@ -15,15 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.errors import AntiphonError
 from antiphon.observe import Metrics
-from antiphon.observe.access import AccessLine
-from antiphon.observe.logs import ACCESS
+from antiphon.observe.logs import ACCESS, AccessLine
 from antiphon.tenancy import Tenant
 from antiphon.wire.names.translate import Names
 
-from .error_shapes import OPENAI_ERRORS, ErrorShape, ErrorShapes
-from .errors import INTERNAL, error_response
+from .errors import INTERNAL, OPENAI_ERRORS, ErrorShape, ErrorShapes, error_response
 from .gate.keys import NOBODY, Principal
-from .paths import route_path
+from .route import route_path
 
 FAULTS = logging.getLogger("antiphon.api")
 KEY = "antiphon.exchange"

@@ -19,17 +19,15 @@ from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, check_prompts, constrain
 from antiphon.generation.resume.tape import Tape
-from antiphon.generation.together import Drive, drive_all
-from antiphon.generation.turn import Keep, Source, in_order, steps
+from antiphon.generation.turn import Drive, Keep, Source, drive_all, in_order, steps
 from antiphon.observe import RequestMeter
 from antiphon.store import Key as StreamKey
 from antiphon.tenancy import Tenant
+from antiphon.wire.dialect import check_fields, check_shapes, warnings
 from antiphon.wire.errors import UNREADABLE
-from antiphon.wire.fields import check_fields, check_shapes, warnings
 from antiphon.wire.json import decode, encode
 from antiphon.wire.names.translate import Names
-from antiphon.wire.sse import DONE
-from antiphon.wire.writer import JSON, StreamForm, Writer
+from antiphon.wire.writer import DONE, JSON, StreamForm, Writer
 
 from .client import read_json, while_connected
 from .context import Context

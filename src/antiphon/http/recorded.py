@@ -12,8 +12,7 @@ from antiphon.errors import AntiphonError, ConflictError, OverloadedError, Reque
 from antiphon.generation.resume.tape import Tape
 from antiphon.store import Key
 from antiphon.wire.errors import refused
-from antiphon.wire.sse import events_in, with_id
-from antiphon.wire.writer import StreamForm
+from antiphon.wire.writer import StreamForm, events_in, with_id
 
 from .context import REASONING, Context
 from .exchange import FAULTS, SESSION_HEADERS, Exchange

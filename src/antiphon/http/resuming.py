@@ -11,10 +11,10 @@ from starlette.datastructures import Headers
 from antiphon.errors import AntiphonError, ConflictError, NotFoundError, OverloadedError, StoreError
 from antiphon.store import Key
 from antiphon.store.runs import Batch, RunState, entry_of
-from antiphon.wire.sse import events_in, with_id
+from antiphon.wire.writer import events_in, with_id
 
 from .context import Context
-from .error_shapes import ErrorShape
+from .errors import ErrorShape
 from .exchange import FAULTS, Exchange
 from .gate.keys import Principal
 from .journal import Left

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as AsgiScope
 
 from .gate.keys import Scope
 
@@ -44,3 +47,72 @@ def scope_of(route: BaseRoute) -> Scope | None:
 
 def is_counted(route: BaseRoute) -> bool:
     return getattr(route, "counted", True)
+
+
+# Paths as clients write them: a base URL that ends with a slash, and a path that begins with one, give two.
+
+VERSION = "/v1"
+DOCS, PLAYGROUND = "/docs", "/playground"
+"""Their files are everybody's; what the playground does with a key are requests like others."""
+_SLASHES = re.compile("//+")
+_FOLDERS = (f"{DOCS}/", f"{PLAYGROUND}/")
+"""Places of files, whose links go on from the last slash."""
+
+
+def route_path(scope: AsgiScope) -> str:
+    """The path that the router looks at: without that at which the application is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    inner = path.removeprefix(root) if root else path
+    return inner if inner.startswith("/") or not inner else path
+
+
+class Paths:
+    """Finds the spelling that a route has: one slash where several are, none at the end, and the version once.
+
+    Some clients leave the version out of their base URL, some say it twice.
+    """
+
+    def __init__(self, routes: Sequence[AnyRoute]) -> None:
+        self._routes = routes
+        self._spelled = {route.path for route in routes}
+        versioned = {path.partition(f"{VERSION}/")[0] for path in self._spelled if f"{VERSION}/" in path}
+        self._places = sorted({*versioned, ""}, key=len, reverse=True)
+        self._ended = {path for path in self._spelled if path.endswith("/")}
+
+    def spelled(self, path: str) -> str:
+        """The path to look for. One that a route has as it is stays so, as does the rest of a path that is a name."""
+        if path in self._spelled:
+            return path
+        if "//" in path and not self._has(path):
+            path = _SLASHES.sub("/", path)
+        if path not in self._ended and not path.startswith(_FOLDERS):
+            path = path.rstrip("/") or "/"
+        return next((one for one in (path, *self._versions(path)) if self._has(one)), path)
+
+    def _versions(self, path: str) -> Iterator[str]:
+        """The path with a version at its beginning, and with one fewer and fewer."""
+        place = next(place for place in self._places if path.startswith(f"{place}/"))
+        rest = path.removeprefix(place)
+        yield f"{place}{VERSION}{rest}"
+        while rest.startswith(f"{VERSION}/"):
+            rest = rest.removeprefix(VERSION)
+            yield f"{place}{rest}"
+
+    def _has(self, path: str) -> bool:
+        return path in self._spelled or any(route.path_regex.match(path) for route in self._routes)
+
+
+class SpelledPath:
+    """The outermost layer: whoever looks at the path of a request looks at the same one."""
+
+    def __init__(self, app: ASGIApp, paths: Paths) -> None:
+        self._app = app
+        self._paths = paths
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        if path.startswith("/"):
+            inner = route_path(scope)
+            scope["path"] = path[: len(path) - len(inner)] + self._paths.spelled(inner)
+        await self._app(scope, receive, send)

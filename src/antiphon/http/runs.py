@@ -14,8 +14,7 @@ from antiphon.errors import AntiphonError
 from antiphon.store import Key
 from antiphon.store.store import lease_lost
 from antiphon.wire.json import encode
-from antiphon.wire.sse import DONE
-from antiphon.wire.writer import JSON, StreamForm
+from antiphon.wire.writer import DONE, JSON, StreamForm
 
 from .client import while_connected
 from .errors import INTERNAL, ClientGone

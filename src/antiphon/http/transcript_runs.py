@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import msgspec
 
 from antiphon.errors import NotFoundError, Position
-from antiphon.generation.cancel import CancellableRounds
+from antiphon.generation.rounds import CancellableRounds
 
 
 class TranscriptCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -17,23 +17,22 @@ from starlette.types import Receive, Scope, Send
 
 from antiphon.api import Wire, create_app, load_wires
 from antiphon.api.dialects import configured_dialects
-from antiphon.api.models.write import facts_under
+from antiphon.api.models.wire import facts_under
 from antiphon.catalog import Catalog, open_catalog, open_store, reasoning_key_file
-from antiphon.catalog.check import check_models
 from antiphon.catalog.describe import described_lines
+from antiphon.catalog.known_formats import check_models
 from antiphon.catalog.loading import OpenEngine, open_here
-from antiphon.catalog.sampling import sampler
-from antiphon.catalog.toolbox import client_servers, open_toolbox, tool_settings
+from antiphon.catalog.toolbox import client_servers, open_toolbox, sampler, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, find_entry, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
 from antiphon.generation import Capabilities
 from antiphon.http.context import Context
+from antiphon.http.gate.admission import Shares
 from antiphon.http.gate.keys import KeyFile
-from antiphon.http.gate.shares import Shares
 from antiphon.observe import Exported, Tracing
-from antiphon.playground.site.wire import site_wire
+from antiphon.playground.site import site_wire
 from antiphon.playground.wire import PLAYGROUND
 from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key

@@ -2,16 +2,209 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NewType,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+import msgspec
 
 from antiphon.errors import Position, RequestError, near
 
-from .annotations import Mismatch, described, example, mismatch, shown
+# A value against an annotation of Python: where it does not fit, and how both are written in errors.
+
+CHECKED = "antiphon.conversation"
+"""The package whose dataclasses are checked field by field; of others, the class alone is."""
+
+NAMES: Mapping[Any, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    bytes: "bytes",
+    None: "None",
+    type(None): "None",
+    Any: "anything",
+    Callable: "a function",
+    Mapping: "a dictionary",
+    dict: "a dictionary",
+    type: "a type",
+}
+EXAMPLES: Mapping[Any, str] = {
+    str: '"…"', int: "1", float: "0.5", bool: "True", bytes: 'b"…"', Mapping: "{…}", dict: "{…}",
+}  # fmt: skip
+LISTS: Collection[Any] = (Sequence, list, tuple, set, frozenset, Iterable, Collection)
+UNIONS: Collection[Any] = (Union, types.UnionType)
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """At ``path`` stands ``value``, and ``kind`` was expected."""
+
+    path: str
+    value: object
+    kind: Any
+
+
+def mismatch(value: object, kind: Any, path: str) -> Mismatch | None:
+    """The first place of ``value`` that is not as the annotation ``kind`` has it; None where all is."""
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return mismatch(value, get_args(kind)[0], path)
+    if origin in UNIONS:
+        return _of_union(value, kind, path)
+    if not _fits(value, kind):
+        return Mismatch(path, value, kind)
+    return next((found for part, inner, at in _parts(value, kind, path) if (found := mismatch(part, inner, at))), None)
+
+
+def _of_union(value: object, kind: Any, path: str) -> Mismatch | None:
+    """None where one alternative fits; what is wrong inside the value where one fits outwardly, else the whole."""
+    found = [mismatch(value, one, path) for one in get_args(kind)]
+    if None in found:
+        return None
+    inside = [one for one in found if one is not None and one.path != path]
+    return inside[0] if len(inside) == 1 else Mismatch(path, value, kind)
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether the value itself is of the kind, whatever is in it."""
+    origin = get_origin(kind) or kind
+    if origin is Any:
+        return True
+    if origin is Literal:
+        return value in get_args(kind)
+    if origin is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if origin is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if origin is tuple:
+        return isinstance(value, tuple | list)
+    if origin is type and isinstance(value, type) and isinstance((get_args(kind) or (Any,))[0], type):
+        return issubclass(value, get_args(kind)[0]) if get_args(kind) and get_args(kind)[0] is not Any else True
+    if origin in LISTS:
+        return isinstance(value, origin) and not isinstance(value, str | bytes | bytearray | Mapping)
+    if origin is None or isinstance(origin, type):
+        return _is_instance(value, origin)
+    return True
+
+
+def _is_instance(value: object, kind: type | None) -> bool:
+    if kind is None:
+        return value is None
+    if kind is type:
+        return is_type(value)
+    structural = getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False)
+    return structural or isinstance(value, kind)
+
+
+def is_type(value: object) -> bool:
+    """Whether the value is a type or what stands for one: ``list[int]``, ``int | None``, ``Literal["a"]``."""
+    return isinstance(value, type | NewType) or get_origin(value) is not None
+
+
+def _parts(value: Any, kind: Any, path: str) -> Iterator[tuple[object, Any, str]]:
+    """The values in ``value``, their annotations and their paths."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in LISTS and isinstance(value, Collection):
+        yield from _items(value, args[0], path)
+    elif origin in (Mapping, dict):
+        yield from ((key, args[0], f"{path}[{key!r}]") for key in value)
+        yield from ((part, args[1], f"{path}[{key!r}]") for key, part in value.items())
+    elif _is_value(kind):
+        yield from ((getattr(value, name), one, f"{path}.{name}") for name, one in _fields(kind).items())
+
+
+def _items(values: Collection[object], kind: Any, path: str) -> Iterator[tuple[object, Any, str]]:
+    if isinstance(kind, type) and all(type(value) is kind for value in values) and not _is_value(kind):
+        return  # as token ids are, by the thousand
+    yield from ((value, kind, f"{path}[{i}]") for i, value in enumerate(values))
+
+
+def _is_value(kind: Any) -> bool:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__.startswith(CHECKED)
+
+
+@cache
+def _fields(kind: Any) -> Mapping[str, Any]:
+    names = {field.name for field in dataclasses.fields(kind)}
+    return {name: hint for name, hint in get_type_hints(kind).items() if name in names}
+
+
+def described(kind: Any) -> str:
+    """The annotation in words: "a whole number or None"."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return described(args[0])
+    if origin in UNIONS:
+        words = list(dict.fromkeys(described(one) for one in args))
+        return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    if origin is Literal:
+        return " or ".join(map(repr, args))
+    if origin in LISTS:
+        return f"a list of {_plural(args[0])}"
+    known = NAMES.get(origin or kind)
+    return known or f"a {getattr(origin or kind, '__name__', kind)}"
+
+
+def _plural(kind: Any) -> str:
+    """What a list has, in words."""
+    plurals = {str: "texts", int: "whole numbers", float: "numbers", bytes: "bytes"}
+    if get_origin(kind) in UNIONS:
+        return "items that are each " + described(kind)
+    return plurals.get(kind) or f"items that are each {described(kind)}"
+
+
+def example(kind: Any, value: object) -> str:
+    """How a value of the kind is written; the given one, where it only stands in another form."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in UNIONS:
+        lists = [one for one in args if get_origin(one) in LISTS and mismatch(value, get_args(one)[0], "") is None]
+        return example((lists or [one for one in args if one is not types.NoneType])[0], value)
+    if origin is Literal:
+        return repr(args[0])
+    if origin in LISTS:
+        return f"[{_written(value) if mismatch(value, args[0], '') is None else example(args[0], None)}]"
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return f"{kind.__name__}.{next(iter(kind)).name}"
+    if kind in (int, float) and isinstance(value, str) and value.strip().lstrip("-").replace(".", "", 1).isdecimal():
+        return value.strip()
+    return EXAMPLES.get(origin or kind) or f"{getattr(origin or kind, '__name__', '…')}(…)"
+
+
+def _written(value: object) -> str:
+    name = getattr(value, "__name__", None)
+    return name if isinstance(name, str) else "…" if len(repr(value)) > 40 else repr(value)
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: short, with its type."""
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, type) or inspect.isroutine(value):
+        what = "type" if isinstance(value, type) else "function"
+        return f"the {what} {getattr(value, '__name__', value)}"
+    if isinstance(value, str | int | float | bytes):
+        text = repr(value)
+        return f"{text if len(text) <= 40 else text[:39] + '…'} ({type(value).__name__})"
+    return f"a {type(value).__name__}"
+
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

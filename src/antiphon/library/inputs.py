@@ -4,13 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from antiphon.api.chat.conversation import read_chat, read_messages, read_turn_request
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import Position, RequestError
 from antiphon.generation import TurnRequest
-from antiphon.wire.json import encode_given
+from antiphon.wire.json import decode, encode_given
+
+# Dictionaries and lists of a caller as the JSON that a wire reads, with errors at the argument's own place.
+
+Read = TypeVar("Read", bound=msgspec.Struct)
+
+
+def read_json(value: object, kind: type[Read], path: str) -> Read:
+    """The value, a dictionary, as a wire has it. Raises `RequestError` at the field below ``path``."""
+    try:
+        read, _ = decode(encode_given(value, path), kind)
+    except RequestError as error:
+        raise below(error, path) from None
+    return read
+
+
+def below(error: RequestError, path: str) -> RequestError:
+    """The error about a field of a value that stands at ``path``."""
+    inner = error.position.path if error.position and error.position.path else ""
+    if inner.startswith(path):
+        return error
+    place = f"{path}.{inner}" if inner else path
+    message = error.message.removeprefix(f"{inner}: ") if inner else error.message
+    return RequestError(f"{place}: {message}", code=error.code, position=Position(path=place), hint=error.hint)
+
 
 ChatInput = str | Message | Conversation | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
 """A question; messages, values or as chat APIs write them; a conversation; the body of a chat request."""

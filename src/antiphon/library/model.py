@@ -2,24 +2,214 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from typing import Any, TypeVar, Unpack, overload
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, Unpack, assert_never, overload
 
-from antiphon.conversation import ResponseFormat, Role
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    FinishReason,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ResponseFormat,
+    Role,
+    TextDelta,
+    TurnEnded,
+    visible_to_user,
+)
+from antiphon.errors import ContextError, EngineError, RequestError, UnsupportedError
 from antiphon.formats import Format
-from antiphon.generation import EmbeddingPlan, Model, embed, plan_embedding
+from antiphon.generation import (
+    EmbeddingPlan,
+    Model,
+    RoundEvent,
+    TurnRequest,
+    embed,
+    plan_embedding,
+    prepare_turn,
+    run_rounds,
+)
 from antiphon.tokens import Tokenizer, encode_pieces
+from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolStarted
 
 from .checks import checked
 from .inputs import ChatInput
-from .naming import ChatNames, EmbedNames, named
-from .offer import offer_of
-from .options import ChatOptions, request_of
+from .options import ChatOptions, offer_of, request_of
 from .reply import Delta, Reply
 from .shape import ResponseType, Shape, with_schema
 from .text import Prompt
-from .turns import answered
+
+# Errors about parts of a request, in the words of the caller's arguments: ``response``, not ``response_format``.
+
+FORMAT = re.compile(r"response_format(?:\.json_schema(?:\.schema)?)?(?P<inner>[\w.$\[\]]*)")
+TOOL = re.compile(r"tools\[(?P<index>\d+)\](?P<function>\.function)?")
+STEPS = re.compile(r"\.(?:properties|\$defs)(?=\.)")
+"""Steps of a schema's path that are none of the type's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatNames:
+    """How a chat's arguments are named. ``response`` and ``typed``: there is one, and it is a type, not a schema.
+
+    ``earlier_tools`` came with the messages, before those of ``tools``; ``written`` are those that are dictionaries.
+    ``body``: the messages are the body of a chat request, whose own names stay.
+    """
+
+    body: bool = False
+    response: bool = False
+    typed: bool = False
+    earlier_tools: int = 0
+    written: frozenset[int] = frozenset()
+
+    def place(self, text: str) -> str:
+        """A path, or a message with paths in it."""
+        return TOOL.sub(self._tool, FORMAT.sub(self._format, text))
+
+    def hint(self, error: RequestError) -> str | None:
+        if self.response and isinstance(error, UnsupportedError) and error.code == "invalid_schema":
+            return "Leave it out, and check the value yourself."
+        return error.hint
+
+    def _format(self, found: re.Match[str]) -> str:
+        if self.response:
+            return "response" + (STEPS.sub("", found["inner"]) if self.typed else found["inner"])
+        return found[0] if self.body else f"messages.{found[0]}"
+
+    def _tool(self, found: re.Match[str]) -> str:
+        index = int(found["index"]) - self.earlier_tools
+        if index >= 0:
+            return f"tools[{index}]" + (".function" if found["function"] and index in self.written else "")
+        return found[0] if self.body else f"messages.tools[{found['index']}]"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedNames:
+    """How the arguments of `embed` are named."""
+
+    def place(self, text: str) -> str:
+        return re.sub(r"^input\b", "texts", text)
+
+    def hint(self, error: RequestError) -> str | None:
+        if isinstance(error, ContextError):
+            return "Give a shorter text."
+        if error.param == "model":
+            return 'Open one that does: antiphon.open_model("minilm").'
+        return error.hint
+
+
+@contextmanager
+def named(names: ChatNames | EmbedNames) -> Iterator[None]:
+    """Errors that are raised inside, with the names of arguments."""
+    try:
+        yield
+    except RequestError as error:
+        message, hint = names.place(error.message), names.hint(error)
+        position = error.position and replace(error.position, path=names.place(error.position.path or "") or None)
+        raise type(error)(message, code=error.code, position=position, hint=hint) from error.__cause__
+    except EngineError as error:
+        error.message = names.place(error.message)
+        error.args = (error.message,)
+        raise
+
+
+# One answer of a model with the tools that run here: the events of generation as what a library user reads.
+
+Parsed = TypeVar("Parsed")
+WHOLE = (FinishReason.STOP_EOS, FinishReason.STOP_SEQUENCE)
+"""How an answer ends that nothing cut short."""
+
+
+@dataclass(slots=True)
+class Answer(Generic[Parsed]):
+    """The answer to one request while it is made. `feed` takes the events, one by one."""
+
+    conversation: Conversation
+    shape: Shape[Parsed] | None
+    _messages: list[Message] = field(default_factory=list)
+    _field: str = ""
+
+    def feed(self, event: RoundEvent) -> Delta[Parsed] | None:
+        """What the event adds for the caller; None: nothing."""
+        match event:
+            case TextDelta(text):
+                return self._text(text)
+            case MessageStarted(message):
+                self._field = field_of(message)
+                return None
+            case MessageEnded(message):
+                self._messages.append(message)
+                return None
+            case ToolStarted(call):
+                return Delta(call=call)
+            case ToolEnded(result):
+                self._messages.append(result.message())
+                return Delta(result=result)
+            case ToolCancelled() | Incident():
+                return None
+            case TurnEnded():
+                return Delta(reply=self._reply(event))
+            case _:
+                assert_never(event)
+
+    def _text(self, text: str) -> Delta[Parsed] | None:
+        match self._field:
+            case "text":
+                return Delta(text=text)
+            case "reasoning":
+                return Delta(reasoning=text)
+            case _:
+                return None
+
+    def _reply(self, ended: TurnEnded) -> Reply[Parsed]:
+        messages = tuple(self._messages)
+        answered = {message.call_id for message in messages if message.name is not None}
+        calls = [message for message in messages if message.is_call and message.call_id not in answered]
+        text = "\n\n".join(message.text for message in messages if field_of(message) == "text")
+        return Reply(
+            text=text,
+            parsed=self._parsed(messages, ended),
+            reasoning="\n\n".join(message.text for message in messages if field_of(message) == "reasoning"),
+            calls=tuple(ToolCall.of(message, fallback_id=f"call_{i}") for i, message in enumerate(calls)),
+            messages=messages,
+            conversation=self.conversation.add(*messages),
+            finish_reason=ended.reason,
+            usage=ended.usage,
+        )
+
+    def _parsed(self, messages: Sequence[Message], ended: TurnEnded) -> Parsed | None:
+        """The value of the final message; None for an answer that was cut, and for one that is a call."""
+        if self.shape is None or ended.reason not in WHOLE or not messages or field_of(messages[-1]) != "text":
+            return None
+        return self.shape.read(messages[-1].text)
+
+
+def field_of(message: Message) -> str:
+    """Which field of a `Delta` a message's text goes to; "" for none."""
+    if visible_to_user(message):
+        return "text"
+    return "reasoning" if message.channel == Channel.ANALYSIS else ""
+
+
+async def answered(
+    model: Model, request: TurnRequest, router: Router, shape: Shape[Parsed] | None
+) -> AsyncGenerator[Delta[Parsed], None]:
+    """The answer as it is made, calls to the router's tools run in between; the last delta has the whole reply.
+
+    Raises what planning, the engine, or a value of another type raise. Closing the generator stops engine and tools.
+    """
+    answer = Answer(request.conversation, shape)
+    plan = await prepare_turn(model, with_schema(request, model.format))
+    async with aclosing(run_rounds(plan, router)) as events:
+        async for event in events:
+            delta = answer.feed(event)
+            if delta is not None:
+                yield delta
+
 
 Value = TypeVar("Value")
 

@@ -13,16 +13,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from .json_forms import (
-    BASE64,
-    DATE,
-    DATE_TIME,
-    DECIMAL,
-    DURATION,
-    NAIVE_DATE_TIME,
-    TIME,
-    closed,
-)
+from .msgspec_types import BASE64, DATE, DATE_TIME, DECIMAL, DURATION, NAIVE_DATE_TIME, TIME, closed
 
 BOUNDS: Mapping[Literal["ge", "gt", "le", "lt"], str] = {
     "ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum",

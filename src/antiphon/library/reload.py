@@ -15,13 +15,12 @@ import msgspec
 from starlette.applications import Starlette
 
 from antiphon.catalog import Catalog, open_catalog
-from antiphon.catalog.check import check_models
+from antiphon.catalog.known_formats import check_models
 from antiphon.config import NO_KEYS, Config, KeyPath, flatten
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.http.context import Context
 from antiphon.http.gate.keys import Key, KeyFile
-from antiphon.http.server.server import Server
-from antiphon.http.tls import Certificate, certificate
+from antiphon.http.server.server import Certificate, Server, certificate
 from antiphon.observe.logs import set_up_log
 
 LOG = logging.getLogger("antiphon.serve")

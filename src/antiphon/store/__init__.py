@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from .opening import StoreFactory, store_at
     from .postgres_address import hidden_password
     from .runs import RunLimits, StoredRuns
-    from .sessions import OpenSession, SessionLimits, Sessions
+    from .sessions import OpenSession, SessionLimits, Sessions, TurnLimits, UnfinishedTurns
     from .sqlite import SqliteStore
     from .store import Delete, Key, Lease, Record, Store, Write
-    from .turns import TurnLimits, UnfinishedTurns
 else:
     __getattr__ = exports(
         __name__,
@@ -28,10 +27,9 @@ else:
             "opening": "StoreFactory store_at",
             "postgres_address": "hidden_password",
             "runs": "RunLimits StoredRuns",
-            "sessions": "OpenSession SessionLimits Sessions",
+            "sessions": "OpenSession SessionLimits Sessions TurnLimits UnfinishedTurns",
             "sqlite": "SqliteStore",
             "store": "Delete Key Lease Record Store Write",
-            "turns": "TurnLimits UnfinishedTurns",
         },
     )
 

@@ -15,7 +15,7 @@ from antiphon.structs import ready
 
 from . import Key, Leases, Record, Store
 from .clock import ConfirmedClock, steady_time
-from .exclusive import Exclusive, exclusive
+from .leases import Exclusive, exclusive
 
 DAY = 24 * 3600.0
 SWEEP = 3600.0

@@ -14,8 +14,7 @@ from antiphon.errors import NotFoundError, Position, RequestError, StoreError
 from antiphon.structs import ready
 
 from .clock import ConfirmedClock
-from .exclusive import turn
-from .leases import Leases
+from .leases import Leases, turn
 from .store import Key, Lease, Record, Store, Write
 
 KIND, PART_KIND, COMING_KIND = "file", "file_part", "file_coming"

@@ -4,15 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import secrets
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from antiphon.errors import StoreError
 
 from .clock import steady_time
-from .holder import process_name
 from .store import Key, Lease, Store
+
+# Names of the processes that hold leases, by which others of the same machine see whether one is still there.
+
+_PROCESSES = Path("/proc")
+_DEAD = frozenset({"Z", "X"})
+"""States of a process that has ended, as the system writes them, although its parent has not asked how."""
+
+
+def process_name() -> str:
+    """A name that no other process has; on Linux it says which process of which namespace this is."""
+    token = secrets.token_hex(8)
+    begun, space = _begun(os.getpid()), _namespace()
+    return token if begun is None or not space else f"{os.getpid()}/{begun}/{space}/{token}"
+
+
+def is_gone(holder: str) -> bool:
+    """Whether that process has ended; False where that cannot be seen from here, as of another container's."""
+    match holder.split("/"):
+        case [pid, begun, space, _] if space == _namespace() and pid.isdecimal():
+            return not _may_be_there(int(pid)) or _begun(int(pid)) not in (begun, None)
+    return False
+
+
+def _namespace() -> str:
+    """Which processes are seen here; "" where the system does not say."""
+    try:
+        return os.readlink("/proc/self/ns/pid") if sys.platform == "linux" else ""
+    except OSError:
+        return ""
+
+
+def _may_be_there(pid: int) -> bool:
+    """False where the system says that there is no such process; another user's may be hidden otherwise."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _begun(pid: int) -> str | None:
+    """When a process began, by the system's ticks, "" for one that has ended; None where that cannot be read."""
+    try:
+        fields = (_PROCESSES / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return "" if fields[0] in _DEAD else fields[19]
+
 
 log = logging.getLogger("antiphon.store")
 
@@ -200,3 +253,36 @@ class Leases:
                 del self._held[held.lease.key]
                 held.over.set()
                 held.lost()
+
+
+# What one request works on alone, of all servers that share a store.
+
+
+@dataclass(slots=True)
+class Exclusive:
+    """``lease`` None: there is nothing that it has to itself.
+
+    ``lost`` is called when another server took it over; whoever works on it may set it.
+    """
+
+    lease: Lease | None = None
+    lost: Callable[[], None] = _nothing
+
+
+@asynccontextmanager
+async def exclusive(leases: Leases, key: Key) -> AsyncIterator[Exclusive]:
+    """`Leases.hold`, for work of which it is known only later how it is stopped."""
+    claimed = Exclusive()
+    async with leases.hold(key, lost=lambda: claimed.lost()) as claimed.lease:
+        yield claimed
+
+
+@asynccontextmanager
+async def turn(leases: Leases, key: Key) -> AsyncIterator[Lease]:
+    """Runs the body with the key's lease, once those who came before are through. For what is over in a moment."""
+    while True:
+        async with leases.hold(key) as lease:
+            if lease is not None:
+                yield lease
+                return
+        await leases.until_free(key)

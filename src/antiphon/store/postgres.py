@@ -6,26 +6,135 @@ A call is one statement or one transaction, and nothing outlives it: pgbouncer m
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool
+from psycopg import errors
+from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from antiphon.errors import ConfigError, StoreError
 
 from . import postgres_leases, postgres_records
-from .checksum import key_id
-from .faults import MEANINGS
+from .faults import HINTS, MEANINGS
 from .postgres_address import hidden_password, parse_address
-from .postgres_faults import AGAIN, PASSING, postgres_fault
 from .postgres_records import Connection
-from .postgres_schema import prepare
-from .rows import Stored, change
+from .rows import Stored, change, key_id
 from .store import Delete, Key, Lease, Record, Write, check_version, total
+
+# The tables of the PostgreSQL store: in the schema ``antiphon``, with the version that they have.
+
+VERSION = 1
+_LOCK = 0x616E746970686F6E
+"""Of whoever makes or changes the tables; it ends with the transaction."""
+_IS_THERE = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'antiphon' AND tablename = 'schema_version'"
+
+_CHANGES: tuple[tuple[LiteralString, ...], ...] = (
+    (
+        "CREATE SCHEMA IF NOT EXISTS antiphon",
+        "CREATE TABLE antiphon.schema_version (version integer NOT NULL)",
+        "INSERT INTO antiphon.schema_version VALUES (0)",
+        """
+        CREATE TABLE antiphon.record (
+            id uuid PRIMARY KEY, kind text COLLATE "C" NOT NULL, owner bytea NOT NULL, name bytea NOT NULL,
+            value bytea NOT NULL, created double precision NOT NULL, expires double precision,
+            version bigint NOT NULL, entries bigint NOT NULL, chain bytea NOT NULL, checksum bytea NOT NULL
+        )
+        """,
+        "CREATE INDEX record_name ON antiphon.record (kind, owner, name)",
+        "CREATE INDEX record_expires ON antiphon.record (expires, id) WHERE expires IS NOT NULL",
+        """
+        CREATE TABLE antiphon.entry (
+            record uuid NOT NULL, number bigint NOT NULL, value bytea NOT NULL, chain bytea NOT NULL,
+            PRIMARY KEY (record, number)
+        )
+        """,
+        """
+        CREATE TABLE antiphon.lease (
+            kind text COLLATE "C" NOT NULL, owner bytea NOT NULL, name bytea NOT NULL,
+            fence bigint NOT NULL, holder text NOT NULL, signal bytea NOT NULL, ends timestamptz NOT NULL,
+            PRIMARY KEY (kind, owner, name)
+        ) WITH (fillfactor = 50)
+        """,
+        "CREATE SEQUENCE antiphon.fence",
+    ),
+)
+"""What each version adds. ``id`` is `key_id` of the other three, which are bytes because a text of PostgreSQL has no
+zero; ``entries`` and ``chain`` are of the record's entries, an entry's ``chain`` of those up to it."""
+
+
+def version_of(connection: psycopg.Connection) -> int:
+    """The version of the tables, 0 where there are none."""
+    if connection.execute(_IS_THERE).fetchone() is None:
+        return 0
+    found = connection.execute("SELECT version FROM antiphon.schema_version").fetchone()
+    return int(found[0]) if found else 0
+
+
+def prepare(connection: psycopg.Connection, *, migrate: bool = False) -> int:
+    """Makes the tables where there are none; with ``migrate`` brings older ones to this version. The version before.
+
+    Raises `ConfigError` for tables of another version, `psycopg.Error` where the server refuses.
+    """
+    with connection.transaction():
+        version = version_of(connection)
+        if version == VERSION:
+            return version
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        version = version_of(connection)  # Another process may have been faster.
+        if version > VERSION or (version and version < VERSION and not migrate):
+            raise ConfigError(
+                f"the session store has tables of version {version}; this program knows {VERSION}",
+                code="store_unusable",
+                hint="antiphon store migrate brings older ones to this version, when no older server uses them.",
+            )
+        for statements in _CHANGES[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute("UPDATE antiphon.schema_version SET version = %s", [VERSION])
+        return version
+
+
+# What went wrong in PostgreSQL, as an error that names the cause. Its words name no server: clients read them.
+
+log = logging.getLogger("antiphon.store")
+
+CAUSES: dict[type[Exception], str] = {
+    errors.DiskFull: "store_full",
+    errors.ReadOnlySqlTransaction: "store_readonly",
+    errors.InsufficientPrivilege: "store_readonly",
+    errors.TooManyConnections: "store_busy",
+    errors.DeadlockDetected: "store_busy",
+    errors.SerializationFailure: "store_busy",
+    errors.UniqueViolation: "store_busy",
+    errors.LockNotAvailable: "store_busy",
+    errors.QueryCanceled: "store_busy",
+    TooManyRequests: "store_busy",
+    PoolTimeout: "store_failed",
+    TimeoutError: "store_busy",
+    errors.DataCorrupted: "store_corrupt",
+    errors.IndexCorrupted: "store_corrupt",
+    Exception: "store_failed",
+}
+"""The first that an error is one of counts."""
+AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+"""After these nothing was done, and the same may be tried again."""
+PASSING = (PoolTimeout, TooManyRequests, errors.QueryCanceled, errors.LockNotAvailable, errors.DiskFull)
+"""Of a connection that is well: another would say the same."""
+
+
+def postgres_fault(error: psycopg.Error | TimeoutError | OSError) -> StoreError:
+    """The error that clients are told of; what PostgreSQL said is in the log."""
+    kind = next(kind for kind in CAUSES if isinstance(error, kind))
+    code = CAUSES[kind]
+    state = getattr(error, "sqlstate", None) or type(error).__name__
+    log.error("%s: %s (%s)", code, str(error).strip(), state)
+    return StoreError(MEANINGS[code], code=code, hint=HINTS[code])
+
 
 LARGEST = 256 << 20
 """Bytes of one record's value, or of the entries that one write appends; PostgreSQL's own limit is 1 GB."""

@@ -10,9 +10,8 @@ import psycopg
 
 from antiphon.errors import StoreError
 
-from .checksum import NO_ENTRIES, key_id
 from .faults import damaged
-from .rows import Change, Stored, stored, whole
+from .rows import NO_ENTRIES, Change, Stored, key_id, stored, whole
 from .store import Key
 
 Connection = psycopg.AsyncConnection[Any]

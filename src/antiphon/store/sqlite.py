@@ -14,7 +14,7 @@ from typing import TypeVar
 from antiphon.errors import ConfigError
 
 from . import sqlite_leases, sqlite_records
-from .sqlite_thread import Access, SqliteThread
+from .sqlite_file import Access, SqliteThread
 from .store import Delete, Key, Lease, Record, Write
 
 SWEPT_AT_ONCE = 200

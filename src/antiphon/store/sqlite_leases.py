@@ -15,7 +15,7 @@ from itertools import islice
 
 from .clock import boot, steady_time
 from .faults import damaged
-from .holder import is_gone
+from .leases import is_gone
 from .sqlite_records import key_of, names_of, text
 from .store import Key, Lease, lease_lost
 

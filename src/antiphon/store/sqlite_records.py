@@ -9,9 +9,8 @@ import msgspec
 
 from antiphon.errors import StoreError
 
-from .checksum import NO_ENTRIES, key_number
 from .faults import damaged
-from .rows import Stored, change, stored, whole
+from .rows import NO_ENTRIES, Stored, change, key_number, stored, whole
 from .store import Key, Record, check_version
 
 _COLUMNS = "id, value, created, expires, version, entries, chain, checksum"

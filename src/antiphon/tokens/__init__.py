@@ -8,32 +8,28 @@ from typing import TYPE_CHECKING
 from antiphon.exports import exports
 
 if TYPE_CHECKING:
-    from .bpe import o200k_harmony, tiktoken_tokenizer
+    from .bpe import o200k_harmony, tekken_tokenizer, tiktoken_tokenizer
     from .byte import ByteTokenizer
     from .decoder import ControlScanner, PieceDecoder
     from .encode import Memo, SegmentMemo, encode_pieces, may_fit
     from .gguf import FIM_ROLES, engine_tokenizer, gguf_tokenizer
     from .hf import hf_tokenizer
-    from .pieces import Control, Piece, SampledText, Strip, spell, utf8, well_formed
+    from .pieces import Control, Piece, SampledText, Strip, Tokenizer, decode, spell, utf8, well_formed
     from .sentencepiece_model import sentencepiece_tokenizer
     from .table import TableTokenizer
-    from .tekken import tekken_tokenizer
-    from .tokenizer import Tokenizer, decode
 else:
     __getattr__ = exports(
         __name__,
         {
-            "bpe": "o200k_harmony tiktoken_tokenizer",
+            "bpe": "o200k_harmony tekken_tokenizer tiktoken_tokenizer",
             "byte": "ByteTokenizer",
             "decoder": "ControlScanner PieceDecoder",
             "encode": "Memo SegmentMemo encode_pieces may_fit",
             "gguf": "FIM_ROLES engine_tokenizer gguf_tokenizer",
             "hf": "hf_tokenizer",
-            "pieces": "Control Piece SampledText Strip spell utf8 well_formed",
+            "pieces": "Control Piece SampledText Strip Tokenizer decode spell utf8 well_formed",
             "sentencepiece_model": "sentencepiece_tokenizer",
             "table": "TableTokenizer",
-            "tekken": "tekken_tokenizer",
-            "tokenizer": "Tokenizer decode",
         },
     )
 

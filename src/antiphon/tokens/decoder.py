@@ -6,8 +6,7 @@ import re
 from codecs import utf_8_decode
 from collections.abc import Callable, Iterable, Sequence
 
-from .pieces import Control, Piece
-from .tokenizer import Tokenizer
+from .pieces import Control, Piece, Tokenizer
 
 
 class PieceDecoder:

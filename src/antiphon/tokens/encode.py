@@ -13,8 +13,7 @@ import msgspec
 
 from antiphon.errors import TokenError
 
-from .pieces import Control, Piece, SampledText, Strip
-from .tokenizer import Tokenizer
+from .pieces import Control, Piece, SampledText, Strip, Tokenizer
 
 Segment = str | tuple[str, str]
 """A text, or a domain and a text."""

@@ -18,11 +18,20 @@ from antiphon.errors import TokenError
 from antiphon.errors.extras import extra
 
 from .bytelevel import LETTER_OF_BYTE, byte_token, bytes_of_letters, escaped_bytes, sentencepiece_bytes
-from .hf_ids import library_ids
 from .pieces import Control, Strip
 from .pretokenizers import LINES_ALONE, PRE_TOKENIZERS, WHOLE_LINES, PreTokenizer
 from .sentencepiece import BLANK, PieceMerges, without_controls
-from .slices import EncodeText, EncodeUpTo, Fewest, between_matches, between_words, cut_at, in_slices, nowhere
+from .slices import (
+    EncodeText,
+    EncodeUpTo,
+    Fewest,
+    between_matches,
+    between_words,
+    cut_at,
+    in_slices,
+    library_ids,
+    nowhere,
+)
 from .table import TableTokenizer, is_structure, text_only
 from .wordpiece import wordpiece_tokenizer
 

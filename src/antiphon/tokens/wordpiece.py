@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from antiphon.errors.extras import extra
 
 from .bytelevel import sentencepiece_bytes
-from .hf_ids import library_ids
 from .pieces import Control
-from .slices import SHORT, between_matches, in_bytes, in_slices
+from .slices import SHORT, between_matches, in_bytes, in_slices, library_ids
 from .table import TableTokenizer, text_only
 
 _WORD_START = "▁"

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from antiphon.exports import exports
 
 if TYPE_CHECKING:
-    from .arguments import ArgumentReader, Arguments, BadArguments
-    from .batch import ToolCancelled, ToolEnded, ToolEvent, ToolStarted
     from .call import (
         CALL_ID,
         CALL_SCHEMA,
@@ -15,6 +13,9 @@ if TYPE_CHECKING:
         TOOL_FAILED,
         TOOL_TIMEOUT,
         TOOL_UNKNOWN,
+        ArgumentReader,
+        Arguments,
+        BadArguments,
         ToolCall,
         ToolError,
         ToolOutput,
@@ -22,20 +23,20 @@ if TYPE_CHECKING:
     )
     from .function import FunctionTool, FunctionToolSet
     from .registry import ToolFactory
-    from .router import Router, ToolLimits
+    from .router import Router, ToolCancelled, ToolEnded, ToolEvent, ToolLimits, ToolStarted
     from .tool import DescribedTool, Tool, ToolFailure, ToolSet
     from .toolbox import Offer, Toolbox
 else:
     __getattr__ = exports(
         __name__,
         {
-            "arguments": "ArgumentReader Arguments BadArguments",
-            "batch": "ToolCancelled ToolEnded ToolEvent ToolStarted",
-            "call": "CALL_ID CALL_SCHEMA TOOL_BUSY TOOL_CANCELLED TOOL_FAILED TOOL_TIMEOUT TOOL_UNKNOWN "
-            "ToolCall ToolError ToolOutput ToolResult",
+            "call": (
+                "ArgumentReader Arguments BadArguments CALL_ID CALL_SCHEMA TOOL_BUSY TOOL_CANCELLED "
+                "TOOL_FAILED TOOL_TIMEOUT TOOL_UNKNOWN ToolCall ToolError ToolOutput ToolResult"
+            ),
             "function": "FunctionTool FunctionToolSet",
             "registry": "ToolFactory",
-            "router": "Router ToolLimits",
+            "router": "Router ToolCancelled ToolEnded ToolEvent ToolLimits ToolStarted",
             "tool": "DescribedTool Tool ToolFailure ToolSet",
             "toolbox": "Offer Toolbox",
         },

@@ -8,15 +8,120 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iter
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+import msgspec
+
 from antiphon.errors import near
 
-from .arguments import Arguments
-from .batch import Batch, ToolCancelled, ToolEnded, ToolEvent, ToolStarted
-from .call import TOOL_CANCELLED, TOOL_FAILED, TOOL_TIMEOUT, TOOL_UNKNOWN, ToolCall, ToolError, ToolResult
-from .checked import CheckedTool
-from .memory import ResultMemory, repeated
+from .call import (
+    CALL_ID,
+    TOOL_CANCELLED,
+    TOOL_FAILED,
+    TOOL_TIMEOUT,
+    TOOL_UNKNOWN,
+    Arguments,
+    ToolCall,
+    ToolError,
+    ToolResult,
+)
+from .checked import CheckedTool, ToolOutcome
 from .tool import Tool, ToolFailure
-from .work import ToolOutcome
+
+# Calls that run together: what happens to them, in the order in which it happens.
+
+
+class ToolStarted(msgspec.Struct, frozen=True):
+    """The call has left the queue."""
+
+    call: ToolCall
+
+
+class ToolCancelled(msgspec.Struct, frozen=True):
+    """OpenChatML's ``tool.cancel {call_id, reason}``; the call's result (with ``E-TOOL-CANCELLED``) follows."""
+
+    call_id: str
+    reason: str
+
+
+class ToolEnded(msgspec.Struct, frozen=True):
+    """The call has a result, or an error."""
+
+    result: ToolResult
+
+
+ToolEvent = ToolStarted | ToolCancelled | ToolEnded
+"""What happens to a call that runs here."""
+
+
+class Batch:
+    """Calls told apart by their place, for their ids are the model's. ``gate`` lets ``concurrent`` of them run at once.
+
+    ``unanswered`` are those whose end `next` has not given yet; ``repeated`` the places of those whose id an earlier
+    one has.
+    """
+
+    def __init__(self, calls: Sequence[ToolCall], concurrent: int) -> None:
+        self.calls = calls
+        self.gate = asyncio.Semaphore(concurrent)
+        self.unanswered = dict(enumerate(calls))
+        first = {call.idempotency_key: i for i, call in reversed(self.unanswered.items())}
+        self.repeated = self.unanswered.keys() - set(first.values())
+        self._events: asyncio.Queue[tuple[int | None, ToolEvent]] = asyncio.Queue()
+
+    def note(self, event: ToolEvent) -> None:
+        """Add an event that ends no call."""
+        self._events.put_nowait((None, event))
+
+    def end(self, place: int, result: ToolResult) -> None:
+        """Add the end of the call at ``place``."""
+        self._events.put_nowait((place, ToolEnded(result)))
+
+    async def next(self, seconds: float | None) -> ToolEvent | None:
+        """The next event; None where none comes within ``seconds``."""
+        try:
+            place, event = self._events.get_nowait()
+        except asyncio.QueueEmpty:
+            try:
+                place, event = await asyncio.wait_for(self._events.get(), seconds)
+            except TimeoutError:
+                return None
+        if place is not None:
+            del self.unanswered[place]
+        return event
+
+
+# Results of earlier calls, so that a call that is sent again is not run again (OCM-93).
+
+
+class ResultMemory:
+    """Results by session and call id, at most ``capacity``; the oldest go first.
+
+    Results of calls without a session, and errors that may be gone the next time, are not stored.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._results: dict[tuple[str, str], ToolResult] = {}
+
+    def get(self, call: ToolCall) -> ToolResult | None:
+        """The result of this very call; an error where another call had its id; None for a new one."""
+        known = self._results.get(call.idempotency_key) if call.session else None
+        if known is None or known.call == call:
+            return known
+        return repeated(call)
+
+    def put(self, result: ToolResult) -> None:
+        if not result.call.session or (result.error is not None and result.error.retryable):
+            return
+        self._results[result.call.idempotency_key] = result
+        while len(self._results) > self._capacity:
+            del self._results[next(iter(self._results))]
+
+
+def repeated(call: ToolCall) -> ToolResult:
+    """A call under the id of another one: nobody could tell their results apart (OCM-87)."""
+    message = f"the call id {call.call_id[:80]!r} belongs to another call: give each call an id of its own"
+    return ToolResult(call=call, error=ToolError(CALL_ID, message))
+
 
 OVER = "the time for tools is over"
 Notify = Callable[[ToolEvent], None]

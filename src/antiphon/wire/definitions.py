@@ -3,12 +3,89 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
-from antiphon.conversation import JsonSchema, ResponseFormat, ToolSpec
+import msgspec
+
+from antiphon.conversation import FUNCTIONS, JsonSchema, ResponseFormat, ToolNamespace, ToolSpec, described
+from antiphon.errors import RequestError
 
 from .errors import refused
+
+# Which tools a choice names: the caller's own by their names, a server's by their qualified names.
+
+
+def chosen_tools(
+    name: str, path: str, own: Iterable[ToolSpec], served: Sequence[ToolSpec], builtins: Sequence[ToolNamespace] = ()
+) -> tuple[str, ...]:
+    """The recipients that ``name`` stands for: a tool of the caller's ``own``, else those of the server's.
+
+    One of the server's is named as its calls are addressed (``browser.search``, ``python``) or as answers spell that
+    (``browser__search``); ``browser`` is all of them. Raises `RequestError` at ``path`` where nothing is named so.
+    """
+    mine = [tool.recipient for tool in own if name in (tool.name, tool.recipient)]
+    return tuple(mine) or served_by(name, served, builtins) or _unknown(name, path)
+
+
+def served_by(name: str, specs: Sequence[ToolSpec], builtins: Sequence[ToolNamespace] = ()) -> tuple[str, ...]:
+    """The recipients among a server's tools that the name stands for."""
+    offered = [spec.recipient for spec in specs]
+    offered += [recipient for namespace in map(described, builtins) for recipient in namespace.recipients]
+    exact = [recipient for recipient in offered if _spelled(recipient) == _spelled(name)]
+    return tuple(exact or [one for one in offered if _spelled(one).startswith(f"{_spelled(name)}__")])
+
+
+def _spelled(name: str) -> str:
+    return name.removeprefix(f"{FUNCTIONS}.").replace(".", "__")
+
+
+def _unknown(name: str, path: str) -> tuple[str, ...]:
+    raise refused(path, f"no tool is named {name[:64]!r}.")
+
+
+# Calls of the browser and of ``python``, in whichever way a model addresses them.
+
+BuiltInName = Literal["browser", "python"]
+DOMAINS = "pages are not searched by their domain."
+"""Why a search within domains, or without some, is refused."""
+
+
+class BuiltIn(msgspec.Struct, frozen=True):
+    """A tool that stands behind a recipient: ``function`` of the browser, empty for ``python``.
+
+    ``wrapped``: it is called as a function, so code comes as an argument.
+    """
+
+    name: BuiltInName
+    function: str = ""
+    wrapped: bool = False
+
+    @property
+    def recipient(self) -> str:
+        if self.wrapped:
+            return f"{FUNCTIONS}.{self.name}__{self.function or 'exec'}"
+        return f"{self.name}.{self.function}" if self.function else self.name
+
+
+def built_in(recipient: str) -> BuiltIn | None:
+    """What ``browser.search``, ``functions.browser__search``, ``python`` … call; None for another tool."""
+    name = recipient.removeprefix(f"{FUNCTIONS}.")
+    wrapped = name != recipient
+    label, _, function = name.partition("__" if wrapped else ".")
+    match label:
+        case "browser" if function:
+            return BuiltIn("browser", function, wrapped)
+        case "python":
+            return BuiltIn("python", "", wrapped)
+        case _:
+            return None
+
+
+def impossible(path: str, message: str, hint: str | None = None) -> RequestError:
+    """The error for a setting of a tool that cannot be honoured here."""
+    return refused(path, message, code="unsupported_parameter", hint=hint)
+
 
 Given = TypeVar("Given")
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

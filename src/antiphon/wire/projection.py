@@ -73,10 +73,12 @@ class Projection:
         self._calls = 0
         self._shown: set[type[VisibleText] | type[ThoughtText]] = set()
         self._fresh = False
+        self.shows_text = False
+        """Whether more text is more of the visible answer, as it is: so it is for nearly every event of a turn."""
 
     def feed(self, event: Event) -> Change | None:
         """What ``event`` changes for the client; None: nothing."""
-        if isinstance(event, TextDelta) and self._field is VisibleText and not self._fresh:
+        if self.shows_text and isinstance(event, TextDelta):
             return VisibleText(event.text, event.logprobs)  # Nearly every event of nearly every turn.
         match event:
             case TextDelta(text, logprobs):
@@ -84,7 +86,7 @@ class Projection:
             case MessageStarted(message):
                 return self._start(message)
             case MessageEnded():
-                self._field = None
+                self._field, self.shows_text = None, False
                 return None
             case Incident():
                 return None
@@ -94,7 +96,7 @@ class Projection:
                 assert_never(event)
 
     def _start(self, message: Message) -> Change | None:
-        self._fresh = True
+        self._fresh, self.shows_text = True, False
         if message.is_call:
             self._field = ArgumentsText
             self._calls += 1
@@ -115,6 +117,7 @@ class Projection:
         apart = PARAGRAPH if self._fresh and field in self._shown else ""
         self._fresh = False
         if field is VisibleText:
+            self.shows_text = True
             self._shown.add(VisibleText)
             return VisibleText(apart + text, logprobs)
         self._shown.add(ThoughtText)

@@ -10,12 +10,14 @@ from typing import Any
 import msgspec
 
 from antiphon.catalog.memory import ModelMemory, SleepingEngine
-from antiphon.config import EngineConfig
+from antiphon.config import EngineConfig, Limits
 from antiphon.engines import EngineInfo
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.llama_cpp.client import ServedModel
 from antiphon.engines.llama_cpp.host import ChildHost, Seat
 from antiphon.errors import EngineError
+from antiphon.http.gate.admission import Admission
+from antiphon.http.rules import Rules
 from antiphon.structs import ready
 from antiphon.tenancy import Tenant
 
@@ -138,3 +140,46 @@ def _noted(seats: Sequence[Seat], note: Any) -> None:
             seats[seat].placed(slot)
         case Made(seat, ids):
             seats[seat].made.extend(ids)
+
+
+# What the supervisor has for all of its workers: the queue of requests, and the engines.
+
+
+class Shared:
+    """``offers`` are the contexts that each worker may enter."""
+
+    def __init__(self, limits: Limits, engine: EngineConfig) -> None:
+        self._rules = Rules(limits)
+        self._admission = Admission(self._rules)
+        self.engines = SharedEngines(engine)
+
+    @property
+    def offers(self) -> Mapping[str, Offer]:
+        return {
+            "check": self._check,
+            "slot": self._slot,
+            "background": self._background,
+            **self.engines.offers,
+        }
+
+    def take(self, limits: Limits) -> None:
+        """From now on these hold."""
+        self._rules.limits = limits
+        self._admission.let_in()
+
+    @asynccontextmanager
+    async def _check(self, owner: str) -> AsyncGenerator[Share, None]:
+        self._admission.check(owner)
+        yield Share()
+
+    @asynccontextmanager
+    async def _slot(self, owner: str) -> AsyncGenerator[Share, None]:
+        async with self._admission.slot(owner):
+            yield Share()
+
+    @asynccontextmanager
+    async def _background(
+        self, owner: str, model: str, slots: int, places: int, patience: float | None
+    ) -> AsyncGenerator[Share, None]:
+        async with self._admission.background(owner, model=model, slots=slots, places=places, patience=patience):
+            yield Share()

@@ -18,17 +18,16 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollecto
 from antiphon.config import Config, LoadedConfig
 from antiphon.errors import AntiphonError, ConfigError, EngineError
 from antiphon.http.server.handed import PLAIN, SECURE
-from antiphon.http.server.server import GRACE, bound, check_open, listening
+from antiphon.http.server.server import GRACE, Certificate, bound, certificate, check_open, listening
 from antiphon.http.server.watchdog import LAST
-from antiphon.http.tls import Certificate, certificate
 from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded, keys_of, set_up, terminal_is_gone
 from antiphon.observe.sums import Family, families_of, summed, text_of
 
 from .acceptor import Acceptor, Listener
+from .engines import Shared
 from .given import Given, Memory
 from .peer import Ear, Offer, Share
-from .shared import Shared
 from .spawned import WorkerProcess
 
 LOG = logging.getLogger("antiphon.workers")

@@ -22,8 +22,7 @@ from antiphon.errors import AntiphonError, NotFoundError
 from antiphon.errors.fault import Fault
 from antiphon.http.context import Context
 from antiphon.http.server.handed import Handed
-from antiphon.http.server.server import Server, on_loop
-from antiphon.http.tls import certificate
+from antiphon.http.server.server import Server, certificate, on_loop
 from antiphon.http.transcript_runs import TranscriptCancel
 from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up

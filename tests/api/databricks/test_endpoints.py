@@ -9,7 +9,8 @@ import pytest
 
 from antiphon.api import create_app
 from antiphon.api.dialects import DIALECTS, databricks
-from antiphon.api.dialects.databricks import CHAT, NUMBERS, PARAMETERS, EndpointMode
+from antiphon.api.dialects.tables import CHAT, NUMBERS, EndpointMode
+from antiphon.api.dialects.tables import DATABRICKS_PARAMETERS as PARAMETERS
 from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import EngineError
 from antiphon.wire.dialect import Dialect

@@ -15,7 +15,7 @@ from antiphon.errors import ParseError
 from antiphon.formats import HistoryPolicy, Parser
 from antiphon.formats.harmony import Dialect, Harmony, HarmonyParser, RunningPrompt
 from antiphon.formats.harmony.controls import CALL, CHANNEL, CONTROLS, MESSAGE, START
-from antiphon.formats.harmony.header_writer import own_header
+from antiphon.formats.harmony.render import own_header
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, spell
 from kit.harmony_corpora import codes, ended, events, repeated, rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CHANNEL, END, MESSAGE
-from antiphon.formats.harmony.pretty import Span, spans
+from antiphon.formats.harmony.render import Span, spans
 from antiphon.tokens import Tokenizer
 
 

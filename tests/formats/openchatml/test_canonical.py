@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from antiphon.conversation import Conversation
 from antiphon.errors import ParseError
 from antiphon.formats.openchatml import TranscriptEnvelope, format_transcript, read, validate, write
-from antiphon.formats.openchatml.canonical import has_comment
 from antiphon.formats.openchatml.conformance import Case, read_cases
+from antiphon.formats.openchatml.writer import has_comment
 from kit.openchatml import conversations, transcripts
 
 SUITE = Path(__file__).parents[2] / "spec" / "openchatml"

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, Message, Role, ToolNamespace, ToolSpec
-from antiphon.formats.harmony.numbers import JsonText
 from antiphon.formats.harmony.sections import SectionWriter
-from antiphon.formats.harmony.typescript import FullTypePrinter, TypePrinter
+from antiphon.formats.harmony.typescript import FullTypePrinter, JsonText, TypePrinter
 from antiphon.formats.openchatml import (
     Finding,
     declared_tools,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from antiphon.conversation import DebugCapability, Message, MessageEnded, MessageStarted, Role, TextDelta
 from antiphon.errors import VisibilityError
 from antiphon.formats.openchatml import EventStream, Finding, iter_read, read, repair, show, shown, validate
-from antiphon.formats.openchatml.deep_json import is_json
+from antiphon.formats.openchatml.body import is_json
 from antiphon.formats.openchatml.reader import Reader
 
 HEADER = '---\nversion: "2.2"\n---\n'

@@ -7,7 +7,7 @@ import yaml
 
 from antiphon.formats.openchatml import Finding, validate
 from antiphon.formats.openchatml.finding import nearest
-from antiphon.formats.openchatml.yaml_words import yaml_problem
+from antiphon.formats.openchatml.yaml_header import yaml_problem
 
 HEAD = 'version: "2.2"\n'
 

@@ -10,7 +10,7 @@ from antiphon.conversation import Conversation, End, Message, Role
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import from_harmony, openchatml, read, to_harmony, write
-from antiphon.formats.openchatml.hip1 import HARD_STOPS
+from antiphon.formats.openchatml.report import HARD_STOPS
 from antiphon.tokens import Control, Piece, spell
 
 

@@ -11,7 +11,7 @@ import pytest
 from antiphon.conversation import Conversation, Message, ResponseFormat, Role, ToolChoice, ToolSpec
 from antiphon.engines import ScriptedEngine
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import HERMES
+from antiphon.formats.template.format import HERMES
 from antiphon.generation import Model, Plan, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar import ReplyShape

@@ -14,7 +14,7 @@ from antiphon.formats.other_calls.offered import FoundCall, Offered
 from antiphon.formats.other_calls.parser import OTHER_FORM, OtherCalls
 from antiphon.formats.other_calls.texts import calls_in
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import HERMES
+from antiphon.formats.template.format import HERMES
 from antiphon.tokens import ByteTokenizer, Control
 from kit.other_calls import TOOLS, look_alikes, spellings
 

@@ -7,7 +7,7 @@ import pytest
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import TemplateError
 from antiphon.formats.template import PromptChange, TemplateCheck, check_template, jinja_format, origin_words
-from antiphon.formats.template.constructs import UnsafeConstruct, unsafe_constructs
+from antiphon.formats.template.check import UnsafeConstruct, unsafe_constructs
 from antiphon.formats.template.stability import prompt_changes
 from antiphon.tokens import ByteTokenizer, Control, Piece, encode_pieces
 from kit.family_templates import FAMILIES

@@ -25,9 +25,9 @@ from antiphon.conversation import (
 )
 from antiphon.errors import ParseError
 from antiphon.formats.replies import PLAIN, CompiledDescription, DescriptionParser, Region, ReplyDescription
-from antiphon.formats.replies.families import family_named
+from antiphon.formats.replies.describe import family_named
 from antiphon.formats.template import template_format
-from antiphon.formats.template.builtin import QWEN, REPLIES
+from antiphon.formats.template.format import QWEN, REPLIES
 from antiphon.tokens import Control, Piece
 
 END = Control("<|im_end|>")

@@ -12,8 +12,7 @@ from antiphon.errors import RequestError
 from antiphon.grammar import EndOfTurn, chain
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.grammar.source.expression import Chars, Either, Expression, Named, Repeated, RuleSet, Sequence, Text
-from antiphon.grammar.source.gbnf import read_gbnf
-from antiphon.grammar.source.read import read_grammar
+from antiphon.grammar.source.read import read_gbnf, read_grammar
 from antiphon.tokens import ByteTokenizer, Control
 
 END = Control("<|im_end|>")

@@ -17,7 +17,7 @@ from antiphon.api.responses.schema import InputDetails, OutputDetails, ResponseU
 from antiphon.config import Limits
 from antiphon.errors import AntiphonError
 from antiphon.http.context import Context
-from antiphon.http.error_shapes import ErrorShape, ErrorShapes
+from antiphon.http.errors import ErrorShape, ErrorShapes
 from antiphon.http.exchange import KEY, Envelope, Exchange
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.keys import Keyring, Principal

@@ -17,8 +17,7 @@ from antiphon.http.gate.keys import ANYBODY
 from antiphon.structs import ready
 
 from .call import Answer, Endpoints, LineCaller
-from .lanes import Lanes
-from .lines import Line, LineReader, body_of
+from .lines import Lanes, Line, LineReader, body_of
 
 _PIECE = 2**20
 _FRAME = 4096

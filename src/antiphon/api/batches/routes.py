@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from types import MappingProxyType
 from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from antiphon.api.messages.batch_routes import CreateMessageBatch, MessageBatchRoutes
-from antiphon.api.messages.batch_service import MessageBatches
+from antiphon.api.chat.routes import ChatCompletions
+from antiphon.api.completions.routes import Completions
+from antiphon.api.embeddings.routes import MakeEmbeddings
+from antiphon.api.errors import ANTHROPIC_ERRORS
+from antiphon.api.messages.batch_routes import CreateMessageBatch, MessageBatches, MessageBatchRoutes
 from antiphon.api.messages.described import message_batch_paths
+from antiphon.api.messages.routes import CreateMessage
 from antiphon.api.openapi.parts import Described, named, operation
-from antiphon.api.responses.listing import newest_is_first
+from antiphon.api.responses.items import newest_is_first
+from antiphon.api.responses.routes import CreateResponse
 from antiphon.http.context import Context
 from antiphon.http.errors import ClientGone
 from antiphon.http.exchange import GONE, KEY, Exchange
@@ -24,12 +30,23 @@ from antiphon.store.files import PREFIX as FILE_PREFIX
 from antiphon.store.files import StoredFile
 from antiphon.wire.dialect import OPENAI
 
-from .endpoints import ENDPOINTS
-from .pages import ids_of_page, page_size
-from .schema import KEPT, Batch, BatchCreate, BatchList, DeletedFile, File, FileList, Purpose
-from .service import BatchService
-from .state import described
+from .call import Endpoint, Endpoints
+from .schema import KEPT, Batch, BatchCreate, BatchList, DeletedFile, File, FileList, Purpose, described
+from .service import BatchService, ids_of_page, page_size
 from .upload import UploadLimits, check_size, read_upload
+
+# Which routes answer the lines of batches.
+
+ENDPOINTS: Endpoints = MappingProxyType(
+    {
+        "/v1/chat/completions": Endpoint(ChatCompletions),
+        "/v1/completions": Endpoint(Completions),
+        "/v1/embeddings": Endpoint(MakeEmbeddings),
+        "/v1/messages": Endpoint(CreateMessage, ANTHROPIC_ERRORS),
+        "/v1/responses": Endpoint(CreateResponse),
+    }
+)
+
 
 PAGE = {"after", "limit", "order", "purpose"}
 MOST_FILES = 10_000

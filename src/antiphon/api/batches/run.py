@@ -18,11 +18,9 @@ from antiphon.store.files import Files
 from antiphon.tenancy import FairRoom
 
 from .call import Answer, LineCaller
-from .lanes import Lanes
-from .lines import Line, LineReader, body_of
+from .lines import Lanes, Line, LineReader, body_of
 from .record import BatchRecord, Reason, log
-from .schema import WINDOW_SECONDS, LineFault
-from .state import BatchState
+from .schema import WINDOW_SECONDS, BatchState, LineFault
 
 _WATCH = 5.0
 """Seconds between two looks at whether a batch that waits or runs has expired."""

@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from antiphon.errors import AntiphonError, ConflictError, NotFoundError, OverloadedError, Position
 from antiphon.http.context import Context
 from antiphon.store import Key, Lease, MemoryStore
-from antiphon.store.exclusive import turn
 from antiphon.store.files import FileLimits, Files, StoredFile
+from antiphon.store.leases import turn
 from antiphon.tenancy import FairRoom
+from antiphon.wire.dialect import check_metadata
 from antiphon.wire.errors import refused
-from antiphon.wire.metadata import check_metadata
 
-from .archive import KIND, BatchArchive
 from .call import Endpoints, LineCaller
-from .pages import ids_of_page, page_size
-from .queued import QUEUE
-from .record import BatchRecord, log
+from .queue import QUEUE
+from .record import KIND, BatchArchive, BatchRecord, log
 from .run import BatchRun, Desk
-from .schema import ENDED, WINDOW, Batch, BatchCreate, BatchList
-from .state import PREFIX, BatchState
+from .schema import ENDED, PREFIX, WINDOW, Batch, BatchCreate, BatchList, BatchState
+
+# Pages of what has ids that sort by the time at which they were made.
+
+_DIGITS = "0-9a-f"
+
+
+def ids_of_page(ids: Iterable[str], query: Mapping[str, str], prefix: str, *, newest_first: bool) -> list[str]:
+    """The ids behind that which ``after`` names, in the order of the list; it may be deleted meanwhile.
+
+    Raises `RequestError` for what cannot have been an id.
+    """
+    ordered, after = sorted(ids, reverse=newest_first), query.get("after", "")
+    if not after:
+        return ordered
+    if not re.fullmatch(rf"{prefix}[{_DIGITS}]{{30}}", after):
+        raise refused("after", f"there is no {after[:80]!r}.")
+    return [id for id in ordered if (id < after if newest_first else id > after)]
+
+
+def page_size(query: Mapping[str, str], *, usual: int, most: int) -> int:
+    """``limit``. Raises `RequestError` for one that is no number from 1 to ``most``."""
+    limit = query.get("limit", str(usual))
+    if not re.fullmatch("[0-9]{1,6}", limit) or not 1 <= int(limit) <= most:
+        raise refused("limit", f"must be a number from 1 to {most}.")
+    return int(limit)
+
 
 ACTIVE = 8
 """Batches whose lines are in memory; others wait, their owners in turn."""

@@ -3,19 +3,206 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from antiphon.config import Limits
-from antiphon.conversation import Conversation, Message
+from antiphon.conversation import (
+    FUNCTIONS,
+    Channel,
+    Conversation,
+    Message,
+    OpaquePart,
+    ResponseFormat,
+    Role,
+    TextPart,
+    ToolSpec,
+)
+from antiphon.conversation.calls import OpenCalls, make_call
+from antiphon.errors import RenderError
 from antiphon.generation import TurnRequest
 from antiphon.wire.dialect import OPENAI
 from antiphon.wire.errors import refused
 from antiphon.wire.json import decode, encode_given
 
-from .bundle import ChatMessageWriter, settings_json
 from .messages import to_messages
 from .read import Reading, to_turn
 from .schema import ChatRequest, JsonObject
+
+# Messages → chat messages: the reasoning, text and calls of one turn go into one.
+
+
+class ChatElement(msgspec.Struct, frozen=True):
+    """One chat message, the messages that it stands for, and for a tool's result the call that it answers."""
+
+    value: JsonObject
+    messages: tuple[Message, ...]
+    answers: Message | None = None
+
+
+class ChatMessageWriter:
+    """Writes messages one by one. Those of an assistant's turn wait until their chat message is complete."""
+
+    def __init__(self) -> None:
+        self._bundle = Bundle()
+        self._calls = WrittenCalls()
+
+    def write(self, message: Message) -> list[ChatElement]:
+        """What is complete now. Raises `RenderError` for content that only Harmony has."""
+        refuse_content(message)
+        if message.role is Role.ASSISTANT:
+            flushed = [] if self._bundle.takes(message) else self.close()
+            self._bundle.add(message, self._calls)
+            return flushed
+        value: JsonObject = {"role": message.role.value, "content": content_of(message)}
+        answers: Message | None = None
+        if message.role is Role.TOOL:
+            id = value["tool_call_id"] = self._calls.answered(message)
+            called = self._calls.answer(id)
+            if called is not None:
+                # Read back, every call on this wire is one of a function.
+                answers = make_call(f"{FUNCTIONS}.{called.removeprefix(f'{FUNCTIONS}.')}", "", id)
+        elif message.name is not None:
+            value["name"] = message.name
+        return [*self.close(), ChatElement(value, (message,), answers)]
+
+    def close(self) -> list[ChatElement]:
+        """The chat message that still waits, if there is one."""
+        bundle, self._bundle = self._bundle, Bundle()
+        return [ChatElement(bundle.value(), tuple(bundle.messages))] if bundle.messages else []
+
+
+class Bundle:
+    """The messages of one assistant's chat message: reasoning, then text, then calls."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._reasoning: str | None = None
+        self._content: str | list[JsonObject] | None = None
+        self._calls: list[JsonObject] = []
+        self._name: str | None = None
+        self._final = False
+
+    def takes(self, message: Message) -> bool:
+        """Whether the message still fits behind what there is, in the order in which it is read back."""
+        if self._final:
+            return False
+        if message.is_call:
+            return True
+        return self._content is None and not self._calls
+
+    def add(self, message: Message, calls: WrittenCalls) -> None:
+        self.messages.append(message)
+        if message.is_call:
+            name = (message.recipient or "").removeprefix(f"{FUNCTIONS}.")
+            function = {"name": name, "arguments": message.text}
+            self._calls.append({"id": calls.opened(message), "type": "function", "function": function})
+        elif message.channel == Channel.ANALYSIS:
+            before = "" if self._reasoning is None else f"{self._reasoning}\n\n"
+            self._reasoning = before + message.text
+        else:
+            self._content, self._name = content_of(message), message.name
+            self._final = not message.is_preamble
+
+    def value(self) -> JsonObject:
+        value: JsonObject = {"role": "assistant", "content": self._content}
+        if self._name is not None:
+            value["name"] = self._name
+        if self._reasoning is not None:
+            value["reasoning"] = self._reasoning
+        if self._calls:
+            value["tool_calls"] = self._calls
+        elif self._content is None and self._reasoning is None:
+            value["content"] = ""
+        return value
+
+
+class WrittenCalls(OpenCalls):
+    """The calls that were written and wait for an answer."""
+
+    def opened(self, call: Message) -> str:
+        """The id that the call is written with. Raises `RenderError` for that of one that waits."""
+        id = call.call_id or self.free_id()
+        if not self.follow(replace(call, call_id=id)):
+            raise RenderError(f"two calls that wait for answers have the id {id[:80]!r}")
+        return id
+
+    def answered(self, message: Message) -> str:
+        """The id of the call that a tool's message answers. A-O15: one that names none answers its tool's oldest."""
+        return message.call_id or self.oldest(message.name) or "unknown"
+
+
+def refuse_content(message: Message) -> None:
+    """Raises `RenderError` for content that only Harmony has."""
+    if any(not isinstance(part, TextPart | OpaquePart) for part in message.parts):
+        raise RenderError(
+            "this form carries text only, and a message has a part of another kind",
+            code="unsupported_part",
+            hint="Convert to harmony first, which writes system and developer content as text.",
+        )
+
+
+def content_of(message: Message) -> str | list[JsonObject]:
+    """The text; with parts of other kinds, a list of all of them as chat JSON has them."""
+    if not any(isinstance(part, OpaquePart) and _is_chat(part) for part in message.parts):
+        return message.text
+    return [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else part.data
+        for part in message.parts
+        if isinstance(part, TextPart) or (isinstance(part, OpaquePart) and _is_chat(part))
+    ]
+
+
+def _is_chat(part: OpaquePart) -> bool:
+    """Whether the part came from chat JSON; those of tools have a form of their own."""
+    return isinstance(part.data, dict) and part.data.get("type") == part.kind
+
+
+def own_functions(tools: Iterable[ToolSpec]) -> list[ToolSpec]:
+    """The caller's functions: the tools that this wire has a place for."""
+    return [tool for tool in tools if tool.namespace == FUNCTIONS]
+
+
+def function_json(tool: ToolSpec) -> JsonObject:
+    """A function's definition, absent fields left out."""
+    fields = {"name": tool.name, "description": tool.description or None, "parameters": tool.parameters,
+              "strict": tool.strict}  # fmt: skip
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def tool_json(tool: ToolSpec) -> JsonObject:
+    return {"type": "function", "function": function_json(tool)}
+
+
+def has_format(form: ResponseFormat | None) -> bool:
+    """Whether chat JSON has a word for the format of the answer."""
+    return form is None or form.kind in ("text", "json_object", "json_schema")
+
+
+def format_json(form: ResponseFormat) -> JsonObject:
+    """The answer's format as ``response_format``; its name is ``answer`` where it has none."""
+    blanks = {"compact": True} if form.compact else {}
+    if form.kind != "json_schema":
+        return {"type": form.kind, **blanks}
+    fields = {"name": form.name or "answer", "description": form.description, "schema": form.schema,
+              "strict": form.strict}  # fmt: skip
+    given = {key: value for key, value in fields.items() if value is not None}
+    return {"type": form.kind, "json_schema": given, **blanks}
+
+
+def settings_json(conversation: Conversation) -> JsonObject:
+    """The body's fields beside the messages."""
+    settings: JsonObject = {}
+    if tools := [tool_json(tool) for tool in own_functions(conversation.tools)]:
+        settings["tools"] = tools
+    if conversation.response_format and has_format(conversation.response_format):
+        settings["response_format"] = format_json(conversation.response_format)
+    if conversation.settings.reasoning_effort:
+        settings["reasoning_effort"] = conversation.settings.reasoning_effort.value
+    return settings
+
 
 SERVER_FIELDS = frozenset(
     {"n", "logprobs", "top_logprobs", "session_id", "sequence_start", "sequence_end", "server_tools"}

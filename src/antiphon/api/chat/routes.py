@@ -9,23 +9,68 @@ import msgspec
 
 from antiphon.api.reading import server_tools
 from antiphon.conversation import Event, Message
-from antiphon.generation import Draft, Model, plan_turn
+from antiphon.generation import Draft, Model, StepEvents, plan_turn
 from antiphon.generation.turn import Keep, in_order
 from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.server_tools import ServerToolUse
 from antiphon.http.session import SessionTurn, session_turn
-from antiphon.wire.fields import session_name
+from antiphon.wire.dialect import check_metadata, session_name
+from antiphon.wire.json import encode
 from antiphon.wire.prompt_notes import notes_of
-from antiphon.wire.writer import Writer
+from antiphon.wire.writer import JSON, Writer
 
-from .listing import completion_id
+from .archive import CompletionArchive, StoredHead, completion_id, metadata_of, stored_messages
 from .messages import place_of
 from .read import Reading, check_begins, to_turn
-from .record import CompletionRecord, check_stored
 from .schema import ChatRequest
 from .unfinished import TurnMemory
 from .write import AnswerHead, ChatShape, ChatWriter, Opening
+
+# Records the answer to a chat request that is to be stored.
+
+
+def check_stored(wire: ChatRequest) -> None:
+    """Raises `RequestError` for pairs that cannot be stored, where the completion is to be."""
+    if wire.store:
+        check_metadata(metadata_of(wire))
+
+
+class CompletionRecord:
+    """The `Writer` of an answer that is stored: what is streamed is collected too, so that both are the same."""
+
+    media_type = JSON
+
+    def __init__(self, post: Post, wire: ChatRequest, head: AnswerHead, shape: ChatShape) -> None:
+        self.form = post.form
+        self._post = post
+        self._wire = wire
+        self._head = head
+        self._stream = ChatWriter(head, shape, post.form)
+        self._whole = ChatWriter(head, shape, post.form)
+
+    def change(self, step: StepEvents[Event]) -> bytes:
+        self._whole.add(step)
+        return self._stream.change(step)
+
+    def end(self) -> bytes:
+        return self._stream.end()
+
+    def add(self, step: StepEvents[Event]) -> None:
+        self._whole.add(step)
+
+    def whole(self) -> bytes:
+        return self._whole.whole()
+
+    async def keep(self, messages: Sequence[Message]) -> None:
+        """Stores the completion once all its choices ended. Where it cannot be, the error is the answer's."""
+        if not self._whole.over:
+            return
+        post, wire, id = self._post, self._wire, self._head.id
+        head = StoredHead((self._head.model, *filter(None, [wire.model])), metadata_of(wire))
+        answer = await post.off_loop(self.whole)
+        stored = await post.off_loop(lambda: encode(stored_messages(id, wire.messages)))
+        await CompletionArchive(post.context.archive).put(post.exchange.owner, id, head, answer, stored)
 
 
 class ChatCompletions(PostRoute):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.wire.prompt_notes import Notes, PromptLogprobs
-from antiphon.wire.stream_options import SamplingFields, StreamOptions
+from antiphon.wire.sampling import SamplingFields, StreamOptions
 
 JsonObject = dict[str, Any]
 

@@ -10,19 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.api.responses.item_schema import ItemList
-from antiphon.api.responses.items import Entry
-from antiphon.api.responses.listing import limit_of, newest_is_first, page_of
+from antiphon.api.responses.items import Entry, limit_of, newest_is_first, page_of
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.runs import json_response
-from antiphon.wire.dialect import OPENAI
-from antiphon.wire.metadata import check_metadata
+from antiphon.wire.dialect import OPENAI, check_metadata
 from antiphon.wire.writer import JSON
 
-from .archive import CompletionArchive
-from .listing import Cursor, filter_of
-from .stored import ChatCompletionUpdate, DeletedChatCompletion
+from .archive import ChatCompletionUpdate, CompletionArchive, Cursor, DeletedChatCompletion, filter_of
 
 PAGE = {"after", "limit", "order"}
 

@@ -8,7 +8,7 @@ from typing import Literal, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Event, TokenLogprob, Usage
+from antiphon.conversation import Event, TextDelta, TokenLogprob, Usage
 from antiphon.generation import StepEvents, merge_usage
 from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.json import encode
@@ -23,8 +23,7 @@ from antiphon.wire.projection import (
     Whole,
 )
 from antiphon.wire.prompt_notes import Notes, PromptLogprobs, finite, prompt_logprobs
-from antiphon.wire.sse import DONE, event
-from antiphon.wire.writer import JSON, StreamForm
+from antiphon.wire.writer import DONE, JSON, StreamForm, event
 
 from .schema import (
     AnswerMessage,
@@ -54,6 +53,7 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 _NO_OPENING = Opening()
+_encoder = msgspec.json.Encoder()
 _HOLE = "\x00text\x00"
 
 
@@ -105,7 +105,7 @@ class ChunkWriter:
         match change:
             case VisibleText(text, logprobs):
                 if bare and not logprobs:  # Nearly every chunk of nearly every stream.
-                    return encode(text).join(self._texts[index])
+                    return _quoted(text).join(self._texts[index])
                 entries = ChoiceLogprobs(logprob_entries(logprobs)) if logprobs else None
                 return self._chunk(index, self._delta(change), logprobs=entries, usage=usage)
             case ThoughtText() | ArgumentsText():
@@ -140,7 +140,7 @@ class ChunkWriter:
         template = self._templates.get(field)
         if template is None:
             template = self._templates[field] = self._template(index, replace(change, text=_HOLE))
-        return encode(change.text).join(template)
+        return _quoted(change.text).join(template)
 
     def sampled(self, index: int, ids: Sequence[int]) -> None:
         """Ids that the next chunk of the choice brings along."""
@@ -238,7 +238,10 @@ class ChatWriter:
             self._chunks.sampled(index, step.ids)
         projection = self._projections[index]
         for happened in events:
-            change = projection.feed(happened)
+            if projection.shows_text and isinstance(happened, TextDelta):
+                change: Change | None = VisibleText(happened.text, happened.logprobs)
+            else:
+                change = projection.feed(happened)
             if isinstance(change, Finished):
                 usage = self._finished(index, change, usage)
             if change is not None:
@@ -349,3 +352,11 @@ def _alternative(one: TokenLogprob) -> LogprobEntry:
 
 def _token(one: TokenLogprob) -> str:
     return one.data.decode("utf-8", "replace")
+
+
+def _quoted(text: str) -> bytes:
+    """A text in JSON: as `encode` has it, without its call for nearly every token."""
+    try:
+        return _encoder.encode(text)
+    except UnicodeEncodeError:
+        return encode(text)

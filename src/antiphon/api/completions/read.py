@@ -8,8 +8,7 @@ from functools import partial
 
 import msgspec
 
-from antiphon.api.chat.read import Reading
-from antiphon.api.chat.tools import read_format
+from antiphon.api.chat.read import Reading, read_format
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError, VisibilityError

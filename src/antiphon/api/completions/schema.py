@@ -8,7 +8,7 @@ import msgspec
 
 from antiphon.api.chat.schema import CompletionUsage, ResponseFormatObject
 from antiphon.wire.prompt_notes import PromptLogprobs
-from antiphon.wire.stream_options import SamplingFields, StreamOptions
+from antiphon.wire.sampling import SamplingFields, StreamOptions
 
 Prompt = str | list[str | int | list[int]]
 """A text, texts, the ids of one prompt, or the ids of several."""

@@ -17,8 +17,7 @@ from antiphon.wire.dialect import Dialect
 from antiphon.wire.json import encode
 from antiphon.wire.projection import Finished, Projection, VisibleText
 from antiphon.wire.prompt_notes import PromptLogprobs, finite, prompt_logprobs
-from antiphon.wire.sse import DONE, event
-from antiphon.wire.writer import JSON, StreamForm
+from antiphon.wire.writer import DONE, JSON, StreamForm, event
 
 from .read import RequestedCompletion
 from .schema import Completion, CompletionChoice, CompletionLogprobs

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 from antiphon.wire.dialect import DOCUMENTED, OPENAI, Dialect
 
-from .databricks import EndpointMode, databricks
-from .lmdeploy import lmdeploy
-from .mindie import mindie
+from .tables import EndpointMode, databricks, lmdeploy, mindie
 
 
 def configured_dialects(

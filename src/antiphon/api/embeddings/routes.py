@@ -7,9 +7,7 @@ import secrets
 from antiphon.generation import embed, plan_embedding
 from antiphon.http.post import Post, PostRoute
 
-from .read import to_inputs
-from .schema import EmbeddingRequest
-from .write import embedding_list
+from .wire import EmbeddingRequest, embedding_list, to_inputs
 
 
 class MakeEmbeddings(PostRoute):

@@ -9,12 +9,19 @@ from antiphon.generation import Draft, plan_turn
 from antiphon.http.errors import api_error
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.session import SessionTurn, session_turn
+from antiphon.wire.dialect import session_name
 from antiphon.wire.errors import ErrorDetail, refused
-from antiphon.wire.fields import session_name
 
-from .read import cancels, ends_session, history_tokens, read_interactive
-from .schema import InteractiveAnswer, InteractiveRequest
-from .write import InteractiveWriter, nothing
+from .wire import (
+    InteractiveAnswer,
+    InteractiveRequest,
+    InteractiveWriter,
+    cancels,
+    ends_session,
+    history_tokens,
+    nothing,
+    read_interactive,
+)
 
 
 class InteractiveChat(PostRoute):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from antiphon.api.errors import MessagesError
 from antiphon.api.openapi.parts import Described, named, schema
 
 from .answer_schema import (
@@ -17,9 +18,7 @@ from .answer_schema import (
     MessageTokens,
     Ping,
 )
-from .batch_schema import DeletedMessageBatch, MessageBatch, MessageBatchCreate, MessageBatchList, MessageResult
-from .batches import MOST
-from .errors import MessagesError
+from .batches import MOST, DeletedMessageBatch, MessageBatch, MessageBatchCreate, MessageBatchList, MessageResult
 from .schema import MessagesRequest, MessageTokensRequest
 
 _EVENTS = (

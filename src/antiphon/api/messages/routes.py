@@ -3,32 +3,161 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Literal
 
+import msgspec
+from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.api.chat.messages import Recalled
 from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.config import named_by
+from antiphon.conversation import FinishReason, Message
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
-from antiphon.generation import Model, ModelFacts, constrain, plan_turn
+from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, StepEvents, constrain, plan_turn, prompt_read
+from antiphon.generation.meter import Deadline
+from antiphon.generation.rounds import Rounds
+from antiphon.generation.turn import Source
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
-from antiphon.wire.sse import named_event
+from antiphon.wire.writer import named_event
 
 from .answer_schema import MessageAnswer, MessageTokens, MessageUsage
 from .block_writers import MessageView
 from .described import messages_routes
-from .make import MessageMaker, PlannedMessage
-from .models import MessagesModel, messages_model, page_of
+from .messages import MessageMemory, as_chat
 from .read import MessagesReading, RequestedMessage, read_request, thinks
 from .schema import MessagesRequest, MessageTokensRequest
-from .unfinished import MessageMemory, as_chat
 from .write import MessagesWriter
+
+# Makes one message: its turn, and those that follow it while the model calls tools that run here.
+
+
+class PlannedMessage(msgspec.Struct, frozen=True):
+    """A request that can be answered. ``memory`` is where its turn is stored while calls of it wait for results."""
+
+    requested: RequestedMessage
+    plan: Plan
+    memory: MessageMemory
+
+
+@dataclass(slots=True)
+class MessageMaker:
+    """One message. ``id`` names the state that tools of this server keep while it is made."""
+
+    post: Post
+    planned: PlannedMessage
+    id: str
+    _all: Sequence[Message] | None = field(default=None, init=False)
+
+    async def answer(self, writer: MessagesWriter) -> None:
+        """Runs the turns when it is this request's turn, and sends what ``writer`` makes of them."""
+        keep = self._keep if self.planned.plan.request.calls else None
+        run = self.post.driver([self._source()], keep=keep)
+        async with self.post.admitted():
+            await self.post.deliver(run, writer, Work())
+
+    def _source(self) -> Source[RoundEvent]:
+        """A limit of no tokens reads the prompt, for a next request to go on from."""
+        plan, server, meter = self.planned.plan, self.planned.requested.tools.server, self.post.meter()
+        if plan.sampling.max_tokens == 0:
+            return partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
+        if server is None:
+            return self.post.turn(plan, meter)
+        return partial(self._rounds, Rounds(plan, server.router, session=self.id, meter=meter))
+
+    async def _rounds(self, rounds: Rounds, deadline: Deadline) -> AsyncGenerator[StepEvents[RoundEvent], None]:
+        before = len(rounds.request.conversation.messages)
+        async with aclosing(rounds.steps(deadline)) as steps:
+            async for step in steps:
+                self._all = rounds.request.conversation.messages[before:]
+                yield step
+
+    async def _keep(self, messages: Sequence[Message]) -> None:
+        """Stores all that the message became, results of our tools too."""
+        await self.planned.memory.keep(messages if self._all is None else self._all)
+
+
+# Models as Anthropic lists them.
+
+USUAL, MOST = 20, 1000
+"""Models of a page, and the most of one."""
+
+
+class MessagesModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model, or an alias of one. Its limits in tokens are there where they are known."""
+
+    type: Literal["model"] = "model"
+    id: str
+    display_name: str
+    created_at: str
+    max_input_tokens: int | UnsetType = UNSET
+    max_tokens: int | UnsetType = UNSET
+    lifecycle: Literal["active"] = "active"
+
+
+class MessagesModelList(msgspec.Struct, frozen=True, kw_only=True):
+    data: list[MessagesModel]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+def messages_model(id: str, name: str, *, created: int, context: int | None, most: int | None) -> MessagesModel:
+    """The model ``name`` under ``id``. ``created`` is a Unix time in seconds, ``most`` the longest answer."""
+    limit = most or context
+    return MessagesModel(
+        id=id,
+        display_name=name if id == name else f"{id} ({name})",
+        created_at=datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        max_input_tokens=context or UNSET,
+        max_tokens=limit or UNSET,
+    )
+
+
+def page_of(models: Sequence[MessagesModel], query: Mapping[str, str]) -> MessagesModelList:
+    """The page that ``limit``, ``after_id`` and ``before_id`` ask for. Raises `RequestError`."""
+    limit, ids = _limit(query.get("limit")), [model.id for model in models]
+    after, before = query.get("after_id"), query.get("before_id")
+    if after is not None and before is not None:
+        raise refused("before_id", "cannot be together with after_id.")
+    if before is not None:
+        end = _place(before, "before_id", ids)
+        start = max(0, end - limit)
+        return _page(models[start:end], more=start > 0)
+    start = 0 if after is None else _place(after, "after_id", ids) + 1
+    return _page(models[start : start + limit], more=len(models) > start + limit)
+
+
+def _page(models: Sequence[MessagesModel], *, more: bool) -> MessagesModelList:
+    first, last = (models[0].id, models[-1].id) if models else (None, None)
+    return MessagesModelList(data=list(models), has_more=more, first_id=first, last_id=last)
+
+
+def _limit(given: str | None) -> int:
+    if given is None:
+        return USUAL
+    if not (given.isascii() and given.isdecimal() and len(given) < 5 and 1 <= int(given) <= MOST):
+        raise refused("limit", f"must be a number from 1 to {MOST}.")
+    return int(given)
+
+
+def _place(id: str, name: str, ids: Sequence[str]) -> int:
+    if id not in ids:
+        raise refused(name, f"no model is named {id[:200]!r}.")
+    return ids.index(id)
+
 
 SESSION = "x-claude-code-session-id"
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.api.chat.schema import JsonObject, ResponseFormatObject
-from antiphon.wire.stream_options import SamplingFields
+from antiphon.wire.sampling import SamplingFields
 
 
 class InputBlock(msgspec.Struct, kw_only=True):

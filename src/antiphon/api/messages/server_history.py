@@ -12,7 +12,7 @@ from antiphon.conversation import Channel, Message, Role, TextPart
 from antiphon.conversation.calls import make_answer, make_call
 from antiphon.errors import RequestError
 from antiphon.generation.reply import canonical
-from antiphon.wire.built_in import BuiltIn, built_in
+from antiphon.wire.definitions import BuiltIn, built_in
 from antiphon.wire.encrypted import SEPARATOR
 from antiphon.wire.errors import refused
 

@@ -24,8 +24,7 @@ from antiphon.errors import AntiphonError, EngineError
 from antiphon.generation import RoundEvent, StepEvents
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.json import encode
-from antiphon.wire.sse import named_event
-from antiphon.wire.writer import JSON, StreamForm
+from antiphon.wire.writer import JSON, StreamForm, named_event
 
 from .answer_schema import (
     AnswerBlock,
@@ -43,8 +42,15 @@ from .answer_schema import (
     StopDetails,
     StopReason,
 )
-from .block_writers import BlockWriter, MessageView, TextWriter, ThinkingWriter, ToolUseWriter
-from .server_blocks import ServerCalls, ServerUseWriter
+from .block_writers import (
+    BlockWriter,
+    MessageView,
+    ServerCalls,
+    ServerUseWriter,
+    TextWriter,
+    ThinkingWriter,
+    ToolUseWriter,
+)
 
 STOP_REASONS: Mapping[FinishReason, StopReason] = {
     FinishReason.STOP_EOS: "end_turn",

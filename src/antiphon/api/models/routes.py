@@ -12,7 +12,7 @@ from antiphon.http.context import Context
 from antiphon.http.exchange import FAULTS
 from antiphon.wire.json import encode
 
-from .write import ModelCard, ModelList, model_card
+from .wire import ModelCard, ModelList, model_card
 
 
 class Models:

@@ -5,19 +5,74 @@ No engine works for these, so they wait for no slot.
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.api.chat.schema import ChatRequest
 from antiphon.api.reading import offered, reading_of
+from antiphon.generation import Model
 from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute
+from antiphon.wire.dialect import session_name
 from antiphon.wire.errors import refused
-from antiphon.wire.fields import session_name
 from antiphon.wire.json import encode
 
 from .schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
-from .write import detokenize, parse, render, tokenize, tokenizer_info
+from .schema_check import CHECK, MOST_TEXT, SchemaCheckRequest
+from .template_work import checked_template, tried_own, tried_template
+from .templates import TemplateCheckRequest, TemplateTryRequest
+from .write import EncodeRequest, detokenize, encode_texts, parse, render, tokenize, tokenizer_info
+
+# POST /v1/encode, LMDeploy's way to tokenize. No engine works for it, so it waits for no slot.
+
+
+class Encode(PostRoute):
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(EncodeRequest)
+        model = await post.model(wire.model)
+        await post.send_json(await post.off_loop(lambda: encode_texts(wire, model, reading_of(post))))
+
+
+# POST /v1/schemas/check: what of a JSON Schema is enforced and when, and where a text leaves it.
+
+
+class CheckSchema(PostRoute):
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(SchemaCheckRequest)
+        if wire.text is not None and len(wire.text) > MOST_TEXT:
+            raise refused("text", f"has {len(wire.text)} characters; at most {MOST_TEXT} are followed.")
+        answer = await post.context.isolation.run(CHECK, encode(wire), owner=post.tenant.owner)
+        await post.send_response(Response(answer, media_type="application/json"))
+
+
+# POST /v1/templates/check: what is understood of a chat template; /v1/templates/try: one prompt and one reply.
+
+
+class CheckTemplate(PostRoute):
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(TemplateCheckRequest)
+        model = await _model(post, wire)
+        isolated = post.context.isolation
+        await post.send_json(await checked_template(wire, model, isolated, post.tenant.owner))
+
+
+class TryTemplate(PostRoute):
+    async def answer(self, post: Post) -> None:
+        wire = await post.read(TemplateTryRequest)
+        model, reading = await _model(post, wire), reading_of(post)
+        if wire.template is None and model is not None:
+            await post.send_json(await asyncio.to_thread(tried_own, wire, model, reading))
+            return
+        isolated = post.context.isolation
+        await post.send_json(await tried_template(wire, model, reading, isolated, post.tenant.owner))
+
+
+async def _model(post: Post, wire: TemplateCheckRequest | TemplateTryRequest) -> Model | None:
+    """The model that is named, or the default where no template is there."""
+    return await post.model(wire.model) if wire.model is not None or wire.template is None else None
+
 
 _SESSIONS = "Send all messages."
 

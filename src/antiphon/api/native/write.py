@@ -6,20 +6,24 @@ from collections.abc import Sequence
 
 import msgspec
 
-from antiphon.api.chat.read import Reading
+from antiphon.api.chat.read import Reading, to_turn
+from antiphon.api.chat.schema import ChatMessage, ChatRequest
 from antiphon.api.chat.write import answer_message
-from antiphon.conversation import Incident, MessageEnded, ParserEvent, Role
+from antiphon.config import Limits
+from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
-from antiphon.errors import ContextError, Position
+from antiphon.errors import ContextError, Position, UnsupportedError
 from antiphon.formats.template import JinjaFormat, TemplatedHarmony
-from antiphon.generation import Model
+from antiphon.generation import Model, check_conversation, check_numbers, without_idle_arguments
 from antiphon.generation.model import stop_ids
 from antiphon.generation.plan import ids_within
 from antiphon.generation.reader import with_channels
-from antiphon.tokens import Control, Piece, Tokenizer, decode, encode_pieces, spell
+from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
+from antiphon.wire.errors import refused
+from antiphon.wire.names.table import KNOWN
+from antiphon.wire.names.translate import PromptFields
 from antiphon.wire.projection import whole
 
-from .read import chat_pieces, known_ids, pieces_of, prompt_pieces, reply_pieces
 from .schema import (
     AddedToken,
     Detokenized,
@@ -35,6 +39,70 @@ from .schema import (
     TokenizerInfo,
     Tokens,
 )
+
+# Requests for prompts and replies without a turn → the pieces that they are about.
+
+
+def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list[Piece]:
+    """The pieces of a text as a prompt of this model has them, or of a chat. Raises `RequestError`."""
+    if (wire.prompt is None) == (wire.messages is None):
+        raise refused("prompt", "either prompt or messages must be there.", code="missing_required_parameter")
+    if wire.chat_template is not None:
+        hint = KNOWN["chat_template"].hint
+        raise UnsupportedError("chat_template cannot be honoured.", position=Position(path="chat_template"), hint=hint)
+    if wire.prompt is None:
+        return chat_pieces(_chat_of(wire), model, reading, opens_reply=wire.add_generation_prompt is not False)
+    if wire.add_special_tokens is False and wire.prompt in model.special_tokens.values():
+        control = Control(wire.prompt)
+        return [wire.prompt if model.tokenizer.control_id(control) is None else control]
+    if model.embedding is None or wire.add_special_tokens is False:
+        return [wire.prompt]
+    text = Message(role=Role.USER, text=wire.prompt)
+    return list(model.format.render(Conversation((text,)), reply_as=None))
+
+
+def chat_pieces(wire: ChatRequest, model: Model, reading: Reading, *, opens_reply: bool) -> list[Piece]:
+    """The very prompt that a chat completion of this request would have."""
+    turn = without_idle_arguments(model, to_turn(wire, reading))
+    check_numbers(turn)
+    check_conversation(model, turn)
+    reply_as = Role.ASSISTANT if opens_reply else None
+    return list(model.format.render(turn.conversation, reply_as=reply_as, history=turn.history))
+
+
+def reply_pieces(wire: ParseRequest, model: Model) -> list[Piece]:
+    """The pieces of the reply that is to be read. Raises `RequestError`."""
+    if (wire.text is None) == (wire.ids is None):
+        raise refused("text", "either text or ids must be there.", code="missing_required_parameter")
+    if wire.ids is not None:
+        return pieces_of(wire.ids, "ids", model.tokenizer)
+    scanner = ControlScanner(model.format.controls)
+    return [*scanner.feed(wire.text or ""), *scanner.close()]
+
+
+def pieces_of(ids: Sequence[int], path: str, tokenizer: Tokenizer) -> list[Piece]:
+    """The pieces of ids that are at ``path``. Raises `RequestError` for one that the vocabulary lacks."""
+    known_ids(ids, path, tokenizer)
+    decoder = PieceDecoder(tokenizer)
+    # One by one: an incident's position counts ids.
+    return [piece for id in ids for piece in decoder.feed((id,))] + decoder.close()
+
+
+def known_ids(ids: Sequence[int], path: str, tokenizer: Tokenizer) -> None:
+    """Raises `RequestError` at the first id that is not of the vocabulary."""
+    for i, id in enumerate(ids):
+        if not 0 <= id < tokenizer.size:
+            raise refused(f"{path}[{i}]", f"the vocabulary has no token {id}; its ids are 0 … {tokenizer.size - 1}.")
+
+
+def _chat_of(wire: TokenizeRequest) -> ChatRequest:
+    return ChatRequest(
+        messages=wire.messages or [],
+        tools=wire.tools,
+        add_generation_prompt=wire.add_generation_prompt,
+        continue_final_message=wire.continue_final_message,
+        chat_template_kwargs=wire.chat_template_kwargs,
+    )
 
 
 def tokenize(wire: TokenizeRequest, model: Model, reading: Reading) -> Tokens:
@@ -153,3 +221,54 @@ def _hex(id: int, tokenizer: Tokenizer) -> str:
     """The bytes of a token, those of a control's spelling."""
     spelled = tokenizer.piece(id)
     return (spelled.spelling.encode() if isinstance(spelled, Control) else spelled).hex()
+
+
+# LMDeploy's way to get the ids of texts.
+
+
+class EncodeRequest(PromptFields, kw_only=True):
+    """The body of POST /v1/encode: one text or several.
+
+    ``do_preprocess`` makes each the user's message of a chat; else it is a prompt as it stands. ``add_bos`` false: a
+    prompt without what the model's vocabulary puts around a text.
+    """
+
+    input: str | list[str]
+    model: str | None = None
+    do_preprocess: bool | None = None
+    add_bos: bool | None = None
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """Ids and how many they are; of several texts, a list of each."""
+
+    input_ids: list[int | list[int]]
+    length: int | list[int]
+
+
+def encode_texts(wire: EncodeRequest, model: Model, reading: Reading) -> Encoded:
+    """The ids of the texts as prompts of this model. Raises `RequestError`, of a text that no context holds too."""
+    if isinstance(wire.input, str):
+        ids = ids_of(_pieces(wire.input, wire, model, reading), model, "input")
+        return Encoded([*ids], len(ids))
+    _check_count(wire.input, reading.limits)
+    several = [ids_of(_pieces(text, wire, model, reading), model, f"input[{i}]") for i, text in enumerate(wire.input)]
+    return Encoded([*several], [len(ids) for ids in several])
+
+
+def _check_count(texts: list[str], limits: Limits) -> None:
+    if not 1 <= len(texts) <= limits.max_inputs:
+        raise refused("input", f"there are {len(texts)} inputs; from 1 to {limits.max_inputs} are possible.")
+
+
+def _pieces(text: str, wire: EncodeRequest, model: Model, reading: Reading) -> list[Piece]:
+    if not wire.do_preprocess:
+        return prompt_pieces(TokenizeRequest(prompt=text, add_special_tokens=wire.add_bos), model, reading)
+    if wire.add_bos is False:
+        raise UnsupportedError(
+            "add_bos cannot be honoured: a later round's prompt is that of all rounds.",
+            position=Position(path="add_bos"),
+            hint="Send the messages to /v1/tokenize.",
+        )
+    chat = ChatRequest(messages=[ChatMessage(role="user", content=text)])
+    return chat_pieces(chat, model, reading, opens_reply=True)

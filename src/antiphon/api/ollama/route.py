@@ -13,18 +13,16 @@ from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position
 from antiphon.generation import Model
 from antiphon.http.client import read_body, read_json
-from antiphon.http.context import Context
+from antiphon.http.context import Context, ModelSource
 from antiphon.http.errors import api_error
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.browsers import sent_by_browser
 from antiphon.http.gate.large import BodyRoom
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.source import ModelSource
 from antiphon.wire.errors import refused
 
-from .listing import time_of
 from .read import DEFAULT, OLLAMA, bare_name
-from .write import Durations, OllamaHead
+from .write import Durations, OllamaHead, time_of
 
 
 class OllamaRoute(PostRoute):

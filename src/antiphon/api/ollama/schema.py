@@ -8,7 +8,7 @@ import msgspec
 
 from antiphon.api.chat.schema import FunctionDefinition, ResponseFormatObject, TokenLogprobEntry
 from antiphon.wire.names.translate import PromptFields
-from antiphon.wire.stream_options import SamplingFields
+from antiphon.wire.sampling import SamplingFields
 
 KeepAlive = int | float | str | None
 """Seconds, or a duration such as ``5m``; negative: for ever."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from antiphon.api.chat.schema import ChatChunk, ChatCompletion, ChatRequest
-from antiphon.api.chat.stored import (
+from antiphon.api.chat.archive import (
     ChatCompletionList,
     ChatCompletionUpdate,
     DeletedChatCompletion,
     StoredChatCompletion,
 )
+from antiphon.api.chat.schema import ChatChunk, ChatCompletion, ChatRequest
 from antiphon.api.completions.schema import Completion, CompletionRequest
-from antiphon.api.embeddings.schema import EmbeddingList, EmbeddingRequest
-from antiphon.api.interactive.schema import InteractiveAnswer, InteractiveRequest
-from antiphon.api.models.write import ModelCard, ModelList
-from antiphon.api.native.convert_schema import ConversionForms, Converted, ConvertRequest
-from antiphon.api.native.encoding import Encoded, EncodeRequest
+from antiphon.api.embeddings.wire import EmbeddingList, EmbeddingRequest
+from antiphon.api.interactive.wire import InteractiveAnswer, InteractiveRequest
+from antiphon.api.models.wire import ModelCard, ModelList
 from antiphon.api.native.schema import (
+    ConversionForms,
+    Converted,
+    ConvertRequest,
     Detokenized,
     DetokenizeRequest,
     Parsed,
@@ -28,11 +29,11 @@ from antiphon.api.native.schema import (
     TokenizerInfo,
     Tokens,
 )
-from antiphon.api.native.schema_check_schema import SchemaChecked, SchemaCheckRequest
-from antiphon.api.native.template_schema import CheckedTemplate, TemplateCheckRequest
-from antiphon.api.native.template_try_schema import TemplateTryRequest, TriedTemplate
+from antiphon.api.native.schema_check import SchemaChecked, SchemaCheckRequest
+from antiphon.api.native.templates import CheckedTemplate, TemplateCheckRequest, TemplateTryRequest, TriedTemplate
+from antiphon.api.native.write import Encoded, EncodeRequest
 from antiphon.api.responses.item_schema import ItemList
-from antiphon.api.responses.listing import MOST, USUAL
+from antiphon.api.responses.items import MOST, USUAL
 from antiphon.api.responses.schema import (
     CompactedResponse,
     Conversation,
@@ -46,7 +47,7 @@ from antiphon.api.responses.schema import (
     TokenCount,
     TokensRequest,
 )
-from antiphon.api.streams_schema import DeletedStream
+from antiphon.api.streams import DeletedStream
 from antiphon.http.recorded import RESUMABLE
 from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
 from antiphon.wire.errors import ErrorBody

@@ -13,9 +13,18 @@ from antiphon.generation import Comparison, Model, RankingPlan, plan_ranking, ra
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.json import encode
 
-from .read import limit_of, to_comparison, to_comparisons
-from .schema import RerankAnswer, RerankRequest, ScoreList, ScoreRequest, TextRank
-from .write import rerank_answer, score_list
+from .wire import (
+    RerankAnswer,
+    RerankRequest,
+    ScoreList,
+    ScoreRequest,
+    TextRank,
+    limit_of,
+    rerank_answer,
+    score_list,
+    to_comparison,
+    to_comparisons,
+)
 
 METHOD = "x-antiphon-scores"
 """The header that says what the scores are: `RankingPlan.method`."""

@@ -11,7 +11,7 @@ from antiphon.conversation import Event, Message, Role, ToolChoice, Usage, visib
 from antiphon.generation import TurnRequest, reply_of
 from antiphon.wire.errors import refused
 
-from .ending import response_usage
+from .event_schema import response_usage
 from .item_schema import CompactionItem
 from .items import PREFIXES, Entry
 from .schema import CompactedResponse, ResponsesRequest

@@ -15,13 +15,12 @@ from antiphon.http.client import read_json
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.runs import json_response
+from antiphon.wire.dialect import check_metadata
 from antiphon.wire.json import decode
-from antiphon.wire.metadata import check_metadata
 
 from .archive import ResponseArchive
 from .item_schema import InputItem
-from .items import Entry, ItemReader
-from .listing import page_of
+from .items import Entry, ItemReader, page_of
 from .schema import Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate
 
 MOST_ITEMS = 20

@@ -20,18 +20,15 @@ from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.runs import into, json_response
 from antiphon.store import Key, Lease, Write
-from antiphon.store.exclusive import Exclusive
-from antiphon.wire.sse import DONE
-from antiphon.wire.writer import StreamForm
+from antiphon.store.leases import Exclusive
+from antiphon.wire.writer import DONE, StreamForm
 
 from .archive import ResponseArchive, StoredResponse
-from .ending import ResponseCancelled
-from .event_schema import StreamEvent
+from .event_schema import ResponseCancelled, StreamEvent
 from .following import ResponseRun, events_response
 from .items import Entry
 from .output import ItemMessages
-from .request import ResponsePlan
-from .run_head import head_of_run
+from .request import ResponsePlan, head_of_run
 from .schema import Response
 from .write import ResponseWriter, error_bytes, event_bytes, numbered_bytes
 

@@ -24,13 +24,12 @@ from antiphon.conversation import (
 from antiphon.generation.resume.tape import Tape
 from antiphon.generation.rounds import RoundEvent
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
-from antiphon.wire.built_in import built_in
+from antiphon.wire.definitions import built_in
 from antiphon.wire.encrypted import SEPARATOR
 
-from .ending import ENDINGS
-from .event_schema import OutputItemDone, StreamEvent
+from .event_schema import ENDINGS, OutputItemDone, StreamEvent
 from .item_schema import Annotation, OutputItem, Status
-from .mcp_items import ApprovedCall, Listing, McpName, OpenApprovalRequest, OpenListing
+from .mcp_tools import ApprovedCall, Listing, McpName, OpenApprovalRequest, OpenListing
 from .open_items import (
     ClientTool,
     OpenCompaction,

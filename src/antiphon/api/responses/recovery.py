@@ -20,7 +20,7 @@ from antiphon.http.journal import Left
 from antiphon.http.post import Post
 from antiphon.http.recovery import note_attempt
 from antiphon.store import Key, Lease
-from antiphon.store.exclusive import Exclusive
+from antiphon.store.leases import Exclusive
 from antiphon.store.runs import Batch, RunState, entry_of
 from antiphon.wire.dialect import Dialect
 
@@ -29,8 +29,7 @@ from .compaction import Compaction
 from .event_schema import ResponseFailed
 from .following import ResponseRun
 from .make import ResponseMaker
-from .request import RequestReader, ResponsePlan
-from .run_head import RunHead
+from .request import RequestReader, ResponsePlan, RunHead
 from .schema import Response, ResponsesRequest
 from .write import failed_events, numbered_bytes
 

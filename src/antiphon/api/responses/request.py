@@ -2,38 +2,147 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from datetime import date
 from typing import TypeVar
 
 import msgspec
 
-from antiphon.conversation import Message
+from antiphon.conversation import Message, Usage
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
 from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, constrain, plan_turn
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
+from antiphon.http.gate.keys import Scope
+from antiphon.http.post import Post
+from antiphon.http.recorded import carried
+from antiphon.store import pack, unpack
+from antiphon.structs import ready
 from antiphon.tenancy import Tenant
-from antiphon.tools.mcp import ClientToolSet
+from antiphon.tools.mcp import ClientServers, ClientToolSet
 from antiphon.wire.dialect import DOCUMENTED
 from antiphon.wire.errors import refused
+from antiphon.wire.json import encode
 
-from .archive import History, ResponseArchive
-from .client_mcp import ClientConnections
-from .compaction import Compaction, compaction_due, standing
-from .head import head_of
+from .archive import History, ResponseArchive, SocketTurn
+from .compaction import Compaction, Summary, compaction_due, standing
 from .item_schema import Annotation, InputItem
 from .items import Entry, ItemReader
-from .mcp_items import ApprovedCall, Listing
-from .mcp_tools import approved_calls
-from .memory import SocketTurn
+from .mcp_tools import ApprovedCall, Listing, approved_calls, client_servers, listed_before, read_server
 from .output import ResponseView
-from .read import RequestedResponse, conversation_id, read_request, with_sampling
-from .run_head import RunHead
-from .schema import Response, ResponsesRequest, TokensRequest
+from .read import RequestedResponse, conversation_id, head_of, read_request, with_sampling
+from .schema import Response, ResponsesRequest, ResponsesTool, TokensRequest
 from .tools import NO_SERVERS
+
+# Connections to the MCP servers that a request names, for as long as it lives.
+
+
+class ClientConnections:
+    """``servers`` None: none may be named. ``resources`` are released when the request is over.
+
+    ``listings`` are those that the request did not bring along.
+    """
+
+    def __init__(self, servers: ClientServers | None, resources: AsyncExitStack) -> None:
+        self._servers = servers
+        self._resources = resources
+        self.listings: tuple[Listing, ...] = ()
+
+    async def opened(self, tools: Sequence[ResponsesTool], entries: Sequence[Entry]) -> Mapping[str, ClientToolSet]:
+        """The servers among ``tools`` by their labels. Raises `RequestError` for one that may not be connected to.
+
+        One that ``entries`` list is connected to when it is called; the others are asked for their tools now, all at
+        once. One that does not answer has an ``error`` and no tools.
+        """
+        if self._servers is None:
+            return {}
+        found = [self._tool_set(tool, path, self._servers) for path, tool in client_servers(tools, self._servers)]
+        self._resources.push_async_callback(_close, found)
+        unlisted = []
+        for server in found:
+            listed = listed_before(entries, server.label)
+            if listed is None or len(listed) > server.reach.tools:
+                unlisted.append(server)
+            else:
+                server.offer(listed)
+        await asyncio.gather(*(server.look() for server in unlisted))
+        self.listings = tuple(Listing(server.label, server.all, server.error) for server in unlisted)
+        return {server.label: server for server in found}
+
+    def _tool_set(self, tool: ResponsesTool, path: str, servers: ClientServers) -> ClientToolSet:
+        from antiphon.tools.mcp.http import objection_to_text  # it needs the SDK, which is an optional extra
+
+        server = read_server(tool, path, servers)
+        if (reason := objection_to_text(server.url or "", servers.networks)) is not None:
+            raise refused(f"{path}.server_url", f"{reason}.")
+        return ClientToolSet(tool.server_label or "", server, servers.reach, tool.server_description or "")
+
+
+async def _close(servers: Sequence[ClientToolSet]) -> None:
+    """All at once: one that hangs is not waited for by the others."""
+    await asyncio.gather(*(server.aclose() for server in servers), return_exceptions=True)
+
+
+# What another server needs to go on with a response: the request as it came, and what was decided for it.
+
+
+class StoredCompaction(msgspec.Struct, frozen=True):
+    message: bytes
+    usage: Usage
+    encrypted: str
+
+    def read(self) -> Compaction:
+        return Compaction(Summary(unpack(self.message), self.usage), self.encrypted)
+
+
+class RunHead(msgspec.Struct, frozen=True, kw_only=True):
+    """``body`` is the request as it came in the dialect ``dialect``; ``response`` the response at its beginning.
+
+    ``before`` is how many items of the conversation were there; ``day`` is the prompt's.
+    """
+
+    body: bytes
+    dialect: str
+    headers: dict[str, str]
+    scopes: list[Scope]
+    stream: bool
+    response: bytes
+    day: date
+    call_key: str
+    before: int
+    compaction: StoredCompaction | None = None
+
+    def began(self) -> Response:
+        return msgspec.json.decode(self.response, type=ready(Response))
+
+
+def head_of_run(
+    post: Post, response: Response, request: TurnRequest, *, before: int, compaction: Compaction | None
+) -> RunHead:
+    """``request`` is that of the first turn, ``before`` how many items of the conversation were there."""
+    exchange, today = post.exchange, request.conversation.settings.current_date
+    assert today is not None, "every prompt of a response has its day"
+    return RunHead(
+        body=post.body,
+        dialect=post.context.dialect.name,
+        headers=carried(exchange.headers),
+        scopes=sorted(exchange.principal.scopes),
+        stream=exchange.stream,
+        response=encode(response),
+        day=today,
+        call_key=request.call_key,
+        before=before,
+        compaction=None if compaction is None else _stored(compaction),
+    )
+
+
+def _stored(compaction: Compaction) -> StoredCompaction:
+    return StoredCompaction(pack(compaction.summary.message), compaction.summary.usage, compaction.encrypted)
+
 
 Result = TypeVar("Result")
 

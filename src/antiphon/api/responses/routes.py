@@ -9,29 +9,66 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response as HttpResponse
 
+from antiphon.conversation import Event
 from antiphon.errors import Position, RequestError
-from antiphon.generation import plan_turn
+from antiphon.generation import Model, StepEvents, TurnRequest, constrain, plan_turn
+from antiphon.generation.turn import steps
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange
 from antiphon.http.following import number_after, stop
 from antiphon.http.gate.idempotency import in_progress
 from antiphon.http.journal import run_key
+from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.runs import json_response
-from antiphon.store.exclusive import Exclusive
+from antiphon.store.leases import Exclusive
 from antiphon.wire.errors import refused
 
-from .archive import History, ResponseArchive
-from .compact import compacted
-from .compaction import check_answered, check_compactable, compacted_response, unused, without_unused
+from .archive import SOCKET, History, ResponseArchive, forgetting_failed
+from .compaction import (
+    Compaction,
+    check_answered,
+    check_compactable,
+    compacted_response,
+    summary_of,
+    summary_turn,
+    unused,
+    without_unused,
+)
 from .following import ResponseRun, check_known, events_after, events_response, latest, replayed
-from .listing import page_of
+from .items import page_of
 from .make import ResponseMaker
-from .memory import SOCKET, forgetting_failed
 from .read import check_possible, conversation_id, with_sampling
 from .request import RequestReader
 from .schema import DeletedResponse, ResponsesRequest, TokenCount
 from .socket_routes import ResponsesSocket
+
+# Lets the model write the summary that a compaction is.
+
+
+async def compacted(post: Post, model: Model, turn: TurnRequest) -> Compaction | None:
+    """The model's summary of ``turn``'s conversation, encrypted for its owner; None where the model wrote none.
+
+    It is written when it is this request's turn.
+    """
+    draft = await post.off_loop(lambda: plan_turn(model, summary_turn(turn)), more=post.context.limits.off_loop_above)
+    plan = await constrain(draft)
+    events: list[Event] = []
+
+    def collect(step: StepEvents[Event]) -> None:
+        events.extend(step.events)
+
+    run = post.driver([partial(steps, plan, post.meter())])
+    async with post.admitted():
+        await post.run(run(collect, _nothing), Work())
+    summary = summary_of(events)
+    if summary is None:
+        return None
+    return Compaction(summary, post.context.cipher.encrypt(summary.message, post.exchange.owner, "compaction"))
+
+
+def _nothing(written: None) -> None:
+    """All of it is read at its end."""
 
 
 class Responses:

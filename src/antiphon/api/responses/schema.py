@@ -8,7 +8,7 @@ import msgspec
 
 from antiphon.wire.names.translate import GenerationFields
 from antiphon.wire.prompt_notes import Notes
-from antiphon.wire.stream_options import StreamOptions
+from antiphon.wire.sampling import StreamOptions
 
 from .item_schema import InputItem, JsonObject, OutputItem
 

@@ -12,13 +12,25 @@ from antiphon.errors import AntiphonError, RequestError
 from antiphon.generation import StepEvents
 from antiphon.generation.rounds import RoundEvent, sum_of
 from antiphon.wire.json import encode
-from antiphon.wire.sse import DONE, named_event, with_id
-from antiphon.wire.writer import JSON, StreamForm
+from antiphon.wire.writer import DONE, JSON, StreamForm, named_event, with_id
 
 from .compaction import Compaction
-from .ending import ENDINGS, LAST, Ending, ResponseCancelled, message_of, response_error, response_usage
-from .event_schema import ResponseCreated, ResponseFailed, ResponseInProgress, ResponseQueued, StreamError, StreamEvent
-from .mcp_items import ApprovedCall, Listing
+from .event_schema import (
+    ENDINGS,
+    LAST,
+    Ending,
+    ResponseCancelled,
+    ResponseCreated,
+    ResponseFailed,
+    ResponseInProgress,
+    ResponseQueued,
+    StreamError,
+    StreamEvent,
+    message_of,
+    response_error,
+    response_usage,
+)
+from .mcp_tools import ApprovedCall, Listing
 from .output import ItemMessages, Output, ResponseView
 from .schema import Response
 

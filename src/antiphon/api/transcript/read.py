@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import msgspec
 
-from antiphon.conversation import Conversation, End, Message, Role, ToolChoice, visible_to_user
-from antiphon.errors import ParseError, Position, RequestError
+from antiphon.conversation import Conversation, End, Message, Role, TextPart, ToolChoice, visible_to_user
+from antiphon.conversation.calls import make_answer, make_call
+from antiphon.errors import ParseError, Position, RenderError, RequestError
 from antiphon.formats.openchatml import (
     DeclaredTools,
     DocumentHeader,
+    Fixer,
+    TranscriptEnvelope,
     Trivia,
+    Writer,
     envelope_of,
     lift_tools,
     read,
@@ -23,13 +28,104 @@ from antiphon.formats.openchatml import (
 from antiphon.formats.openchatml.finding import E_CONSTRAINT, E_TRUNCATED
 from antiphon.formats.openchatml.spelling import ENDLITERAL, LITERAL
 from antiphon.generation import TurnRequest
+from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer, Router
 from antiphon.wire.sampling import sampled
 
-from .header import SETTINGS, ignored_keys, in_settings, read_header, words
-from .schema import GenerationSettings
-from .tools import carries_calls, plan_tools
+from .schema import CapabilityLists, GenerationSettings, HeaderFields
+
+# A transcript's header as a request: known keys by type, and those that change nothing.
+
+SETTINGS = "generation_settings"
+
+
+def read_header(header: DocumentHeader) -> HeaderFields:
+    """Raises `RequestError` with the path of a key whose value is of another type, or is none of its words."""
+    try:
+        return msgspec.convert(_named(header.fields), ready(HeaderFields))
+    except msgspec.ValidationError as error:
+        reason, _, where = str(error).partition(" - at `$.")
+        path = where.rstrip("`") or "header"
+        raise RequestError(f"{path}: {reason}.", code="invalid_value", position=Position(path=path)) from None
+
+
+def _named(value: Any) -> Any:
+    """The value without keys that are no text: no known key is one of them."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _named(inner) for key, inner in value.items() if isinstance(key, str)}
+
+
+def ignored_keys(header: DocumentHeader) -> Iterator[str]:
+    """The paths of keys that are unknown here: OpenChatML §2 has them ignored."""
+    yield from _unknown(header.fields, HeaderFields, "")
+    yield from _unknown(header.fields.get(SETTINGS), GenerationSettings, f"{SETTINGS}.")
+    yield from _unknown(header.fields.get("capabilities"), CapabilityLists, "capabilities.")
+
+
+def _unknown(fields: object, known: type[msgspec.Struct], prefix: str) -> Iterator[str]:
+    if isinstance(fields, Mapping):
+        yield from (f"{prefix}{key}" for key in fields if key not in known.__struct_fields__)
+
+
+def in_settings(error: RequestError) -> None:
+    """An error of planning, at the place where a header has the setting."""
+    path = error.position.path if error.position else None
+    if path is not None and path.partition("[")[0] in GenerationSettings.__struct_fields__:
+        error.position = Position(path=f"{SETTINGS}.{path}")
+
+
+def words(value: Any) -> tuple[str, ...]:
+    """A word or several, as a header's lists may be written."""
+    return (value,) if isinstance(value, str) else tuple(value or ())
+
+
+# The tools of a transcript: those that run here, and those whose calls go back to the client.
+
+CALL, REPLY = make_call("functions.f", "{}", "-"), make_answer("functions.f", "-", [TextPart("-")])
+
+
+def carries_calls(header: DocumentHeader) -> bool:
+    """Whether a call and its reply can stand behind it: not in version 1, nor where its capabilities exclude one."""
+    writer, fixer = Writer(TranscriptEnvelope(header)), Fixer(header)
+    try:
+        return bool(writer.write(fixer.message(CALL)) and writer.write(fixer.message(REPLY)))
+    except RenderError:
+        return False
+
+
+class ToolPlan(msgspec.Struct, frozen=True):
+    """``conversation`` offers the model what it may call; ``router`` answers the calls of tools that run here."""
+
+    conversation: Conversation
+    router: Router
+
+
+def plan_tools(conversation: Conversation, offer: Offer | None, names: Sequence[str] | None) -> ToolPlan:
+    """``names`` are the header's ``builtin_tools``: of the offer, those run here; None: all of the offer.
+
+    A function that the transcript declares is its client's own, unless the header names it too; where it declares
+    functions, others must be named.
+    """
+    if offer is None:
+        return ToolPlan(conversation, Router(()))
+    if names is not None:
+        offer = offer.only(names)
+    elif conversation.tools:
+        offer = offer.only([namespace.name for namespace in offer.builtins])
+    return ToolPlan(_offered(conversation, offer), offer.router)
+
+
+def _offered(conversation: Conversation, offer: Offer) -> Conversation:
+    served = {spec.recipient for spec in offer.specs}
+    names = {one.name for one in offer.builtins} | {spec.name.partition("__")[0] for spec in offer.specs}
+    return replace(
+        conversation,
+        tools=(*(tool for tool in conversation.tools if tool.recipient not in served), *offer.specs),
+        builtins=(*(one for one in conversation.builtins if one.name not in names), *offer.builtins),
+    )
+
 
 STREAMS = {"true": True, "1": True, "false": False, "0": False}
 

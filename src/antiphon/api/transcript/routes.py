@@ -14,7 +14,7 @@ from antiphon.conversation import DebugCapability, FinishReason, Message
 from antiphon.errors import NotFoundError
 from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain, plan_turn
-from antiphon.generation.cancel import CancellableRounds
+from antiphon.generation.rounds import CancellableRounds
 from antiphon.http.client import read_body
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.large import BodyRoom

@@ -20,8 +20,7 @@ from antiphon.generation import reasons
 from antiphon.generation.request import RANGES
 from antiphon.tokens import encode_pieces, spell
 
-from .files import load, path_of, save, schema_format
-from .session import Session
+from .session import Session, load, path_of, save, schema_format
 from .talk import Answers
 
 MOST_EDITED = 8_192

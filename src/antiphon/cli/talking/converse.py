@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Protocol
 
@@ -14,12 +14,49 @@ from antiphon.cli.options import as_json
 from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError
 
-from .blocks import command_of, joined, question_of
 from .commands import Edit, Leave, command_named
-from .files import with_files
 from .screen import Screen, quiet
-from .session import Session
+from .session import Session, with_files
 from .talk import hear
+
+# What a person typed, as commands and questions; questions of several lines stand between three quotes.
+
+QUOTES = '"""'
+
+
+def is_open(text: str) -> bool:
+    """Whether the text begins a question of several lines that has no end yet."""
+    stripped = text.strip()
+    return stripped.startswith(QUOTES) and not (len(stripped) >= 2 * len(QUOTES) and stripped.endswith(QUOTES))
+
+
+def question_of(text: str) -> str:
+    """The text of a question, without the quotes around one of several lines."""
+    stripped = text.strip()
+    if not stripped.startswith(QUOTES):
+        return stripped
+    return stripped.removeprefix(QUOTES).removesuffix(QUOTES).strip("\n")
+
+
+def command_of(text: str) -> tuple[str, str] | None:
+    """(``/name``, what follows it) of a command; None for a question."""
+    stripped = text.strip()
+    if not stripped.startswith("/"):
+        return None
+    word, _, rest = stripped.partition(" ")
+    return word, rest.strip()
+
+
+async def joined(lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    """The lines, those of a question between quotes as one. One without an end ends with the input."""
+    begun = ""
+    async for line in lines:
+        begun += line
+        if not is_open(begun):
+            yield begun
+            begun = ""
+    if begun:
+        yield begun
 
 
 class Input(Protocol):

@@ -16,8 +16,7 @@ from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from .blocks import is_open
-from .converse import Input
+from .converse import Input, is_open
 
 PROMPT, MORE = "▸ ", "  "
 MOST_HISTORY = 1 << 20

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 from typing import assert_never
 
-from antiphon.cli.terminal import safe, tell
-from antiphon.cli.waiting import StatusLine, dim
+from antiphon.cli.terminal import StatusLine, dim, safe, tell
 from antiphon.conversation import (
     FinishReason,
     Incident,

@@ -26,7 +26,7 @@ from antiphon.conversation import (
 from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, turns_of
 from antiphon.generation.meter import UNLIMITED, Deadline
 from antiphon.tools import Offer, Toolbox, ToolCancelled, ToolEnded, ToolStarted
-from antiphon.wire.choosing import chosen_tools
+from antiphon.wire.definitions import chosen_tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

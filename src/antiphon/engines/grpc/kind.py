@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from antiphon.engines.http import STREAMS, ServerSettings
 from antiphon.engines.kind import CHAT, ModelSpec, Task
-from antiphon.engines.server import STREAMS, ServerSettings
 from antiphon.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
+from smg_grpc_proto.generated import sglang_scheduler_pb2 as sglang_proto
+from smg_grpc_proto.generated import vllm_engine_pb2 as vllm_proto
 
-from antiphon.engines.engine import Sampling
+from antiphon.engines.engine import SAMPLING, Sampling
+from antiphon.engines.remote import LEAST_BIAS
+from antiphon.engines.sglang import RESERVED
 
 Pair = tuple[int, float]
 """An id and its log probability."""
@@ -99,3 +103,127 @@ def entries(columns: Columns) -> list[tuple[Pair, Sequence[Pair]]]:
     own = zip(columns.token_ids, columns.token_logprobs, strict=True)
     tops = [list(zip(top.token_ids, top.values, strict=True)) for top in columns.top_logprobs]
     return [(pair, tops[i] if i < len(tops) else ()) for i, pair in enumerate(own)]
+
+
+# SGLang's service.
+
+
+class SglangService(Service):
+    """Its requests have no place for a seed."""
+
+    name = "sglang"
+    path = "sglang.grpc.scheduler.SglangScheduler"
+    honours = SAMPLING - {"seed"}
+
+    def request(self, inputs: GenerateInputs) -> bytes:
+        sampling = inputs.sampling
+        params = sglang_proto.SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k or -1,
+            min_p=sampling.min_p,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            repetition_penalty=sampling.repetition_penalty,
+            max_new_tokens=inputs.limit,
+            stop_token_ids=sorted(sampling.stop_ids),
+            ignore_eos=sampling.ignore_eos,
+            n=1,
+            logit_bias={str(id): max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()},
+        )
+        if inputs.grammar is not None:
+            params.ebnf_grammar = inputs.grammar
+        return sglang_proto.GenerateRequest(
+            request_id=inputs.request_id,
+            tokenized=sglang_proto.TokenizedInput(input_ids=inputs.prompt),
+            sampling_params=params,
+            return_logprob=sampling.logprobs is not None,
+            logprob_start_len=-1,
+            top_logprobs_num=sampling.logprobs or 0,
+            stream=True,
+        ).SerializeToString()
+
+    def part(self, data: bytes) -> Part:
+        message = sglang_proto.GenerateResponse.FromString(data)
+        if message.HasField("complete"):
+            end = message.complete
+            matched = end.matched_token_id if end.HasField("matched_token_id") else None
+            return Part(end.output_ids, (), end.cached_tokens, end.finish_reason, matched)
+        chunk = message.chunk
+        return Part(chunk.token_ids, entries(chunk.output_logprobs), chunk.cached_tokens)
+
+    def abort(self, request_id: str) -> bytes:
+        return sglang_proto.AbortRequest(request_id=request_id, reason="the client left").SerializeToString()
+
+    def served(self, data: bytes) -> Served:
+        info = sglang_proto.GetModelInfoResponse.FromString(data)
+        context = max(0, info.max_context_length - RESERVED)
+        return Served(context, frozenset(info.eos_token_ids), info.is_generation)
+
+    def healthy(self, data: bytes) -> bool:
+        return sglang_proto.HealthCheckResponse.FromString(data).healthy
+
+
+# vLLM's service.
+
+_SEEDS = 2**31
+_MOST = 20
+"""Log probabilities that a server reports, where nobody gave it another limit."""
+
+
+class VllmService(Service):
+    """It counts the sampled id among the alternatives, so that one more is asked for."""
+
+    name = "vllm"
+    path = "vllm.grpc.engine.VllmEngine"
+    honours = SAMPLING
+    logprobs = _MOST - 1
+
+    def request(self, inputs: GenerateInputs) -> bytes:
+        sampling = inputs.sampling
+        params = vllm_proto.SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            presence_penalty=sampling.presence_penalty,
+            frequency_penalty=sampling.frequency_penalty,
+            repetition_penalty=sampling.repetition_penalty,
+            max_tokens=inputs.limit,
+            stop_token_ids=sorted(sampling.stop_ids),
+            ignore_eos=sampling.ignore_eos,
+            n=1,
+            logit_bias={id: max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()},
+        )
+        if sampling.seed is not None:
+            params.seed = sampling.seed % _SEEDS
+        if sampling.logprobs is not None:
+            params.logprobs = sampling.logprobs + 1
+        if inputs.grammar is not None:
+            params.grammar = inputs.grammar
+            params.grammar_from_first_token = True
+        return vllm_proto.GenerateRequest(
+            request_id=inputs.request_id,
+            tokenized=vllm_proto.TokenizedInput(input_ids=inputs.prompt),
+            sampling_params=params,
+            stream=True,
+        ).SerializeToString()
+
+    def part(self, data: bytes) -> Part:
+        message = vllm_proto.GenerateResponse.FromString(data)
+        if message.HasField("complete"):
+            end = message.complete
+            matched = end.matched_token_id if end.HasField("matched_token_id") else None
+            return Part(end.output_ids, (), end.cached_tokens, end.finish_reason, matched)
+        chunk = message.chunk
+        return Part(chunk.token_ids, entries(chunk.output_logprobs), chunk.cached_tokens)
+
+    def abort(self, request_id: str) -> bytes:
+        return vllm_proto.AbortRequest(request_ids=[request_id]).SerializeToString()
+
+    def served(self, data: bytes) -> Served:
+        info = vllm_proto.GetModelInfoResponse.FromString(data)
+        return Served(info.max_context_length, frozenset(info.eos_token_ids), info.is_generation)
+
+    def healthy(self, data: bytes) -> bool:
+        return vllm_proto.HealthCheckResponse.FromString(data).healthy

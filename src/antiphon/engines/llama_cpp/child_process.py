@@ -22,9 +22,9 @@ from antiphon.engines.machine import free_memory
 from antiphon.errors import ConfigError, ModelError
 
 from .client import SIDE_CALLS, LlamaClient, ServedModel
-from .fragments import Fragments
 from .model_file import ModelFile, check_memory, check_ranking, read_model_file
 from .settings import LlamaCppSettings
+from .wire import Fragments
 
 _CHILD = Path(__file__).with_name("child.py")
 _SOCKET_PATH_LIMIT = 100

@@ -21,9 +21,8 @@ from antiphon.errors import (
 )
 from antiphon.structs import ready
 
-from .fragments import Fragments
 from .scoring import Forced, Scorer, Send, reported
-from .wire import MAX_LOGPROBS, ChoiceReader, Event, EventReader, Failure, Json, Probability, completion_body
+from .wire import MAX_LOGPROBS, ChoiceReader, Event, EventReader, Failure, Fragments, Json, Probability, completion_body
 
 SIDE_CALLS = 4
 """Short calls at once."""

@@ -7,9 +7,8 @@ from contextlib import aclosing
 from functools import partial
 
 from antiphon.conversation import TokenLogprob
-from antiphon.engines.choices import together
 from antiphon.engines.engine import SAMPLING, Embeddings, EngineInfo, Ranking, Sampling, Step
-from antiphon.engines.turns import embed_in_turns, rank_in_turns
+from antiphon.engines.turns import embed_in_turns, rank_in_turns, together
 from antiphon.errors import UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 

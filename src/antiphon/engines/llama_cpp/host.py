@@ -17,8 +17,8 @@ from antiphon.tenancy import DomainGate, Tenant
 
 from .child_process import ChildProcess
 from .client import LlamaClient, ServedModel
+from .scoring import Placement, Slots
 from .settings import LlamaCppSettings
-from .slots import Placement, Slots
 
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.0, 0.2, 30.0
 _RETRY_SECONDS = 0.5

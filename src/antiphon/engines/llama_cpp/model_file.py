@@ -11,8 +11,8 @@ from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata, read_gguf_
 from antiphon.errors import ModelError, TokenError
 from antiphon.tokens import engine_tokenizer
 
-from .fragments import Fragments
 from .settings import LlamaCppSettings
+from .wire import Fragments
 
 _OVERHEAD = 64 * 2**20
 """Bytes that any model needs besides its weights and its cache; deliberately low."""

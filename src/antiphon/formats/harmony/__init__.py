@@ -6,24 +6,24 @@ from antiphon.conversation import BROWSER, PYTHON
 from antiphon.exports import exports
 
 if TYPE_CHECKING:
+    from .controls import Dialect, Types
     from .format import Harmony, harmony
     from .json_form import read_conversation, read_message, write_conversation, write_message
-    from .options import Dialect, Types
     from .parser import HarmonyParser
-    from .pretty import Span, spans
     from .reference import ReferenceParser
+    from .render import Span, spans
     from .running import RunningPrompt
     from .stream import Completion, StreamParser, TokenDeltas, parse_completion
 else:
     __getattr__ = exports(
         __name__,
         {
+            "controls": "Dialect Types",
             "format": "Harmony harmony",
             "json_form": "read_conversation read_message write_conversation write_message",
-            "options": "Dialect Types",
             "parser": "HarmonyParser",
-            "pretty": "Span spans",
             "reference": "ReferenceParser",
+            "render": "Span spans",
             "running": "RunningPrompt",
             "stream": "Completion StreamParser TokenDeltas parse_completion",
         },

@@ -27,9 +27,34 @@ from antiphon.conversation import (
     ToolSpec,
     described,
 )
+from antiphon.errors import RenderError
 
-from .arguments import with_arguments
-from .header_as_written import header_as_written
+from .render import header_as_written
+
+# The arguments of gpt-oss's chat template, which clients of other servers send, as Harmony's settings.
+
+EFFORT, MODEL_IDENTITY = "reasoning_effort", "model_identity"
+ARGUMENTS = frozenset((EFFORT, MODEL_IDENTITY))
+
+
+def with_arguments(settings: Settings) -> Settings:
+    """The settings, template arguments before what else the request says. Raises `RenderError` for a wrong value."""
+    given = settings.template_kwargs
+    effort, identity = given.get(EFFORT), given.get(MODEL_IDENTITY)
+    if effort is not None:
+        if effort not in tuple(ReasoningEffort):
+            raise _refused(EFFORT, f"is one of {', '.join(ReasoningEffort)}")
+        settings = replace(settings, reasoning_effort=ReasoningEffort(effort))
+    if identity is not None:
+        if not isinstance(identity, str):
+            raise _refused(MODEL_IDENTITY, "is a text")
+        settings = replace(settings, identity=identity)
+    return settings
+
+
+def _refused(name: str, kind: str) -> RenderError:
+    return RenderError(f"the template argument {name} {kind}", code="bad_template_kwargs")
+
 
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI."
 KNOWLEDGE_CUTOFF = "2024-06"

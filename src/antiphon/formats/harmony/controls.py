@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from antiphon.conversation import End
 from antiphon.tokens import Control
+
+# What may be chosen of Harmony.
+
+Dialect = Literal["a", "b"]
+"""``a`` is openai-harmony's, ``b`` oss-harmony's: the recipient after the channel, the type always constrained."""
+Types = Literal["reference", "full"]
+"""``reference`` prints tools as gpt-oss was trained on them; ``full`` adds what that loses (anyOf, $ref, const …)."""
+
 
 START = Control("<|start|>")
 END = Control("<|end|>")

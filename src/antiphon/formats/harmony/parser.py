@@ -12,11 +12,10 @@ from antiphon.conversation import Channel, End, Message, ParserEvent, Role, Tool
 from antiphon.tokens import Control, Piece
 
 from .controls import END, ENDOFTEXT, ENDS, START
-from .events import ReplyEvents
 from .header import Header, HeaderBuffer, HeaderStart, may_become_field, offered_names
-from .header_as_written import remembered
 from .header_reader import BLANK, HeaderReader
-from .machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState
+from .machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState, ReplyEvents
+from .render import remembered
 
 _ENDS = {**ENDS, ENDOFTEXT: End.RETURN}
 

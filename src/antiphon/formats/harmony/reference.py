@@ -13,8 +13,7 @@ from antiphon.conversation import Role
 from antiphon.errors import ParseError
 from antiphon.tokens import Control
 
-from .controls import CHANNEL, CONSTRAIN, ENDS, MESSAGE, START
-from .options import Dialect
+from .controls import CHANNEL, CONSTRAIN, ENDS, MESSAGE, START, Dialect
 
 START_ID = 200006
 BLANK = " \t\n\r\f"

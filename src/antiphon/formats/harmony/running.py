@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from antiphon.conversation import Channel, Conversation, Message, Role
 from antiphon.errors import UnsupportedError
-from antiphon.formats.format import HistoryPolicy
-from antiphon.formats.history import is_answer
+from antiphon.formats.format import HistoryPolicy, is_answer
 from antiphon.tokens import SegmentMemo, Tokenizer, encode_pieces
 
 from .arrange import Arranger, opening, split

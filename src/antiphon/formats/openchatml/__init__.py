@@ -3,24 +3,20 @@
 from antiphon.conversation import Loss
 
 from .body import CallArguments, ToolFailure, ToolReply, canonical_call, read_arguments, read_tool_reply
-from .canonical import format_transcript
 from .conformance import Case, Implementation, Level, Outcome, Tally, read_cases, run_conformance, tallies
 from .declarations import DeclaredTools, declared_tools, lift_tools, read_declaration, tools_behind
-from .display import Reflection, reflections, show, shown
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
-from .event_reader import EventReader
-from .events import EventStream, WireEvent, sse
+from .events import EventReader, EventStream, WireEvent, sse
 from .finding import SUMMARIES, Finding
 from .fix import Fix, Fixer, fix
 from .frame import Trivia
-from .hip1 import FromHarmony, Translated, from_harmony, message_to_harmony, to_harmony
+from .markers import Reflection, reflections, show, shown
 from .openchatml import OpenChatML, for_prompt, openchatml
 from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json
-from .reader import Reader, TranscriptEnvelope, iter_read, read, repair, validate
-from .report import check, finding_to_json
+from .reader import Reader, TranscriptEnvelope, TranscriptParser, begins_transcript, iter_read, read, repair, validate
+from .report import FromHarmony, Translated, check, finding_to_json, from_harmony, message_to_harmony, to_harmony
 from .schemas import SCHEMAS
-from .transcript_parser import TranscriptParser, begins_transcript
-from .writer import Writer, envelope_of, iter_write, unwritable, write, write_bytes
+from .writer import Writer, envelope_of, format_transcript, iter_write, unwritable, write, write_bytes
 
 __all__ = [
     # transcripts

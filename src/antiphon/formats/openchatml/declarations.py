@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from antiphon.conversation import FUNCTIONS, Conversation, Message, Role, ToolNamespace, ToolSpec
 from antiphon.conversation.tools import is_named
-from antiphon.errors import near
+from antiphon.errors import RenderError, near
+from antiphon.formats.harmony.sections import SectionWriter
+from antiphon.formats.harmony.typescript import FullTypePrinter, JsonText
 
 from .body import body_problem
 from .finding import E_CALL, Problem
+from .spelling import is_utf8
 from .types_reader import TypeReader, TypeSyntaxError
 
 TITLE = "# Tools"
@@ -230,3 +233,37 @@ class DeclaredTools:
         name = recipient.removeprefix(f"{FUNCTIONS}.").partition("__")[0]
         named = (*self._builtins, *self._whole)
         return any(is_named(recipient, one) or name == one for one in named)
+
+
+# Tools, written as a developer's message declares them (§16.2): what `read_declaration` reads.
+
+_SECTIONS = SectionWriter(FullTypePrinter(JsonText()))
+
+
+def spell_tools(tools: Sequence[ToolSpec]) -> str:
+    """The ``# Tools`` of a developer's message: each namespace in types where these say all of it, else in JSON."""
+    names = dict.fromkeys(tool.namespace for tool in tools)
+    sections = (_written_namespace(name, tuple(tool for tool in tools if tool.namespace == name)) for name in names)
+    return "\n\n".join([TITLE, *sections])
+
+
+def _written_namespace(name: str, tools: tuple[ToolSpec, ...]) -> str:
+    try:
+        typed = _SECTIONS.tools({name: ToolNamespace(name, None, tools)})
+    except RenderError:  # too deep, or too large
+        return _written_json(name, tools)
+    if read_declaration(typed).namespaces == (ToolNamespace(name, None, tools),):
+        return typed.removeprefix(TITLE).lstrip("\n")
+    return _written_json(name, tools)
+
+
+def _written_json(name: str, tools: tuple[ToolSpec, ...]) -> str:
+    return "\n".join([f"## {name}", "", *map(_line, tools)])
+
+
+def _line(tool: ToolSpec) -> str:
+    fields = {"name": tool.recipient, "description": tool.description or None, "parameters": tool.parameters,
+              "strict": tool.strict}  # fmt: skip
+    given = {key: value for key, value in fields.items() if value is not None}
+    line = json.dumps(given, ensure_ascii=False)
+    return line if is_utf8(line) and len(line.splitlines()) == 1 else json.dumps(given)

@@ -3,21 +3,57 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from antiphon.conversation import Conversation, Message, Settings, ToolNamespace, ToolSpec
+from antiphon.conversation import (
+    Conversation,
+    Incident,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    ParserEvent,
+    Settings,
+    TextDelta,
+    ToolNamespace,
+    ToolSpec,
+)
 from antiphon.errors.place import Place
 from antiphon.tokens import Control, Piece
 
 from .document import DocumentHeader
-from .finding import E_HEADER, Finding
+from .finding import E_HEADER, Finding, Problem
 from .frame import Frame
 from .frame_reader import FrameReader
-from .other_form import other_form
 from .rules import Rules
 from .spelling import LONGEST
 from .yaml_header import MAX_HEADER, HeaderScanner, frames_behind, read_header
+
+# Texts that are no OpenChatML but something like it: what they are, and how they are read.
+
+_JSON = re.compile(r"\s*[\[{]\s*[\"\[{]")
+_ROLES = re.compile(r'"(?:messages|role|input)"\s*:')
+
+
+def other_form(text: str) -> Problem | None:
+    """What a text is whose header cannot be read, by its first characters; None when nothing is known of it."""
+    if text.lstrip().startswith(("<|im_start|>", "<|begin_of_text|>", "[INST]")):
+        return _other("this is a chat template's prompt", "A prompt cannot be read back as a transcript.")
+    if not _JSON.match(text):
+        return None
+    if _ROLES.search(text):
+        return _other("this is chat JSON, not a transcript", _convert("chat"))
+    return _other("this is JSON, not a transcript", "A transcript is a YAML header, then frames.")
+
+
+def _other(message: str, hint: str) -> Problem:
+    return Problem(0, message, hint, rule="other-form")
+
+
+def _convert(form: str) -> str:
+    return f"Use --from {form}; `antiphon convert --from {form} --to openchatml` makes a transcript of it."
+
 
 Read = Message | Finding
 
@@ -252,3 +288,49 @@ def _conversation(reader: Reader, messages: Sequence[Message]) -> Conversation:
         settings=Settings(reasoning_effort=header.reasoning_effort),
         extra={"openchatml": reader.envelope},
     )
+
+
+# A whole transcript as a parser's events: what `OpenChatML.parser` gives where no reply is read.
+
+_TRANSCRIPT = re.compile(r"\ufeff?\s*(?:---[ \t]*\r?\n|version[ \t]*:|<\|start\|>(?!assistant\b))")
+
+
+def begins_transcript(text: str) -> bool:
+    """Whether a text is a transcript by its first characters (a header, or somebody else's frame), and no reply."""
+    return _TRANSCRIPT.match(text) is not None
+
+
+class TranscriptParser:
+    """A `Parser` for a transcript, with a header or without. ``spelled``: controls are text, escapes included.
+
+    ``strict`` raises `ParseError`; otherwise each finding is an `Incident`, in front of the message that it is about.
+    """
+
+    ended: str | None = None
+
+    def __init__(self, *, spelled: bool, strict: bool) -> None:
+        self._reader = Reader(strict=strict, fragment=True)
+        self._spelled = spelled
+
+    def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
+        events: list[ParserEvent] = []
+        for piece in pieces:
+            if self._spelled and not isinstance(piece, Control):
+                events += _events(self._reader.feed(piece))
+            else:
+                events += _events(self._reader.feed_pieces([piece]))
+        return events
+
+    def close(self) -> list[ParserEvent]:
+        return _events(self._reader.close())
+
+
+def _events(found: Iterable[Message | Finding]) -> list[ParserEvent]:
+    events: list[ParserEvent] = []
+    for item in found:
+        if isinstance(item, Finding):
+            events += [] if item.warning else [Incident(item.code, item.position.offset or 0, item.text)]
+        else:
+            text = [TextDelta(item.text)] if item.text else []
+            events += [MessageStarted(replace(item, text="")), *text, MessageEnded(item)]
+    return events

@@ -2,18 +2,110 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 import yaml
 
+from antiphon.errors import Position, RenderError
 from antiphon.errors.place import Place
 
-from .document import DocumentHeader
+from .document import VERSION, DocumentHeader
 from .finding import E_HEADER, Finding, RuleName
 from .spelling import BLANK, START
-from .yaml_words import yaml_problem
+
+# What the YAML library reports about a header, in words that say what to mend.
+
+WORDS = (
+    (
+        "expected ',' or ']'",
+        "a list in [ ] is not closed, or a comma lacks in it",
+        "Write [a, b]; quote words with [ ] { } , : # in them.",
+    ),
+    (
+        "expected ',' or '}'",
+        "a mapping in { } is not closed, or a comma lacks in it",
+        "Write {key: value, other: value}.",
+    ),
+    ("could not find expected ':'", "a key has no colon behind it", "Write key: value, one to a line."),
+    (
+        "mapping values are not allowed",
+        "there is a second colon in a value, or a key is indented too far",
+        'Quote a value that has ": " in it.',
+    ),
+    (
+        "cannot start any token",
+        "a value begins with a character that YAML reserves, or with a tab",
+        "Quote the value; indent with spaces, not tabs.",
+    ),
+    ("tab character", "a tab stands where the indentation needs spaces", "Indent with spaces."),
+    ("unexpected end of stream", "a quotation mark is not closed", 'Close it with the same mark: "…".'),
+    ("unexpected document indicator", "a quotation mark is not closed", 'Close it with the same mark: "…".'),
+    (
+        "unknown escape character",
+        "there is an unknown escape behind a backslash",
+        r'In "…" a backslash is written \\; in ' "'…' it is itself.",
+    ),
+    ("hexdecimal number", "an escape behind a backslash is not finished", r'In "…" a backslash is written \\.'),
+    (
+        "did not find expected key",
+        "a line does not fit the indentation of those above it",
+        "Keys of one mapping begin in one column.",
+    ),
+    (
+        "'-' indicator",
+        "a line does not fit the list above it",
+        "The items of one list begin in one column, each with a dash.",
+    ),
+    ("block sequence entries", "a list begins where no list may stand", "A list begins on the line below its key."),
+    ("<document start>", "the header goes on where YAML ends", "A header is one mapping: key: value, one to a line."),
+    (
+        "expected a single document",
+        "the header has two YAML documents",
+        "Only one --- opens the header, and one closes it.",
+    ),
+    ("node content", "a value lacks", "Write a value behind the colon, the dash or the comma."),
+    ("alphabetic or numeric", "an anchor or an alias has no name", "Quote a value that begins with & or *."),
+    ("directive", "a line begins with %, which YAML reserves", "Quote a value that begins with %."),
+    ("block scalar", "a text block (| or >) is malformed", "Its lines are indented by spaces, deeper than its key."),
+    ("simple key", "a key is too long, or not on one line", "Write key: value, one to a line."),
+)
+"""A part of the library's message, what is wrong, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class YamlProblem:
+    """What is wrong with a header, in which line and column of it (both from 0), and what to do."""
+
+    message: str
+    line: int
+    column: int
+    hint: str | None = None
+
+
+def yaml_problem(error: yaml.MarkedYAMLError, text: str) -> YamlProblem:
+    """The library's error in our words, at a place in ``text`` that is no blank."""
+    problem = " ".join(part for part in (error.context, error.problem) if part)
+    known = next(((message, hint) for part, message, hint in WORDS if part in problem), None)
+    message, hint = known or (error.problem or error.context or "the YAML is malformed", None)
+    marks = [mark for mark in (error.problem_mark, error.context_mark) if mark is not None]
+    last = len(text.rstrip().splitlines()) - 1
+    mark = next((mark for mark in marks if mark.line <= last), None)
+    if mark is not None:
+        return YamlProblem(message, mark.line, mark.column, hint)
+    return YamlProblem(message, max(last, 0), _first_word(text, last), hint)
+
+
+def _first_word(text: str, line: int) -> int:
+    if line < 0:
+        return 0
+    found = re.search(r"\S", text.rstrip().splitlines()[line])
+    return found.start() if found else 0
+
 
 MAX_HEADER = 65_536
 """Characters of YAML that a header may have."""
@@ -167,3 +259,105 @@ def _finding(
     place = Place(start.offset, start.line, start.column)
     place.pass_over(text[:before])
     return Finding(E_HEADER, message, place.position(), hint, text=text, rule=rule)
+
+
+# A transcript's header, written: whatever values it has, `read_header` gives the same ones back, or it is refused.
+
+_BREAKS = frozenset("\n\r\x85\u2028\u2029")
+_TEXT = "tag:yaml.org,2002:str"
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Texts whose line breaks YAML would fold, and keys that would begin a frame, are in double quotes."""
+
+
+class _Quoted(str):
+    __slots__ = ()
+
+
+def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar(_TEXT, value, style=None if _BREAKS.isdisjoint(value) else '"')
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_representer(_Quoted, lambda dumper, value: dumper.represent_scalar(_TEXT, str(value), style='"'))
+
+
+def spell_header(header: DocumentHeader) -> str:
+    """The canonical header: fenced, the version quoted, the other keys in their order (A-O28, A-O29).
+
+    Dates become their text, as they are read. Raises `RenderError` for what no header can hold, with its path.
+    """
+    fields = plain_fields(header)
+    spelled = f'---\nversion: "{header.version}"\n{"".join(map(_entry, fields, fields.values()))}---\n'
+    if fields or header.version != VERSION:
+        _check(spelled, header.version, fields)
+    return spelled
+
+
+def plain_fields(header: DocumentHeader) -> dict[str, Any]:
+    """The header's fields as a reader gives them: keys as text, plain values. Raises `RenderError` for any other."""
+    return {str(key): _plain(value, str(key), 2) for key, value in header.fields.items()}
+
+
+def _entry(key: str, value: Any) -> str:
+    """One line for a scalar; below a key, collections of scalars are inline."""
+    inline = None if isinstance(value, dict | list) else False
+    first = _Quoted(key) if key.startswith(START.spelling) else key
+    try:
+        text: str = yaml.dump(
+            {first: value}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=inline, width=120
+        )
+    except (yaml.YAMLError, ValueError) as error:
+        raise _unwritable(key, str(error)) from None
+    return text
+
+
+def _plain(value: Any, path: str, depth: int) -> Any:
+    """Plain data of the same meaning in containers of its own, so that YAML needs neither tags nor anchors."""
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return str(value)
+        case datetime() | date():
+            return value.isoformat()
+        case Mapping() | list() | tuple() if depth > MAX_DEPTH:
+            raise _unwritable(path, f"it is nested deeper than {MAX_DEPTH} levels")
+        case Mapping():
+            return {_plain(k, path, MAX_DEPTH + 1): _plain(v, f"{path}.{k}", depth + 1) for k, v in value.items()}
+        case list() | tuple():
+            return [_plain(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(value)]
+    raise _unwritable(path, f"a header has no {type(value).__name__}")
+
+
+def _check(spelled: str, version: str, fields: dict[str, Any]) -> None:
+    """That the header ends where it should and reads as it was meant."""
+    scanner = HeaderScanner()
+    scanner.feed(spelled, last=True)
+    if scanner.overlong or scanner.frames_at != len(spelled):
+        raise _unwritable("header", "it is too long")
+    read = read_header(spelled[: scanner.yaml_end], Place())
+    if isinstance(read, Finding):
+        raise _unwritable("header", read.message)
+    if read.version != version or not alike(read.fields, fields):
+        raise _unwritable("header", "it would be read as something else")
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two values of a header are the same and of the same kinds; NaN is itself."""
+    if type(one) is not type(other):
+        return False
+    match one:
+        case dict():
+            keys = list(one) == list(other) and all(map(alike, one, other))
+            return keys and all(map(alike, one.values(), other.values()))
+        case list():
+            return len(one) == len(other) and all(map(alike, one, other))
+        case float() if math.isnan(one):
+            return math.isnan(other)
+    return bool(one == other)
+
+
+def _unwritable(path: str, problem: str) -> RenderError:
+    return RenderError(f"the header cannot be written: {problem}", code=E_HEADER, position=Position(path=path))

@@ -7,8 +7,7 @@ from enum import Enum, auto
 
 from antiphon.formats.replies.json_text import JsonScan
 
-from .forms import DOUBLED_END, FENCES, FUNCTION_MARKS, JSON_FENCES, KEYS, MARKS, NAME_KEYS, PLAN, Mark
-from .offered import Offered
+from .offered import DOUBLED_END, FENCES, FUNCTION_MARKS, JSON_FENCES, KEYS, MARKS, NAME_KEYS, PLAN, Mark, Offered
 
 OPENERS = re.compile(r"[`{\[<]|A(?=c|\Z)")
 """The characters with which a call in another form begins."""

@@ -17,7 +17,7 @@ from antiphon.grammar.grammar import Lexeme
 from antiphon.grammar.json_values import BLANKS
 from antiphon.grammar.text import quote
 
-from .forms import ARGUMENT_KEYS, NAME_KEYS
+from .offered import ARGUMENT_KEYS, NAME_KEYS
 
 STRICT_BEGINNING = r"[ \t\n]*(```(json|tool|function|[ \t\n]*[\{\[])|[\{\[])"
 """How an answer does not begin where only the trained form of calls counts."""

@@ -9,13 +9,11 @@ from collections.abc import Callable, Collection
 from antiphon.conversation import End
 from antiphon.formats.offered_calls import NOT_ALLOWED
 
-from .arguments import ArgumentsWriter
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
-from .json_text import JsonScan
-from .marks import Marks
+from .json_text import ArgumentsWriter, JsonScan
+from .literal import Schema
 from .messages import Messages, call_header, recipient_of
-from .source import Reading, Source
-from .typed import Schema
+from .source import Marks, Reading, Source
 from .values import ValueReader
 
 NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,127}\Z")

@@ -10,8 +10,7 @@ from antiphon.tokens import Control, Piece
 
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
 from .json_text import json_inside
-from .marks import SYMBOL, Alphabet, Marks
-from .plain import PlainTexts
+from .source import SYMBOL, Alphabet, Marks, PlainTexts
 
 _STRING_END = re.compile(r'["\\\n]')
 _BETWEEN_TAGS = re.compile("(?<=[>\\]\ud800-\udfff])\\s+(?=[<\\[\ud800-\udfff])")

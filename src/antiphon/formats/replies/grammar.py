@@ -3,22 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from enum import Enum, auto
 from typing import assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from antiphon.conversation import ToolSpec
 from antiphon.errors import Position, UnsupportedError
 from antiphon.formats.other_calls.grammar import STRICT_BEGINNING, text_with_calls
-from antiphon.grammar import AnyText, EndOfTurn, Grammar, Regex, ReplyShape, choice, optional
+from antiphon.grammar import (
+    AnyText,
+    Chain,
+    Choice,
+    ControlToken,
+    EndOfTurn,
+    Grammar,
+    Literal,
+    Regex,
+    Repeat,
+    ReplyShape,
+    choice,
+    optional,
+)
 from antiphon.tokens import Control
 
-from .begun import Begun, State, begun_state
-from .call_grammar import CallGrammar
-from .compiled import CompiledDescription
+from .call_grammar import CallGrammar, Spelled, joined
+from .compiled import CompiledDescription, Role
 from .description import Region, ReplyDescription
-from .opened import behind
-from .spelled import Spelled, joined
+
+# Where a reply stands that the prompt has begun.
+
+
+class State(Enum):
+    NOTHING = auto()
+    REASONING = auto()
+    REASONED = auto()
+    """Reasoning was closed, or is behind what the prompt said."""
+    CONTENT = auto()
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """``has_text``: a part of the answer is there. ``opened``: nothing but a mark that another one begins with."""
+
+    state: State = State.NOTHING
+    has_text: bool = False
+    opened: str = ""
+
+
+def begun_state(description: CompiledDescription, begun: str) -> Begun:
+    """The state behind ``begun``, as `CompiledDescription.begun` finds it. `UnsupportedError` inside a call."""
+    state, at = State.NOTHING, 0
+    if any(mark != begun and mark.startswith(begun) for mark in description.top.literals if begun in description.roles):
+        return Begun(opened=begun)
+    while True:
+        start, end = description.top.find(begun, at, last=True)
+        if end == start:
+            break
+        state, at = _behind(description.roles[begun[start:end]], state), end
+    text = bool(begun[at:].strip()) and state is not State.REASONING
+    return Begun(State.REASONED if text and state is State.NOTHING else state, text)
+
+
+def _behind(roles: set[Role], state: State) -> State:
+    if Role.REASONING_CLOSE in roles and state is not State.CONTENT:
+        return State.REASONED
+    if Role.REASONING_OPEN in roles:
+        return State.REASONING
+    if Role.CONTENT_OPEN in roles:
+        return State.CONTENT
+    if Role.SECTION_OPEN in roles or Role.CALL_OPEN in roles:
+        raise UnsupportedError("a call that was begun cannot be constrained", position=Position(path="messages"))
+    return State.REASONED if Role.CONTENT_CLOSE in roles else state
+
+
+# What may follow where the prompt has written the beginning of a mark that several things begin with.
+
+
+def behind(grammar: Grammar, opened: Control | str) -> Grammar | None:
+    """The rest of what begins with ``opened``; None where nothing does."""
+    match grammar:
+        case Literal(text) if isinstance(opened, str) and text.startswith(opened):
+            return Literal(text.removeprefix(opened))
+        case ControlToken(control) if control == opened:
+            return Literal("")
+        case Choice(options):
+            found = [rest for option in options if (rest := behind(option, opened)) is not None]
+            return choice(*found) if found else None
+        case Chain((first, *rest)):
+            return _behind_chain(first, Chain(tuple(rest)), opened)
+        case Repeat(item, _, most) if most == 1:
+            return behind(item, opened)
+        case _:
+            return None
+
+
+def _behind_chain(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
+    begun = behind(first, opened)
+    ways = [joined(begun, rest)] if begun is not None else []
+    if isinstance(first, Repeat) and not first.least and (left_out := behind(rest, opened)) is not None:
+        ways.append(joined(left_out))
+    return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
+
 
 _BLANK_LINES = Regex(r"\n{1,4}")
 

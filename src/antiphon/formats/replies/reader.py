@@ -13,11 +13,9 @@ from antiphon.tokens import Control, Piece
 from .calls import CallReader, Malformed, NotAllowed
 from .compiled import CompiledDescription, CompiledForm, Role
 from .json_text import JsonAnswer
-from .marks import SYMBOL
+from .literal import arguments_of
 from .messages import ANALYSIS, FINAL, Messages
-from .plain import PlainTexts
-from .source import Reading, Source
-from .typed import arguments_of
+from .source import SYMBOL, PlainTexts, Reading, Source
 
 
 class DescriptionParser(ForeseeingParser):

@@ -8,16 +8,13 @@ if TYPE_CHECKING:
     from antiphon.formats.replies.describe import origin_words
     from antiphon.formats.replies.reply_file import load_replies
 
-    from .base import BaseTemplate
-    from .blocks import Blocks, Rule
+    from .base import BaseTemplate, Blocks, Rule
     from .budget import Limits
-    from .builtin import register_templates, replies_of, template_format
     from .check import TemplateCheck, check_template
     from .declared import DeclaredTemplate
-    from .format import TemplateFormat
-    from .in_harmony import TemplatedHarmony, writes_harmony
+    from .format import TemplateFormat, register_templates, replies_of, template_format
+    from .in_harmony import TemplatedHarmony, takes_later_system, writes_harmony
     from .jinja import JinjaCache, JinjaFormat, jinja_format
-    from .later_system import takes_later_system
     from .load import load_template_json, load_template_python
     from .registry import CHAT_TEMPLATES, TemplateRegistry, builtin_templates
     from .stability import PromptChange
@@ -27,16 +24,13 @@ else:
         {
             ".replies.describe": "origin_words",
             ".replies.reply_file": "load_replies",
-            "base": "BaseTemplate",
-            "blocks": "Blocks Rule",
+            "base": "BaseTemplate Blocks Rule",
             "budget": "Limits",
-            "builtin": "register_templates replies_of template_format",
             "check": "TemplateCheck check_template",
             "declared": "DeclaredTemplate",
-            "format": "TemplateFormat",
-            "in_harmony": "TemplatedHarmony writes_harmony",
+            "format": "TemplateFormat register_templates replies_of template_format",
+            "in_harmony": "TemplatedHarmony takes_later_system writes_harmony",
             "jinja": "JinjaCache JinjaFormat jinja_format",
-            "later_system": "takes_later_system",
             "load": "load_template_json load_template_python",
             "registry": "CHAT_TEMPLATES TemplateRegistry builtin_templates",
             "stability": "PromptChange",

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from antiphon.conversation import Channel, End, Message, OpaquePart, Role, TextPart
 from antiphon.errors import Position, RenderError
 from antiphon.formats import HistoryPolicy
-from antiphon.formats.history import is_answer
+from antiphon.formats.format import is_answer
 
 
 class ChatCall(msgspec.Struct, frozen=True):

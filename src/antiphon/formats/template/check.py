@@ -2,21 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
+from jinja2 import nodes
 
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import AntiphonError
+from antiphon.formats.harmony import Harmony
 from antiphon.formats.replies import PLAIN
 from antiphon.formats.replies.describe import Found
 from antiphon.tokens import Piece, Tokenizer, spell
 
-from .against_harmony import PromptCompared, compared
-from .constructs import UnsafeConstruct, unsafe_constructs
 from .in_harmony import writes_harmony
 from .jinja import JinjaFormat
+from .sandbox import TemplateEnvironment
 from .stability import PromptChange, prompt_changes, sample_prompts
+
+# A chat template of Harmony beside the renderer: where their prompts are the same, and where they first differ.
+
+_SHOWN = 48
+
+
+class PromptCompared(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``prompt`` of that name. ``at``: the character at which Harmony writes it otherwise; None where nowhere.
+
+    ``template`` and ``harmony``: how the two go on from there.
+    """
+
+    prompt: str
+    at: int | None = None
+    template: str = ""
+    harmony: str = ""
+
+    @property
+    def same(self) -> bool:
+        return self.at is None
+
+
+def compared(prompts: Mapping[str, str], conversations: Mapping[str, Conversation]) -> Iterator[PromptCompared]:
+    """The template's ``prompts`` beside Harmony's of the conversations of the same names."""
+    for name, written in prompts.items():
+        expected = spell(list(Harmony().render(conversations[name])))
+        at = next((i for i, (a, b) in enumerate(zip(written, expected, strict=False)) if a != b), None)
+        if at is None and len(written) != len(expected):
+            at = min(len(written), len(expected))
+        if at is None:
+            yield PromptCompared(prompt=name)
+        else:
+            end = at + _SHOWN
+            yield PromptCompared(prompt=name, at=at, template=written[at:end], harmony=expected[at:end])
+
+
+# What a template's text has that its sandbox refuses, found without running it.
+
+_OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+
+
+class UnsafeConstruct(msgspec.Struct, frozen=True):
+    """A construct that fails where a rendering comes to it: an attribute of Python's insides, another file."""
+
+    line: int
+    what: str
+
+
+def unsafe_constructs(source: str) -> tuple[UnsafeConstruct, ...]:
+    """Those of a template that compiles, in the order of its lines."""
+    parsed = TemplateEnvironment().parse(source)
+    return tuple(sorted(_found(parsed), key=lambda each: (each.line, each.what)))
+
+
+def _found(parsed: nodes.Template) -> Iterator[UnsafeConstruct]:
+    for node in parsed.find_all((nodes.Getattr, nodes.Getitem, *_OTHER_FILES)):
+        if isinstance(node, _OTHER_FILES):
+            yield UnsafeConstruct(node.lineno, f"{type(node).__name__.lower()} of another template")
+        elif (name := _attribute(node)).startswith("_"):
+            yield UnsafeConstruct(node.lineno, f"the attribute {name!r}")
+
+
+def _attribute(node: nodes.Node) -> str:
+    """What a node looks up by a name that stands in the template; empty where it does not."""
+    if isinstance(node, nodes.Getattr):
+        return node.attr
+    key = node.arg if isinstance(node, nodes.Getitem) else None
+    return key.value if isinstance(key, nodes.Const) and isinstance(key.value, str) else ""
+
 
 _MOST_ARGUMENTS = 16
 

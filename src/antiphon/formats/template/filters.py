@@ -10,8 +10,7 @@ from jinja2.runtime import Context, Undefined
 
 from .budget import Budget, Exhausted, sized
 from .methods import Price, in_case, replaced, stripped, whole
-from .operators import contains, ordered, percent
-from .tojson import FARTHEST, to_json
+from .operators import FARTHEST, contains, ordered, percent, to_json
 
 _MOST_DIGITS = 256
 _MOST_PARTS = 8

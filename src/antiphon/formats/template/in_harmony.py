@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from antiphon.conversation import Channel, Conversation, Role
-from antiphon.formats import HistoryPolicy
+from antiphon.formats import Format, HistoryPolicy
+from antiphon.formats.format import drop_before
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.history import drop_before
 from antiphon.tokens import Piece
 
 from .jinja import JinjaFormat
@@ -52,3 +52,15 @@ class TemplatedHarmony(Harmony):
 def writes_harmony(template: str) -> bool:
     """Whether a chat template's text spells what every reply in Harmony has."""
     return all(spelling in template for spelling in ("<|start|>", "<|channel|>", "<|message|>"))
+
+
+# Whether a prompt can have system messages that are not the first.
+
+
+def takes_later_system(format: Format) -> bool:
+    """Whether ``format`` writes them where they stand; a template that cannot has their texts elsewhere, or none."""
+    template = format.template if isinstance(format, TemplatedHarmony) else format
+    if not isinstance(template, JinjaFormat):
+        return True
+    takes = template.capabilities
+    return takes.system and takes.later_system

@@ -18,14 +18,12 @@ from antiphon.formats.replies.reply_format import ReplyFormat, require_assistant
 from antiphon.tokens import Control, Piece
 
 from .budget import Limits
-from .capabilities import fitted
 from .chat import ChatMessage, chat_messages
-from .jinja_values import chat_texts, message_value, protected, render_variables, texts_of, tool_value
+from .jinja_values import chat_texts, fitted, message_value, protected, render_variables, texts_of, tool_value
 from .parts import TemplateParts
-from .probing import TemplateProbe
 from .sandbox import CompiledTemplate
 from .taught import taught, taught_chat
-from .trials import Trials, find_capabilities
+from .trials import TemplateProbe, Trials, find_capabilities
 from .user_text import ControlSpellings, MarkedText, aligned, unused
 
 _FOUND = DescriptionCache()

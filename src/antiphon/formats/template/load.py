@@ -14,8 +14,7 @@ from antiphon.errors import Position, TemplateError
 from antiphon.structs import ready
 
 from . import base
-from .base import BaseTemplate
-from .blocks import Blocks, Rule
+from .base import BaseTemplate, Blocks, Rule
 from .declared import DeclaredTemplate
 from .registry import TemplateRegistry, builtin_templates, class_of
 

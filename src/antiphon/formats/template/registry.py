@@ -12,8 +12,7 @@ import msgspec
 from antiphon.errors import TemplateError, near
 from antiphon.structs import ready
 
-from .base import BaseTemplate
-from .blocks import Blocks, Rule
+from .base import BaseTemplate, Blocks, Rule
 from .declared import DeclaredTemplate
 
 AnyTemplate = TypeVar("AnyTemplate", bound=type[BaseTemplate])

@@ -18,7 +18,11 @@ from antiphon.conversation import Channel, Conversation, Message, Role, Settings
 from antiphon.conversation.calls import make_call
 from antiphon.errors import AntiphonError
 from antiphon.formats.replies import ReplyDescription
-from antiphon.tokens import Piece, Tokenizer, encode_pieces, spell
+from antiphon.structs import ready
+from antiphon.tokens import Control, Piece, Tokenizer, encode_pieces, spell
+
+from .jinja import JinjaCache, JinjaFormat, jinja_format
+from .parts import TemplateParts
 
 Cause = Literal["reasoning", "tools", "date", "argument", "history"]
 _SHOWN = 48
@@ -154,3 +158,34 @@ def _cause(former: str, following: str, at: int, replies: ReplyDescription) -> C
     if any(mark and mark in around for mark in (*marks, _REASON)):
         return "reasoning"
     return "tools" if _TOOL.name in former[at:] + following[at : at + _SHOWN] else "history"
+
+
+# A template's format made of its parts, and all that a server does with a template before it is trusted.
+
+
+def made_of(parts: TemplateParts, cache: JinjaCache | None = None) -> JinjaFormat:
+    """The format of these parts. Raises `TemplateError`."""
+    return jinja_format(
+        parts.source,
+        list(map(Control, parts.controls)),
+        parts.special_tokens,
+        name=parts.name,
+        replies=parts.replies,
+        response_template=parts.response_template,
+        cache=cache,
+        teaches=parts.teaches,
+    )
+
+
+def work(piece: bytes) -> bytes:
+    """Makes the format of parts, and renders some prompts with it, in a process of its own.
+
+    Raises `TemplateError` where the source is no template; what it refuses to write is its own affair.
+    """
+    format = made_of(msgspec.json.decode(piece, type=ready(TemplateParts)))
+    for _, conversation in sample_prompts():
+        try:
+            list(format.render(conversation))
+        except AntiphonError:
+            continue
+    return b""

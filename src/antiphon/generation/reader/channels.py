@@ -22,13 +22,34 @@ from antiphon.conversation import (
     Role,
     TextDelta,
     TokenLogprob,
+    Usage,
     visible_to_user,
 )
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.offered_calls import NOT_ALLOWED, as_answer
 
-from .counts import Counts
+# How many tokens a choice took.
+
+
+class Counts:
+    """Tokens of one choice, counted id by id: the engine's way to cut its steps changes nothing."""
+
+    __slots__ = ("cached", "completion", "reasoning")
+
+    def __init__(self) -> None:
+        self.completion = 0
+        self.reasoning = 0
+        self.cached: int | None = None
+
+    def usage(self, prompt_tokens: int) -> Usage:
+        return Usage(
+            prompt_tokens=prompt_tokens,
+            completion_tokens=self.completion,
+            cached_tokens=self.cached,
+            reasoning_tokens=self.reasoning,
+        )
+
 
 _CHANNELS = frozenset(channel.value for channel in Channel)
 _GUESSES = frozenset({"unmarked-final", NOT_ALLOWED})

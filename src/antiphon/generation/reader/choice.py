@@ -22,21 +22,49 @@ from antiphon.conversation import (
 )
 from antiphon.engines import EngineEnd, Step
 from antiphon.errors import Position, UnsupportedError
-from antiphon.formats import ForeseeingParser
+from antiphon.formats import ForeseeingParser, Format
 from antiphon.formats.format import last_events
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
+from antiphon.generation.model import stop_ids
 from antiphon.generation.plan import Draft
-from antiphon.tokens import Control
+from antiphon.tokens import Control, Tokenizer
 
-from .channels import InferredChannels
+from .channels import Counts, InferredChannels
 from .confidence import UNSURE, Confidence
-from .counts import Counts
-from .ends import foreign_ends, requested_ends
-from .ids import IdReader
-from .logprobs import PendingLogprobs
+from .ids import IdReader, PendingLogprobs, StopStrings
 from .repeats import REPEATED, AnsweredCalls
-from .stops import StopStrings
+
+# The ids that end a reply and are none of the format's own words.
+
+
+def requested_ends(plan: Draft) -> frozenset[int]:
+    """The request's own stop ids, without those that end a reply in any case."""
+    request = plan.request
+    if request.ignore_eos or not request.stop_token_ids:
+        return request.stop_token_ids
+    return request.stop_token_ids - stop_ids(plan.format, plan.model.tokenizer) - plan.model.engine.info.end_ids
+
+
+def foreign_ends(plan: Draft) -> frozenset[int]:
+    """The model's end tokens that the format does not know: they end the reply and are no part of it.
+
+    ``ignore_eos``: the format's own ends too, which then end nothing.
+    """
+    tokenizer, format = plan.model.tokenizer, plan.format
+    if plan.request.ignore_eos:
+        return plan.model.engine.info.end_ids | stop_ids(format, tokenizer)
+    ends = plan.model.engine.info.end_ids
+    return frozenset(id for id in ends if not _knows(format, tokenizer, id))
+
+
+def _knows(format: Format, tokenizer: Tokenizer, id: int) -> bool:
+    """Whether the id is one of the format's own words."""
+    end = tokenizer.piece(id)
+    if not isinstance(end, Control) or tokenizer.control_id(end) != id:
+        return False
+    return end in format.controls or end in format.stops
+
 
 CUT = (EngineEnd.LENGTH_OUTPUT, EngineEnd.LENGTH_CONTEXT)
 
@@ -68,7 +96,7 @@ class ChoiceReader:
         """Those that ended."""
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
-        self._called = self._called_enough = self._dropped = False
+        self._called = self._called_enough = self._inexact = False
         self._answered = AnsweredCalls(plan.request.conversation.messages)
         self.over = False
 
@@ -85,7 +113,7 @@ class ChoiceReader:
         before = self.counts.completion
         events, ended = self._read(step)
         if self._collects_ids:
-            self.sampled += _ids_of(step)[: self.counts.completion - before]
+            self._collect(step, self.counts.completion - before)
         if ended or step.end is not None:
             events += self._finish(step.end)
         return events if len(step.ids) < 2 else _merged(events)
@@ -136,10 +164,18 @@ class ChoiceReader:
         self._ids.skip(ids)
         return self._parser.feed(("".join(filter(None, texts)),))
 
+    def _collect(self, step: Step, count: int) -> None:
+        """Raises `UnsupportedError` where the engine wrote a text and reports no ids of it, and they are requested."""
+        if step.text and not step.ids:
+            self._inexact = True
+            if self._plan.request.return_token_ids:
+                raise UnsupportedError("the engine reports no token ids", position=Position(path="return_token_ids"))
+        self.sampled += step.ids[:count]
+
     @property
     def exact(self) -> bool:
-        """Whether the ids that were sampled say what the messages do: nothing was cut from them."""
-        cut = self._cut or self._called_enough or self._dropped
+        """Whether the ids that were sampled say what the messages do: nothing was cut from them, or named anew."""
+        cut = self._cut or self._called_enough or self._inexact
         return not cut and not any(message.is_call and message.end is End.NONE for message in self.messages)
 
     def take_ids(self) -> tuple[int, ...]:
@@ -224,6 +260,7 @@ class ChoiceReader:
         match event:
             case MessageStarted(message):
                 self._open = self._call_ids.identified(self._with_header_ids(message))
+                self._inexact |= message.call_id not in (None, self._open.call_id)
                 return MessageStarted(self._open)
             case TextDelta(text):
                 logprobs = self._logprobs.take()
@@ -264,7 +301,7 @@ class ChoiceReader:
         if self._stops.matched is None and not self._called_out:
             limited = end in CUT and not self._ended  # a step may say so that has the reply's own end, too
             if limited and (tail := self._ids.drop_tail()):
-                self._dropped = True
+                self._inexact = True
                 events.append(Incident("cut_mark", self.counts.completion, tail))
             buffered = self._ids.close()
             events += self._pass(self._parser.feed(buffered)) if buffered else []
@@ -305,13 +342,6 @@ def is_cut(arguments: str) -> bool:
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return arguments.lstrip()[:1] in ("", "{", "[")
     return False
-
-
-def _ids_of(step: Step) -> tuple[int, ...]:
-    """Raises `UnsupportedError` where the engine wrote a text and reports no ids of it."""
-    if step.text and not step.ids:
-        raise UnsupportedError("the engine reports no token ids", position=Position(path="return_token_ids"))
-    return step.ids
 
 
 def _merged(events: Sequence[Event]) -> list[Event]:

@@ -14,6 +14,36 @@ schema does, never less. The finished value is checked in any case.
     relaxed  .uniqueItems
     accepts  [1,2]
     rejects  [1,1]
+
+Spellings of a schema that are not JSON Schema's own, in JSON Schema.
+
+>>> normalized({"type": "integer", "nullable": True})
+{'type': ['integer', 'null'], 'nullable': True}
+>>> normalized({"type": "string", "enum": ["a"], "nullable": True})["enum"]
+['a', None]
+>>> normalized({"items": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "null"}})
+{'items': {'type': 'null'}}
+
+    schema   {"type": "integer", "nullable": true}
+    engine   {"type": ["integer", "null"]}
+    accepts  1  null
+    refuses  "x"
+
+Definitions that no finite value fits, because they only lead back to themselves: the engine would get stuck in one.
+
+    schema   {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}, "b": {"type": "integer"}},
+             "additionalProperties": false, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+    engine   {"type": "object", "properties": {"a": false, "b": {"type": "integer"}},
+             "additionalProperties": false, "$defs": {"a": false, "b": false}}
+    accepts  {}  {"b":1}
+    refuses  {"a":1}
+
+>>> node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}
+>>> without_endless({"$ref": "#/$defs/node", "$defs": {"node": node}})
+False
+>>> node["required"] = []
+>>> without_endless({"$ref": "#/$defs/node", "$defs": {"node": node}}) is not False
+True
 """
 
 from __future__ import annotations
@@ -25,6 +55,7 @@ from decimal import Decimal
 from functools import partial
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 import msgspec
@@ -35,11 +66,111 @@ from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.grammar.limits import LIMITS, UNJUDGED, Limits, check_schema, no_schema
 
 from .exact import Relaxation, within_reach
-from .finite import without_endless
 from .judging import MOST, MOST_EXPLAINED, work_of
-from .normalize import normalized
 from .passthrough import pass_through
 from .translate import translate
+
+_DATA = frozenset(["const", "enum", "default", "examples"])
+"""Keywords whose values are data, not schemas."""
+
+
+def normalized(schema: Any, *, top: bool = True) -> Any:
+    """The schema with OpenAPI's ``nullable: true`` as a type, and no ``$schema`` below the ``top`` where it is void."""
+    if isinstance(schema, list):
+        return [normalized(item, top=False) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    same = {key: value if key in _DATA else normalized(value, top=False) for key, value in schema.items()}
+    # A dialect is named at the head of a document, and below it only with an `$id`.
+    if not top and isinstance(same.get("$schema"), str) and "$id" not in same and "id" not in same:
+        del same["$schema"]
+    if same.get("nullable") is True and isinstance(same.get("type"), str):
+        _allow_null(same)
+    return same
+
+
+def _allow_null(schema: dict[str, Any]) -> None:
+    schema["type"] = [schema["type"], "null"]
+    if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+        schema["enum"] = [*schema["enum"], None]
+
+
+Definitions = dict[str, Any]
+
+
+def without_endless(engine: JsonSchema) -> JsonSchema:
+    """The engine's schema with False for what no finite value fits; itself where nothing refers to a definition."""
+    if not isinstance(engine, dict):
+        return engine
+    definitions = {f"#/{key}/{name}": item for key in _KEYS for name, item in engine.get(key, {}).items()}
+    if not definitions:
+        return engine
+    finite = _finite(definitions)
+    if len(finite) == len(definitions) and _has_value(engine, finite, definitions):
+        return engine
+    endless = definitions.keys() - finite
+    return _pruned(engine, endless) if _has_value(engine, finite, definitions) else False
+
+
+_KEYS = ("$defs", "definitions")
+
+
+def _finite(definitions: Definitions) -> set[str]:
+    """The definitions that some finite value fits: those without references first, then what they make possible."""
+    finite: set[str] = set()
+    more = True
+    while more:
+        found = {name for name in definitions.keys() - finite if _has_value(definitions[name], finite, definitions)}
+        finite |= found
+        more = bool(found)
+    return finite
+
+
+def _has_value(node: Any, finite: set[str], definitions: Definitions) -> bool:
+    """Whether some finite value fits, as far as references tell: what else cannot be met, the engine sees by itself."""
+    if not isinstance(node, dict):
+        return node is not False
+    target = _target(node)
+    if target in definitions and target not in finite:
+        return False
+    ways = node.get("anyOf")
+    if ways and not any(_has_value(way, finite, definitions) for way in ways):
+        return False
+    if not all(_has_value(part, finite, definitions) for part in node.get("allOf", ())):
+        return False
+    types = node.get("type", ())
+    if "enum" in node or "const" in node or isinstance(types, list) or types not in ("object", "array"):
+        return True
+    return all(_has_value(part, finite, definitions) for part in _required(node, types))
+
+
+def _required(node: dict[str, Any], type: str) -> list[Any]:
+    """The schemas of what an object or array cannot do without."""
+    if type == "object":
+        properties = node.get("properties", {})
+        return [properties[name] for name in node.get("required", ()) if name in properties]
+    least, prefix = node.get("minItems", 0), node.get("prefixItems", [])
+    return [*prefix[: int(least)], *([node.get("items", True)] if least > len(prefix) else [])]
+
+
+def _target(node: dict[str, Any]) -> str:
+    return unquote(str(node.get("$ref", ""))).replace("~1", "/").replace("~0", "~")
+
+
+def _pruned(node: Any, endless: set[str]) -> Any:
+    """The schema with False for endless definitions, and for every reference to one."""
+    if isinstance(node, list):
+        return [_pruned(item, endless) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if _target(node) in endless:
+        return False
+    out = {key: value if key in ("enum", "const") else _pruned(value, endless) for key, value in node.items()}
+    for key in _KEYS:
+        if isinstance(node.get(key), dict):
+            out[key] = {name: f"#/{key}/{name}" not in endless and item for name, item in out[key].items()}
+    return out
+
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

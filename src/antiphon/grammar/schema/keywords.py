@@ -18,7 +18,7 @@ import msgspec
 from antiphon.conversation import JsonSchema
 
 from .exact import Relaxation, subschemas
-from .formats import NOT_REGULAR, PATTERNS
+from .patterns import NOT_REGULAR, PATTERNS
 
 _CONSTRAINTS = frozenset(
     (

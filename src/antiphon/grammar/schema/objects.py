@@ -40,9 +40,7 @@ from antiphon.conversation import JsonSchema
 
 from .branches import Branch
 from .context import TranslationContext
-from .escapes import engine_patterns
-from .formats import PATTERNS
-from .patterns import is_regular, matches
+from .patterns import PATTERNS, engine_patterns, is_regular, matches
 
 MOST_SELECTIONS = 64
 """How many selections of properties may be written out."""

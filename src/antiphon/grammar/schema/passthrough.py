@@ -21,9 +21,7 @@ from typing import Any
 
 from antiphon.conversation import JsonSchema
 
-from .escapes import engine_patterns
-from .formats import NOT_REGULAR, PATTERNS
-from .patterns import is_regular, pattern_keywords
+from .patterns import NOT_REGULAR, PATTERNS, engine_patterns, is_regular, pattern_keywords
 
 _COUNTS = frozenset(["minLength", "maxLength", "minItems", "maxItems"])
 _AS_GIVEN = frozenset(["type", "enum", "const", "required", "minimum", "maximum"])

@@ -20,6 +20,16 @@ canonical form is then translated, the types in modules of their own.
     relaxed  .not
     accepts  "a"
     rejects  "xa"
+
+How many cases a schema has: its canonical form writes them out, in time and memory, before it gives up.
+
+Choices that must be met at once multiply:
+
+>>> choice = {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}
+>>> [count_cases(schema, {}) for schema in (choice, {"allOf": [choice, choice]}, {"anyOf": [choice, choice]})]
+[3, 9, 6]
+>>> has_too_many_cases({"allOf": [choice] * 7}), has_too_many_cases({"items": {"allOf": [choice] * 8}})
+(False, True)
 """
 
 from __future__ import annotations
@@ -27,6 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from itertools import combinations
+from math import prod
 from typing import Any, assert_never
 
 import jsonschema_rs
@@ -37,13 +48,125 @@ from antiphon.conversation import JsonSchema
 from antiphon.grammar.limits import no_schema
 
 from .arrays import translate_array
-from .cases import has_too_many_cases
 from .context import Translation, TranslationContext
-from .exact import Relaxation
-from .numbers import translate_number
+from .exact import Relaxation, translate_number
 from .objects import translate_object
 from .order import AuthoredSchema
-from .strings import translate_string
+from .patterns import NOT_REGULAR, PATTERNS, all_except, engine_fault, engine_patterns, is_regular, pattern_keywords
+
+MOST_CASES = 4_096
+"""Beyond, a schema is not brought to its canonical form: what the engine does not know of it is relaxed."""
+_DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
+
+
+def has_too_many_cases(schema: Any) -> bool:
+    """Whether some place of the schema has more than `MOST_CASES`, as far as keywords show."""
+    counted: dict[int, int] = {}
+    todo = [schema]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, dict):
+            if count_cases(node, counted) > MOST_CASES:
+                return True
+            todo += node.values()
+        elif isinstance(node, list):
+            todo += node
+    return False
+
+
+def count_cases(node: Any, counted: dict[int, int]) -> int:
+    """The ways to meet a node, at most one beyond `MOST_CASES`: one of each choice, for all that must be met at once.
+
+    ``counted`` has the count of each node seen, by its `id`: a schema may have a node in many places.
+    """
+    if not isinstance(node, dict):
+        return 1
+    if id(node) not in counted:
+        counted[id(node)] = min(MOST_CASES + 1, prod(_factors(node, counted)))
+    return counted[id(node)]
+
+
+def _factors(node: dict[str, Any], counted: dict[int, int]) -> Iterator[int]:
+    for key in ("anyOf", "oneOf"):
+        yield max(1, sum(count_cases(branch, counted) for branch in _listed(node, key)))
+    for branch in _listed(node, "allOf"):
+        yield count_cases(branch, counted)
+    if "if" in node:
+        yield count_cases(node.get("then"), counted) + count_cases(node.get("else"), counted)
+    for key in _DEPENDENT:
+        if isinstance(node.get(key), dict):
+            yield 2 ** min(len(node[key]), 13)
+    denied = node.get("not")
+    if isinstance(denied, dict):
+        yield max(1, len(_listed(denied, "required")), len(denied))
+
+
+def _listed(node: dict[str, Any], key: str) -> list[Any]:
+    value = node.get(key)
+    return value if isinstance(value, list) else []
+
+
+# Strings of a canonical schema, in the engine's keywords.
+#
+# The engine has one pattern a string and no ``not``; a format, and excluded texts, are patterns too:
+#
+# schema   {"type": "string", "not": {"enum": ["no", "non"]}, "maxLength": 3}
+# engine   {"type": "string", "maxLength": 3, "pattern": "^(?s:|[^n].*|n(?:|[^o].*|o(?:[^n].*|n(?:.+))))$"}
+# accepts  ""  "n"  "yes"
+# refuses  "no"  "non"  "noon"
+#
+# schema   {"type": "string", "pattern": "^20", "format": "date"}
+# engine   {"type": "string", "pattern": "^20", "allOf": [{"type": "string", "pattern": "^(?s:(?:[0-9]{4}-…)$"}]}
+# accepts  "2024-02-29"
+# refuses  "1999-12-31"  "2023-02-29"
+#
+# A pattern that looks around is more than an automaton can do:
+#
+# schema   {"type": "string", "pattern": "^(?!x)", "maxLength": 2}
+# engine   {"type": "string", "maxLength": 2}
+# relaxed  .pattern
+# accepts  "ab"
+# rejects  "xa"
+
+_UNDECIDED = "Unable to determine"
+"""How the engine begins where it cannot say whether any text fits patterns and lengths together."""
+
+
+def translate_string(view: canonical.StringView, context: TranslationContext) -> JsonSchema:
+    patterns = [*_patterns(view, context), *_format_patterns(view, context)]
+    if view.excluded:
+        patterns += engine_patterns(all_except(view.excluded))
+    if view.excluded_patterns or view.excluded_formats:
+        context.relax("not", "oneOf", "if", "else")
+    patterns = list(dict.fromkeys(patterns))
+    schema = {"type": "string", **_lengths(view), **pattern_keywords(patterns)}
+    if len(patterns) > 1 and _UNDECIDED in engine_fault(schema):
+        context.relax("pattern", "format", "not")
+        return {"type": "string", **_lengths(view)}
+    return schema
+
+
+def _patterns(view: canonical.StringView, context: TranslationContext) -> list[str]:
+    patterns: list[str] = []
+    for pattern in view.patterns:
+        if not is_regular(pattern):
+            context.relax("pattern")
+        else:
+            patterns += engine_patterns(pattern)
+    return patterns
+
+
+def _format_patterns(view: canonical.StringView, context: TranslationContext) -> list[str]:
+    """The patterns of the formats; one that is no standard's is an annotation."""
+    if not NOT_REGULAR.isdisjoint(view.formats):
+        context.relax("format")
+    return [PATTERNS[format] for format in view.formats if format in PATTERNS]
+
+
+def _lengths(view: canonical.StringView) -> dict[str, Any]:
+    lengths = {"minLength": view.min_length, "maxLength": view.max_length}
+    return {keyword: length for keyword, length in lengths.items() if length is not None}
+
 
 _Values = canonical.TrueView | canonical.FalseView | canonical.MultiTypeView | canonical.ConstView | canonical.EnumView
 _Combination = (

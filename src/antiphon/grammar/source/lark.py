@@ -18,8 +18,18 @@ from antiphon.grammar.grammar import Chain, Choice, Grammar, Literal, NamedRules
 from antiphon.grammar.limits import LIMITS
 from antiphon.grammar.text import quote
 
-from .expression import DEEPEST, LONGEST_TEXT, MOST_OPERATORS, MOST_PARTS, MOST_RULES, Place, count_within
-from .lark_tokens import COMMON, Token, tokens_of
+from .expression import (
+    COMMON,
+    DEEPEST,
+    LONGEST_TEXT,
+    MOST_OPERATORS,
+    MOST_PARTS,
+    MOST_RULES,
+    Place,
+    Token,
+    count_within,
+    tokens_of,
+)
 
 _OPERATORS: Mapping[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 

@@ -1,4 +1,10 @@
-"""A client's grammar, in whichever of the two notations, as a grammar of ours."""
+r"""A client's grammar, in whichever of the two notations, as a grammar of ours.
+
+llama.cpp's GBNF, and EBNF that is written like it, as rules.
+
+>>> read_gbnf('root ::= "a" [0-9]{2} | root "b"', "grammar")["root"].options[1]
+Sequence(parts=(Named(name='root'), Text(text='b')))
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,211 @@ import re
 
 from antiphon.grammar.grammar import Chain, Choice, Grammar, NamedRules, Reference, Repeat
 
-from .expression import MOST_CHARACTERS, Place
-from .gbnf import read_gbnf
+from .expression import (
+    DEEPEST,  # fmt: skip
+    LONGEST_TEXT,  # fmt: skip
+    MOST_CHARACTERS,
+    MOST_OPERATORS,  # fmt: skip
+    MOST_PARTS,  # fmt: skip
+    MOST_RULES,  # fmt: skip
+    Chars,  # fmt: skip
+    Either,  # fmt: skip
+    Expression,  # fmt: skip
+    Named,  # fmt: skip
+    Place,  # fmt: skip
+    Repeated,  # fmt: skip
+    RuleSet,  # fmt: skip
+    Sequence,  # fmt: skip
+    Text,  # fmt: skip
+    chars,  # fmt: skip
+    count_within,  # fmt: skip
+)
 from .lark import read_lark
 from .lower import lowered
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_DEFINES = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*::=")
+_COUNT = re.compile(r"\{\s*(\d{1,9})\s*(?:(,)\s*(\d{1,9})?\s*)?\}")
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
+_OPERATORS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_ANY = Chars(((0, 0x10FFFF),))
+
+
+def read_gbnf(text: str, path: str) -> RuleSet:
+    """The rules by name, in order. Raises `RequestError`, naming rule and line, for what is none of GBNF."""
+    return _GbnfReader(text, path).rules()
+
+
+class _GbnfReader:
+    def __init__(self, text: str, path: str) -> None:
+        self._text = text
+        self._path = path
+        self._at = 0
+        self._rule = ""
+        self._parts = 0
+
+    def rules(self) -> RuleSet:
+        found: dict[str, Expression] = {}
+        self._skip()
+        while self._at < len(self._text):
+            name = self._begin_rule()
+            if name in found:
+                raise self._place().refuse("there are two rules of this name")
+            if len(found) == MOST_RULES:
+                raise self._place().refuse(f"there are more than {MOST_RULES} rules")
+            found[name] = self._either(0)
+            if self._at < len(self._text) and not self._starts_rule():
+                raise self._place().refuse(f"{self._text[self._at]!r} is unexpected")
+        return found
+
+    def _begin_rule(self) -> str:
+        if not self._starts_rule():
+            raise self._place().refuse("a rule begins with a name and ::=")
+        name = _NAME.match(self._text, self._at)
+        assert name is not None
+        self._rule = name[0]
+        defines = _DEFINES.match(self._text, name.end())
+        assert defines is not None
+        self._at = defines.end()
+        self._skip()
+        return name[0]
+
+    def _starts_rule(self) -> bool:
+        name = _NAME.match(self._text, self._at)
+        return name is not None and _DEFINES.match(self._text, name.end()) is not None
+
+    def _skip(self) -> None:
+        blank = _BLANK.match(self._text, self._at)
+        self._at = blank.end() if blank else self._at
+
+    def _place(self) -> Place:
+        return Place(self._path, self._rule, self._text.count("\n", 0, self._at) + 1)
+
+    def _either(self, depth: int) -> Expression:
+        if depth > DEEPEST:
+            raise self._place().refuse(f"groups are nested more than {DEEPEST} deep")
+        options = [self._sequence(depth)]
+        while self._next() == "|":
+            self._at += 1
+            self._skip()
+            options.append(self._sequence(depth))
+        return options[0] if len(options) == 1 else Either(tuple(options))
+
+    def _sequence(self, depth: int) -> Expression:
+        parts: list[Expression] = []
+        while self._next() not in ("", "|", ")") and not self._starts_rule():
+            parts.append(self._repeated(self._one(depth)))
+            self._parts += 1
+            if self._parts > MOST_PARTS:
+                raise self._place().refuse(f"the grammar has more than {MOST_PARTS} parts")
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+
+    def _next(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _one(self, depth: int) -> Expression:
+        char = self._next()
+        name = _NAME.match(self._text, self._at)
+        if name is not None:
+            self._at = name.end()
+            return Named(name[0])
+        self._at += 1
+        match char:
+            case '"':
+                return Text(self._literal())
+            case "[":
+                return self._class()
+            case ".":
+                return _ANY
+            case "(":
+                return self._group(depth)
+            case "<" | "!":
+                raise self._place().refuse("tokens cannot be named", "Write their text, which stays text.")
+            case _:
+                raise self._place().refuse(f"{char!r} is unexpected")
+
+    def _group(self, depth: int) -> Expression:
+        self._skip()
+        if self._next() == "=":
+            raise self._place().refuse("look-aheads are not possible")
+        inner = self._either(depth + 1)
+        if self._next() != ")":
+            raise self._place().refuse("a group is not closed")
+        self._at += 1
+        return inner
+
+    def _literal(self) -> str:
+        out: list[str] = []
+        while self._next() != '"':
+            if not self._next() or self._next() == "\n":
+                raise self._place().refuse("a text is not closed")
+            out.append(self._char())
+        self._at += 1
+        if len(out) > LONGEST_TEXT:
+            raise self._place().refuse(f"a text has more than {LONGEST_TEXT} characters")
+        return "".join(out)
+
+    def _char(self) -> str:
+        """A character, which may be written as an escape."""
+        escape = _ESCAPE.match(self._text, self._at)
+        if escape is None:
+            self._at += 1
+            return self._text[self._at - 1]
+        self._at = escape.end()
+        digits = escape[1] or escape[2] or escape[3]
+        if digits is None:
+            return _LETTERS.get(escape[4], escape[4])
+        code = int(digits, 16)
+        if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+            raise self._place().refuse(f"{escape[0]} is no character")
+        return chr(code)
+
+    def _class(self) -> Chars:
+        negated = self._next() == "^"
+        self._at += negated
+        ranges: list[tuple[int, int]] = []
+        while self._next() != "]":
+            if not self._next():
+                raise self._place().refuse("a class is not closed")
+            low = high = ord(self._char())
+            if self._next() == "-" and self._text[self._at + 1 : self._at + 2] not in ("]", ""):
+                self._at += 1
+                high = ord(self._char())
+            if high < low:
+                raise self._place().refuse("a range of a class runs backwards")
+            ranges.append((low, high))
+        self._at += 1
+        found = chars(ranges, negated=negated)
+        if not found.ranges:
+            raise self._place().refuse("a class has no character")
+        return found
+
+    def _repeated(self, item: Expression) -> Expression:
+        self._skip()
+        operators = 0
+        while (char := self._next()) in ("*", "+", "?", "{") and char:
+            operators += 1
+            if operators > MOST_OPERATORS:
+                raise self._place().refuse(f"there are more than {MOST_OPERATORS} repetitions of one part")
+            least, most = _OPERATORS[char] if char != "{" else self._count()
+            self._at += char != "{"
+            item = Repeated(item, least, most)
+            self._skip()
+        return item
+
+    def _count(self) -> tuple[int, int | None]:
+        found = _COUNT.match(self._text, self._at)
+        if found is None:
+            raise self._place().refuse("a repetition is {n}, {n,} or {n,m}")
+        self._at = found.end()
+        least = count_within(int(found[1]), self._place())
+        most = least if found[2] is None else None if found[3] is None else count_within(int(found[3]), self._place())
+        if most is not None and most < least:
+            raise self._place().refuse("a repetition's bounds are the wrong way round")
+        return least, most
+
 
 _IS_GBNF = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*[A-Za-z_][A-Za-z0-9_-]*[ \t\r\n]*::=")
 """The first thing in it is the definition of a rule."""

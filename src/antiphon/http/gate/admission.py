@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Protocol
 
 from antiphon.errors import OverloadedError
 from antiphon.http.rules import Rules
+from antiphon.http.transcript_runs import TranscriptCancel
 from antiphon.tenancy import DisplacedError, FairRoom
 
 
@@ -95,3 +97,21 @@ class Admission:
             code="queue_full",
             hint="Try again later.",
         )
+
+
+# What several processes of one server have together.
+
+
+class Shares(Protocol):
+    """What a process has with the others of its server, where there are any: the limits hold over all of them."""
+
+    def admission(self, rules: Rules) -> Admission: ...
+
+    def model_changed(self, name: str) -> None:
+        """A model was fetched or deleted here."""
+
+    async def cancel(self, owner: str, id: str, request: TranscriptCancel) -> bool:
+        """Whether another process makes the answer ``id`` to a transcript, and cancels what is requested of it."""
+
+    async def metrics(self) -> bytes:
+        """The text of a scrape, summed over all."""

@@ -14,9 +14,8 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from antiphon.errors import AccessError, RequestError
-from antiphon.http.hosts import check_host
-from antiphon.http.origins import Origins, folded
-from antiphon.http.paths import DOCS, PLAYGROUND, route_path
+from antiphon.http.origins import Origins, check_host, folded
+from antiphon.http.route import DOCS, PLAYGROUND, route_path
 
 ORIGIN, SITE, MODE, DESTINATION = "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"
 OWN, NOBODY = "same-origin", "none"

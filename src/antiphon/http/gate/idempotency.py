@@ -13,7 +13,7 @@ import msgspec
 from antiphon.errors import ConflictError, Position, RequestError
 from antiphon.store import Key, Lease, Leases, Record
 from antiphon.store.archive import DAY, Archive
-from antiphon.store.exclusive import Exclusive, exclusive
+from antiphon.store.leases import Exclusive, exclusive
 from antiphon.structs import ready
 
 _SANE = re.compile(r"[!-~]{1,255}")

@@ -7,6 +7,7 @@ import gc
 import ipaddress
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -14,17 +15,51 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.http.context import Context
 from antiphon.http.exchange import FAULTS
-from antiphon.http.tls import Certificate
 
 from .connection import Connection
 from .handed import Handed
 from .watchdog import LAST, Watchdog
+
+# A certificate and its key, checked before a server starts with them.
+
+
+class Certificate(msgspec.Struct, frozen=True):
+    """Paths of PEM files: the chain, the server's own certificate first, and the key."""
+
+    chain: str
+    key: str
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Connections of ``context`` get it from now on. Raises `ConfigError` (``tls``) for what cannot be used."""
+        try:
+            context.load_cert_chain(self.chain, self.key, password="")
+        except (OSError, ssl.SSLError) as error:
+            reason = error.strerror or error.reason if isinstance(error, ssl.SSLError) else error.strerror
+            raise ConfigError(
+                f"the certificate {self.chain} and the key {self.key} cannot be used: {reason}",
+                code="tls",
+                hint="Both must be PEM files that belong together, and the key not be encrypted.",
+            ) from None
+
+
+def certificate(chain: str, key: str) -> Certificate | None:
+    """The pair, checked; None when neither is given. Raises `ConfigError` (``tls``)."""
+    if not chain and not key:
+        return None
+    if not chain or not key:
+        missing = "server.tls_key" if chain else "server.tls_cert"
+        raise ConfigError(f"TLS needs a certificate and its key, and {missing} is not given", code="tls")
+    pair = Certificate(chain, key)
+    pair.load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    return pair
+
 
 if sys.platform != "win32":
     import resource

@@ -12,7 +12,7 @@ from antiphon.errors import OverloadedError
 from antiphon.http.context import Context
 from antiphon.http.gate.large import BodyRoom
 
-from .reader import ReaderWatch
+from .connection import ReaderWatch
 
 LINGER = 1.0
 """Seconds in which a client may answer that the connection is closed."""

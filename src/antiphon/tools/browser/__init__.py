@@ -1,8 +1,7 @@
 """The built-in browser: pages by number and line, offline or from the web."""
 
-from .backend import Backend, Hit
 from .corpus import Corpus
-from .page import Page, html_page, text_page
+from .page import Backend, Hit, Page, html_page, text_page
 from .tool import Browser, Citation
 from .web import SearxNG, Web, WebLimits
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from antiphon.errors import ConfigError
 
-from .backend import Hit, refused
-from .page import Page, html_page, text_page, unmarked
+from .page import Hit, Page, html_page, refused, text_page, unmarked
 
 SUFFIXES = {".md", ".txt", ".html", ".htm"}
 MAX_FILE = 5_000_000

@@ -6,10 +6,14 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from antiphon.tools.call import ToolError
+from antiphon.tools.tool import ToolFailure
 
 WIDTH = 100
 MAX_LINES = 50_000
@@ -166,3 +170,34 @@ def display(page: Page, cursor: int, start: int, count: int) -> str:
 
 def numbered(lines: Sequence[str], start: int) -> list[str]:
     return [f"L{number}: {line}" for number, line in enumerate(lines, start)]
+
+
+# Where pages come from.
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One search result."""
+
+    url: str
+    title: str
+    snippet: str = ""
+
+
+class Backend(Protocol):
+    """Pages by address and by search. Errors are `ToolFailure`s, which the model reads."""
+
+    async def search(self, query: str, topn: int) -> Sequence[Hit]: ...
+
+    async def open(self, url: str) -> Page: ...
+
+    async def aclose(self) -> None: ...
+
+
+def refused(message: str, **details: object) -> ToolFailure:
+    """A page that will not be opened, whoever asks again."""
+    return ToolFailure(ToolError("E-BROWSER-REFUSED", message, details=details))
+
+
+def unreachable(message: str) -> ToolFailure:
+    """A page that could not be opened now."""
+    return ToolFailure(ToolError("E-BROWSER-UNREACHABLE", message, retryable=True))

@@ -15,8 +15,7 @@ from antiphon.conversation import BROWSER, JsonSchema, ToolNamespace, ToolSpec
 from antiphon.tools.call import ToolCall, ToolOutput
 from antiphon.tools.tool import Tool
 
-from .backend import Backend, Hit, refused
-from .page import Page, display, numbered
+from .page import Backend, Hit, Page, display, numbered, refused
 
 LINES = 80
 MAX_LINES = 400

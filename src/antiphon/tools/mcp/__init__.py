@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from antiphon.exports import exports
 
 if TYPE_CHECKING:
-    from .config import McpOAuth, McpServer, read_mcp_config
+    from .config import McpLimits, McpOAuth, McpServer, read_mcp_config
     from .host import (
         NOBODY,
         Elicitation,
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         SamplingMessage,
         SamplingRequest,
     )
-    from .limits import McpLimits
     from .remote import ClientServers, ClientToolSet
     from .tokens import TokenStore
     from .tool_set import ListedTool, McpToolSet
@@ -23,9 +22,8 @@ else:
     __getattr__ = exports(
         __name__,
         {
-            "config": "McpOAuth McpServer read_mcp_config",
+            "config": "McpLimits McpOAuth McpServer read_mcp_config",
             "host": "NOBODY Elicitation ElicitationAnswer McpHost SamplingAnswer SamplingMessage SamplingRequest",
-            "limits": "McpLimits",
             "remote": "ClientServers ClientToolSet",
             "tokens": "TokenStore",
             "tool_set": "ListedTool McpToolSet",

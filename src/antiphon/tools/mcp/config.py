@@ -5,12 +5,68 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from antiphon.errors import ConfigError
 from antiphon.structs import ready
+from antiphon.tools.network import Network
+from antiphon.tools.pool import PoolSize
+
+# How many sessions there are with an MCP server.
+
+
+@dataclass(frozen=True, slots=True)
+class McpLimits:
+    """``sessions`` with one server, one an owner; ``wait`` is for how many seconds a call waits for room.
+
+    An owner's session that no call used for ``idle`` seconds is closed; that of the nameless owner stays.
+    """
+
+    sessions: int = 8
+    idle: float = 600.0
+    wait: float = 10.0
+
+    @property
+    def size(self) -> PoolSize:
+        return PoolSize(total=self.sessions, per_owner=1, wait=self.wait, users=1024, idle=self.idle)
+
+
+# How far a server's answers are trusted: one that the operator configured, or one that a client named.
+
+START_SECONDS = 30.0
+LARGEST_BODY = 32 << 20
+"""Bytes of a body that is no stream of events, and of one event."""
+MAX_TOOLS = 256
+MAX_LISTING = 2_000_000
+"""Bytes of the names, descriptions and schemas of a server's tools."""
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """``public``: only public addresses are connected to, and ``networks``; else any.
+
+    ``body``: bytes of a body, and of one event; ``stream``: of all events of one stream (0: any number). ``start``:
+    seconds for connecting. ``tools``: how many of its tools are taken; ``listing``: bytes of their names, descriptions
+    and schemas. ``checked``: results are compared with the schemas that the server gives of them. ``media``:
+    they may have images.
+    """
+
+    public: bool = False
+    networks: tuple[Network, ...] = ()
+    body: int = LARGEST_BODY
+    stream: int = 0
+    start: float = START_SECONDS
+    tools: int = MAX_TOOLS
+    listing: int = MAX_LISTING
+    checked: bool = True
+    media: bool = True
+
+
+OPERATOR = Reach()
+"""A server of the configuration."""
+
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 

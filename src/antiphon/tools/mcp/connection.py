@@ -13,11 +13,10 @@ from mcp.types import CallToolResult, Implementation
 from antiphon.version import __version__
 
 from .answers import ElicitationCallback, Requests, SamplingCallback
-from .config import McpServer
+from .config import OPERATOR, McpServer, Reach
 from .host import McpHost
 from .http import McpHttpClient
 from .oauth import Credentials, McpAuth
-from .reach import OPERATOR, Reach
 from .tokens import TokenStore
 
 CALL_SECONDS = 300.0

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 import httpx2
 import msgspec
 
-from .callback import listening
 from .config import McpOAuth
 from .fault import challenged
 from .host import ShowAddress
 from .http import McpHttpClient
-from .oauth_flow import Person, Tokens, driven, provider_of, restore, stored
+from .oauth_flow import Person, Tokens, driven, listening, provider_of, restore, stored
 from .tokens import TokenEntry, TokenStore
 
 SIGN_IN_SECONDS = 300.0

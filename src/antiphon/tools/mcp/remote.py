@@ -14,10 +14,8 @@ from antiphon.conversation import FUNCTIONS, ToolSpec
 from antiphon.errors import ConfigError
 from antiphon.tools.network import Network
 
-from .config import McpServer
+from .config import McpLimits, McpServer, Reach
 from .fault import McpFault
-from .limits import McpLimits
-from .reach import Reach
 from .session import McpSession
 from .tool_set import ListedTool, McpToolSet
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from .config import START_SECONDS
 from .fault import McpFault
-from .reach import START_SECONDS
 
 if TYPE_CHECKING:  # it needs the SDK, which is an optional extra
     from .connection import Connector

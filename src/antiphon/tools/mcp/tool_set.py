@@ -18,11 +18,9 @@ from antiphon.tools.call import TOOL_FAILED, ToolCall, ToolError, ToolOutput, du
 from antiphon.tools.pool import Borrowed, Session, SessionPool
 from antiphon.tools.tool import DescribedTool, DescribedToolSet, ToolFailure
 
-from .config import McpServer
+from .config import OPERATOR, McpLimits, McpServer, Reach
 from .fault import McpFault, causes, fault_of_error, first_line
 from .host import NOBODY, McpHost
-from .limits import McpLimits
-from .reach import OPERATOR, Reach
 from .session import SIGN_IN_SECONDS, McpSession
 from .tokens import TokenStore
 

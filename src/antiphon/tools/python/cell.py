@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,3 +42,34 @@ class Cell(msgspec.Struct, frozen=True):
     images: tuple[str, ...] = ()
     lost: str | None = None
     late: bool = False
+
+
+# The one form of an interpreter's reply: a header of fixed size, then as many bytes as it says.
+#
+# The code runs in the process that writes replies, so anything may stand in that pipe. A reply therefore has no
+# nesting, its size is bounded before it is read, and it begins with the nonce of its cell: what was written for
+# another
+# cell, or by somebody else, does not fit.
+
+NONCE = 16
+IMAGES = 8
+IMAGE_BYTES = 2_000_000
+HEADER = struct.Struct(f"!{NONCE}s?QI{IMAGES}I")
+"""Nonce; whether the code raised nothing; bytes printed; bytes of the text that follows, and of each image after it."""
+
+
+class UnexpectedReply(Exception):
+    """What stands in the pipe is not the reply to this cell."""
+
+
+async def read_reply(stream: asyncio.StreamReader, nonce: bytes, output: int) -> Cell:
+    """The reply to the cell of ``nonce``, with at most ``output`` bytes of text.
+
+    Raises `UnexpectedReply` for anything else, and EOFError where the pipe ends.
+    """
+    found, ok, printed, text_size, *image_sizes = HEADER.unpack(await stream.readexactly(HEADER.size))
+    if found != nonce or text_size > output or max(image_sizes) > IMAGE_BYTES:
+        raise UnexpectedReply
+    text = await stream.readexactly(text_size)
+    images = [await stream.readexactly(size) for size in image_sizes if size]
+    return Cell(ok, text.decode("utf-8", "replace"), printed, tuple(base64.b64encode(one).decode() for one in images))

@@ -1,12 +1,22 @@
 """A body's fields under this server's names, whoever's they were: the one place that knows other names.
 
 What comes out is read as if it had come so; `Names.restore` puts errors back into the client's words.
+
+Whether a name that nobody knows is a known one, misspelt.
+
+>>> meant("temprature", ["temperature", "top_p"])
+'temperature'
+>>> meant("topP", ["temperature", "top_p"])
+'top_p'
+>>> meant("step", ["stop"])
+>>> meant("x_request_id", ["request_id"])
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Self
 
 import msgspec
@@ -15,9 +25,143 @@ from msgspec.structs import replace
 from antiphon.errors import AntiphonError, Position, RequestError, UnsupportedError
 
 from .constraints import Constraint, compact_in, constraint_in, not_understood
-from .misspelt import MOST_EXAMINED, meant
-from .nested import unread
 from .table import KNOWN, KnownName
+
+MOST_EXAMINED = 32
+"""Unknown names of one request at most that are compared with the known ones."""
+LONGEST = 64
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The known name that ``name`` misspells, the nearest and first one; None for a name of its own.
+
+    Case, hyphens and underscores do not count. Else a known name of 5 to 8 characters may differ in one letter and a
+    longer one in two (one put in, left out, changed, or two exchanged), but not in the first; a shorter one in none.
+    """
+    if len(name) > LONGEST:
+        return None
+    plain, nearest, least = _plain(name), None, 3
+    for candidate in known:
+        other = _plain(candidate)
+        allowed = min(0 if len(candidate) < 5 else 1 if len(candidate) < 9 else 2, least - 1)
+        if allowed >= 0 and _edits_within(plain, other, allowed):
+            nearest, least = candidate, _distance(plain, other)
+    return nearest
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")
+
+
+def _edits_within(a: str, b: str, most: int) -> bool:
+    """Whether at most so many letters differ; most names are told apart by their letters alone."""
+    if a[:1] != b[:1] or abs(len(a) - len(b)) > most or len(set(a) ^ set(b)) > 2 * most:
+        return False
+    return _distance(a, b) <= most
+
+
+def _distance(a: str, b: str) -> int:
+    """Letters to put in, leave out, change, or exchange with the next (optimal string alignment)."""
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        earlier, before, row = before, row, [i]
+        for j, y in enumerate(b, start=1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y)))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                row[j] = min(row[j], earlier[j - 2] + 1)
+    return row[-1]
+
+
+# The fields inside a request's objects that nothing here reads, by their paths.
+#
+# Messages and items are most of a body: only their own fields are looked at, and what others add to them is told,
+# never
+# taken for a misspelling.
+
+LONG = frozenset({"messages", "input", "prompt", "items"})
+"""The fields that are lists of messages or items."""
+MOST_ENTRIES = 256
+"""Entries of a list at most that are looked through."""
+RawFields = Mapping[str, msgspec.Raw]
+Structs = tuple[type[msgspec.Struct], ...]
+_ENTRIES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class UnreadField(msgspec.Struct, frozen=True):
+    """A field at ``path`` that is none of the object that holds it. ``known``: the fields that it may misspell."""
+
+    path: str
+    name: str
+    known: tuple[str, ...]
+
+
+def unread(fields: RawFields, kind: type[msgspec.Struct]) -> Iterator[UnreadField]:
+    """The fields within ``fields``, of a body that was read as ``kind``, which no struct there has."""
+    for name, types in _objects(kind).items():
+        if name in fields and name in LONG:
+            yield from _beside(fields[name], types, name)
+        elif name in fields:
+            yield from _within(fields[name], types, name)
+
+
+def _beside(raw: msgspec.Raw, structs: Structs, path: str) -> Iterator[UnreadField]:
+    """The fields of messages or items themselves; what is no list of them is left to who reads it."""
+    names = _names(structs)
+    try:
+        entries = _ENTRIES.decode(raw)
+    except msgspec.ValidationError:
+        return
+    for i, entry in enumerate(entries):
+        if not entry.keys() <= names.keys():
+            yield from (UnreadField(f"{path}[{i}].{name}", name, ()) for name in entry if name not in names)
+
+
+@cache
+def _names(structs: Structs) -> dict[str, Structs]:
+    """The fields of some structs, and the structs that each may hold."""
+    names = {field.encode_name: () for kind in structs for field in msgspec.structs.fields(kind)}
+    return names | {name: types for kind in structs for name, types in _objects(kind).items()}
+
+
+@cache
+def _objects(kind: type[msgspec.Struct]) -> dict[str, Structs]:
+    """The structs that a field may hold, itself or in a list, by the names of the fields that may."""
+    found = {field.encode_name: tuple(_structs(field.type)) for field in msgspec.structs.fields(kind)}
+    return {name: structs for name, structs in found.items() if structs}
+
+
+def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
+    yield from _structs_of(msgspec.inspect.type_info(annotation))
+
+
+def _structs_of(type: msgspec.inspect.Type) -> Iterator[type[msgspec.Struct]]:
+    match type:
+        case msgspec.inspect.StructType(cls=cls):
+            yield cls
+        case msgspec.inspect.UnionType(types=several):
+            for one in several:
+                yield from _structs_of(one)
+        case msgspec.inspect.ListType(item_type=item) | msgspec.inspect.VarTupleType(item_type=item):
+            yield from _structs_of(item)
+
+
+def _within(raw: msgspec.Raw, structs: Structs, path: str) -> Iterator[UnreadField]:
+    """What is no object or list is left to who reads it, and so are the texts inside: some are long."""
+    match memoryview(raw)[:1].tobytes():
+        case b"[":
+            for i, item in enumerate(_LIST.decode(raw)[:MOST_ENTRIES]):
+                yield from _within(item, structs, f"{path}[{i}]")
+        case b"{":
+            names = _names(structs)
+            for name, item in _OBJECT.decode(raw).items():
+                if name not in names:
+                    yield UnreadField(f"{path}.{name}", name, tuple(names))
+                elif names[name]:
+                    yield from _within(item, names[name], f"{path}.{name}")
+
 
 Fields = dict[str, msgspec.Raw]
 NULL = b"null"

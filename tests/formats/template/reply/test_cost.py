@@ -14,7 +14,7 @@ import pytest
 import antiphon
 from antiphon.conversation import ToolSpec
 from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
-from antiphon.formats.replies.families import family_named, whole
+from antiphon.formats.replies.describe import family_named, whole
 from antiphon.tokens import Control, Piece
 
 SOURCE = str(Path(antiphon.__file__).parent)

@@ -10,7 +10,7 @@ from antiphon.formats.replies import CallForm, Members, Pairs, Region, ReplyDesc
 from antiphon.formats.replies.describe import DescriptionCache, Found, describe
 from antiphon.formats.replies.proof import Cuts
 from antiphon.formats.template.jinja import JinjaCache
-from antiphon.formats.template.probing import TemplateProbe
+from antiphon.formats.template.trials import TemplateProbe
 from antiphon.tokens import Control
 from kit.family_templates import FAMILIES
 from kit.reply_templates import ARGUMENTS, REFUSED, TEMPLATES, each, pairs, template

@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 
 from antiphon.formats.replies import CompiledDescription, ReplyDescription
-from antiphon.formats.replies.families import Family, completed, families_of, whole
+from antiphon.formats.replies.describe import Family, completed, families_of, whole
 
 ROWS = json.loads(files("antiphon.formats.replies").joinpath("families.json").read_text("utf-8"))
 

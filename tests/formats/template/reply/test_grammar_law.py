@@ -23,7 +23,7 @@ from antiphon.conversation import (
 from antiphon.errors import UnsupportedError
 from antiphon.formats.replies import CompiledDescription, DescriptionParser, ReplyDescription
 from antiphon.formats.replies.grammar import reply_grammar
-from antiphon.formats.replies.marks import Alphabet
+from antiphon.formats.replies.source import Alphabet
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, PieceDecoder

@@ -10,7 +10,7 @@ import pytest
 from antiphon.conversation import ParserEvent, TextDelta
 from antiphon.formats.replies import DescriptionParser
 from antiphon.formats.replies.compiled import CompiledDescription
-from antiphon.formats.replies.plain import PlainTexts
+from antiphon.formats.replies.source import PlainTexts
 from antiphon.tokens import Control, Piece, SampledText
 from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, controls
 from kit.reply_writer import Markup

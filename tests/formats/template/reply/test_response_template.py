@@ -9,8 +9,7 @@ import pytest
 from antiphon.conversation import MessageEnded, ToolSpec
 from antiphon.errors import TemplateError
 from antiphon.formats.replies import CompiledDescription, DescriptionParser, ReplyDescription
-from antiphon.formats.replies.patterns import NotLiteral, read_pattern
-from antiphon.formats.replies.response_template import from_response_template
+from antiphon.formats.replies.response_template import NotLiteral, from_response_template, read_pattern
 from antiphon.tokens import Control
 
 END = "<|im_end|>"

@@ -8,16 +8,15 @@ from dataclasses import replace
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role
 from antiphon.errors.place import Place
-from antiphon.formats.openchatml.canonical import format_header
 from antiphon.formats.openchatml.document import VERSION, HarmonyProfile
 from antiphon.formats.openchatml.finding import Finding, nearest
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.spelling import CALL, END
+from antiphon.formats.openchatml.writer import format_header
 from antiphon.formats.openchatml.yaml_header import read_header
 from antiphon.tokens import Control
 
-from .linted_text import LintedText
-from .rule import Edit, Fix
+from .rule import Edit, Fix, LintedText
 
 HEADER = f'---\nversion: "{VERSION}"\n---\n'
 

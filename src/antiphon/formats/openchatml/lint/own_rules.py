@@ -9,13 +9,12 @@ from typing import Any
 
 from antiphon.conversation import FUNCTIONS, Channel, Message, Role
 from antiphon.errors import FormatError
-from antiphon.formats.openchatml.canonical import format_transcript
 from antiphon.formats.openchatml.finding import nearest
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.spelling import BY_SPELLING, CONSTRAIN
+from antiphon.formats.openchatml.writer import format_transcript
 
-from .linted_text import LintedText
-from .rule import Edit, Spot
+from .rule import Edit, LintedText, Spot
 
 _HEADER_KEYS = ("version", "model", "generation_settings", "capabilities", "profiles")
 _SETTINGS = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from antiphon.conversation import Channel, Role
 from antiphon.formats.openchatml.head import ATTRIBUTES, INTENTS
 
-from .examples import CALL, FINAL, USER
 from .fixes import (
     add_call_id,
     add_channel,
@@ -18,7 +17,7 @@ from .fixes import (
     replace_word,
     rewrite_head,
 )
-from .rule import LintRule, Severity
+from .rule import CALL, FINAL, USER, LintRule, Severity
 
 HEADER_RULES = (
     LintRule(

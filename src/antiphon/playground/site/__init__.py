@@ -1,1 +1,0 @@
-"""The documentation as a site, under ``/docs`` of a running server."""
