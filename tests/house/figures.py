@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -25,6 +26,9 @@ from house.statements import statements  # noqa: E402
 from spec.citations import dead_citations  # noqa: E402
 
 MODULE_LINES, FUNCTION_LINES, BRANCHES = 400, 60, 10
+WORDED = frozenset({"errors", "conversation", "tokens", "engines", "tools", "isolation", "observe", "compat"})
+"""Rooms whose docstrings begin with a verb or a noun."""
+_NO_VERB = re.compile(r' *"""(?:What|Whom?|Whose|Those|Of|None)\b')
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ def figures(source: Path = SOURCE, root: Path = ROOT) -> Iterator[Figure]:
     yield _counted("codecs of a Message", 1, message_codecs(source), exactly=True)
     yield _counted(f"modules over {MODULE_LINES} lines", 0, long_modules(source))
     yield _counted(f"functions over {FUNCTION_LINES} lines", 0, long_functions(source))
+    yield _counted("docstrings in mended rooms without verb or noun", 0, unworded(source))
     yield Figure("public names with a docstring", docstring_share(source), unit=" %")
 
 
@@ -134,6 +139,17 @@ def long_functions(source: Path, most: int = FUNCTION_LINES) -> list[str]:
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 found += [f"{name}:{node.lineno}: {node.name}, {lines}"] if lines > most else []
     return found
+
+
+def unworded(source: Path) -> list[str]:
+    """Docstrings of the rooms in `WORDED`, of their values too, that begin with What, Who, Those, Of or None."""
+    return [
+        f"{path.relative_to(source).as_posix()}:{number}"
+        for path in sorted(source.rglob("*.py"))
+        if path.relative_to(source).parts[0] in WORDED
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
+        if _NO_VERB.match(line)
+    ]
 
 
 def docstring_share(source: Path) -> int:

@@ -36,7 +36,7 @@ class Author(Model):
 
 
 class Content(Model):
-    """What a message holds: a dictionary says by its ``type`` which content it is."""
+    """Content of a message: a dictionary says by its ``type`` which content it is."""
 
     def to_dict(self) -> Json:
         raise NotImplementedError
@@ -175,7 +175,7 @@ class SystemContent(Content):
 
     @classmethod
     def from_dict(cls, raw: Json) -> Self:
-        """What is missing takes its default; what is null is not rendered."""
+        """Reads a dictionary. What is missing takes its default; what is null is not rendered."""
         return cls(**raw)
 
 

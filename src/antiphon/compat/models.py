@@ -1,4 +1,4 @@
-"""What the reference's values can do because they are pydantic models: checked when they are made, dumped, copied.
+"""Abilities of the reference's values, which are pydantic models: checked when they are made, dumped, copied.
 
 Pydantic is no dependency. It takes dataclasses, and so these values, into models of its own.
 """
@@ -139,7 +139,7 @@ def _named(cls: type[Model], values: tuple[object, ...], named: dict[str, object
 
 
 def _plan(cls: type[Any]) -> Plan:
-    """Of each field its name, the types that need no check, its check, and what makes its default; once a class."""
+    """Lists each field's name, the types that need no check, its check and what makes its default; once a class."""
     if cls not in PLANS:
         hints = get_type_hints(cls)
         declared = [(hints[each.name], each) for each in fields(cls)]

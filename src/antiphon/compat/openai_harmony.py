@@ -42,7 +42,7 @@ IDS = 2**32
 
 
 class HarmonyError(RuntimeError):
-    """What the reference raises while rendering for completion, parsing and decoding."""
+    """Error that the reference raises while rendering for completion, parsing and decoding."""
 
 
 class HarmonyEncodingName(StrEnum):

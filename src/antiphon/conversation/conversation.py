@@ -34,7 +34,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What Harmony writes into its system message and templates may use. Dates are handed in, never a clock's."""
+    """Values for Harmony's system message, which templates may use too. Dates are handed in, never a clock's."""
 
     identity: str | None = None
     reasoning_effort: ReasoningEffort | None = None
@@ -62,7 +62,7 @@ class Conversation:
 
     @property
     def offered(self) -> tuple[ToolSpec | str, ...]:
-        """What a call may be addressed to: ``tools``, then the recipients of ``builtins``."""
+        """Everything that a call may be addressed to: ``tools``, then the recipients of ``builtins``."""
         return (*self.tools, *(name for namespace in map(described, self.builtins) for name in namespace.recipients))
 
     def add(self, *messages: Message) -> Conversation:

@@ -1,4 +1,4 @@
-"""What happens while a reply is read. Streaming and not streaming are the same events, collected or not."""
+"""Events that happen while a reply is read. Streaming and not streaming are the same events, collected or not."""
 
 from __future__ import annotations
 
@@ -85,6 +85,6 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 
 ParserEvent = MessageStarted | TextDelta | MessageEnded | Incident
-"""What a parser makes of a reply, in the order of its text."""
+"""Events that a parser makes of a reply, in the order of its text."""
 Event = ParserEvent | TurnEnded
-"""What a turn makes: the parser's events, and one `TurnEnded` at its end."""
+"""Events of a turn: the parser's events, and one `TurnEnded` at its end."""

@@ -56,7 +56,7 @@ class DeveloperContent:
 
 
 class Role(StrEnum):
-    """Who speaks, ordered by authority (Harmony and OpenChatML §4): ``Role.SYSTEM.outranks(Role.USER)``."""
+    """Speaker of a message, ordered by authority (Harmony and OpenChatML §4): ``Role.SYSTEM.outranks(Role.USER)``."""
 
     SYSTEM = "system"
     DEVELOPER = "developer"

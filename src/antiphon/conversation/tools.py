@@ -49,7 +49,7 @@ class ToolNamespace:
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Whom its calls are addressed to: its tools, or without any the namespace itself."""
+        """Recipients of its calls: its tools, or without any the namespace itself."""
         return tuple(f"{self.name}.{tool.name}" for tool in self.tools) or (self.name,)
 
 
@@ -80,7 +80,7 @@ def is_named(recipient: str, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """What the final answer must be. ``schema`` for json_schema; ``pattern`` for regex; ``choices`` for choice.
+    """Form that the final answer must have. ``schema`` for json_schema; ``pattern`` for regex; ``choices`` for choice.
 
     ``grammar`` for grammar: its text, in llama.cpp's GBNF or in Lark. ``compact``: JSON has no blanks, also where the
     model was trained to write some.

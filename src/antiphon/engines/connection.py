@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
         self._over = True
         self._rest: asyncio.TimerHandle | None = None
         self.status = 0
-        """Of the reply; 0: its head is not there yet."""
+        """Status of the reply; 0: its head is not there yet."""
         self.reusable = False
         """The reply is there to its end, and the server takes another request."""
         self.is_whole = False
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         return self
 
     async def __anext__(self) -> bytes:
-        """What has arrived of the body since the last time."""
+        """Gives the bytes of the body that have arrived since the last time."""
         while not self._parts:
             if self._over:
                 raise StopAsyncIteration

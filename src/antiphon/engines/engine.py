@@ -1,4 +1,4 @@
-"""What an engine is: ids in, ids out. No roles, no JSON."""
+"""Engines: ids in, ids out. No roles, no JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Sampling:
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """What the engine sampled for one choice since the last step.
+    """Ids that the engine sampled for one choice since the last step.
 
     ``text`` only from an engine that cannot give ids. ``end`` is set on a choice's last step and on no other.
     ``cached_tokens``: how many prompt ids needed no evaluation, where the engine reports it (on any step).

@@ -54,7 +54,7 @@ def read_gguf_metadata(path: Path) -> dict[str, GgufValue]:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """What stands before the tensors' own data.
+    """Reads everything that stands before the tensors' own data.
 
     Errors: `ModelError`, code ``model_unreadable``, ``not_gguf``, ``gguf_truncated`` or ``gguf_malformed``, with the
     byte offset where the reading failed.

@@ -1,4 +1,4 @@
-"""What the engines behind HTTP share: one open reply, and the lines of an event stream."""
+"""Common part of the engines behind HTTP: one open reply, and the lines of an event stream."""
 
 from __future__ import annotations
 

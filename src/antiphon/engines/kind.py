@@ -1,4 +1,4 @@
-"""What a kind of engine is: its settings in the configuration, and how they become an engine that runs."""
+"""Kinds of engines: their settings in the configuration, and how they become an engine that runs."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ async def _check_ranks(client: LlamaClient) -> None:
 
 
 def declared(model: ServedModel, *, grammar: bool, embeddings: bool = False, ranks: bool = False) -> EngineInfo:
-    """What this engine can do with a model."""
+    """Gives the abilities of this engine with a model."""
     return EngineInfo(
         name="llama_server",
         context=model.context,

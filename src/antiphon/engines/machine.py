@@ -1,4 +1,4 @@
-"""What this machine, or the control group that the process is in, has for a model."""
+"""Resources that this machine, or the control group that the process is in, has for a model."""
 
 from __future__ import annotations
 

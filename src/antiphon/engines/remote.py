@@ -26,7 +26,7 @@ log = logging.getLogger("antiphon.engines")
 UNKNOWN_LOGPROB = -9999.0
 """For an id of which the server gives no log probability."""
 LEAST_BIAS = -100.0
-"""What servers take for an id that is never to be chosen: JSON has no infinity."""
+"""Bias that servers take for an id that is never to be chosen: JSON has no infinity."""
 _ABORT_SECONDS = 10.0
 _PART = 512
 """Ids of a whole reply that are read before others have their turn on the event loop."""
@@ -99,7 +99,7 @@ class RemoteEngine(ABC):
         return None
 
     def check(self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None) -> None:
-        """What the server would ignore, or answer in words of its own. Errors as for `Engine.generate`."""
+        """Refuses what the server would ignore, or answer in words of its own. Errors as for `Engine.generate`."""
         check_context(prompt, self._info.context)
         if grammar is not None and not self._info.grammar:
             raise UnsupportedError("this engine was not declared to take grammars")
@@ -187,8 +187,8 @@ class TokenEntry(msgspec.Struct):
 
 
 class Logprobs(msgspec.Struct):
-    """Of a chunk. Tokens are spelled `token_id:N` (`return_tokens_as_token_ids`), as texts may collide; ``content``
-    has them as numbers, from routes that are about ids."""
+    """Log probabilities of a chunk. Tokens are spelled `token_id:N` (`return_tokens_as_token_ids`): texts may collide.
+    ``content`` has them as numbers, from routes that are about ids."""
 
     tokens: list[str] = []
     token_logprobs: list[float | None] = []
@@ -222,7 +222,7 @@ class Usage(msgspec.Struct):
 
 
 class Tokens(msgspec.Struct):
-    """What a route that cuts texts answers."""
+    """Answer of a route that cuts texts."""
 
     tokens: list[int]
 
@@ -244,7 +244,7 @@ class CompletionsEngine(RemoteEngine):
 
     path = "/v1/completions"
     ids_hint: str | None = None
-    """What to do about a server that gives no ids back, for people."""
+    """Advice for people whose server gives no ids back."""
 
     def __init__(
         self, client: HttpClient, name: str, tokenizer: Tokenizer, info: EngineInfo, *, share_cache: bool = False
@@ -313,7 +313,7 @@ class CompletionsEngine(RemoteEngine):
 
 
 class _CardMetadata(msgspec.Struct):
-    """What the ingress of ``ray.serve.llm`` says of a model."""
+    """Facts that the ingress of ``ray.serve.llm`` reports of a model."""
 
     max_request_context_length: int | None = None
 

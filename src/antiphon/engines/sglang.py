@@ -235,7 +235,7 @@ class SglangEngine(RemoteEngine):
 
 
 def _apart(domain: str) -> dict[str, object]:
-    """What keeps a domain's prompts apart in the cache: by one name in older servers, by the other in newer ones."""
+    """Keeps a domain's prompts apart in the cache: by one name in older servers, by the other in newer ones."""
     return {"extra_key": domain, "cache_salt": domain} if domain else {}
 
 
@@ -279,7 +279,7 @@ class _Facts(msgspec.Struct):
 
 
 async def _facts(client: HttpClient) -> _Facts:
-    """What the server reports of itself, under the newer name of the route or the older one."""
+    """Asks the server for its facts, under the newer name of the route or the older one."""
     for path in ("/server_info", "/get_server_info"):
         try:
             async with client.open_reply("GET", path, None, unanswered) as reply:
@@ -292,7 +292,7 @@ async def _facts(client: HttpClient) -> _Facts:
 def declared(
     context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool, seeds: bool = False
 ) -> EngineInfo:
-    """What this engine can do with a model.
+    """Gives the abilities of this engine with a model.
 
     ``seeds``: the server was started with ``--enable-deterministic-inference``, and honours them; others ignore them.
     """

@@ -58,7 +58,7 @@ Places = Callable[[int], AbstractAsyncContextManager[object]]
 async def embed_in_turns(
     inputs: Inputs, embed: Callable[[Inputs], Awaitable[Embeddings]], places: Places, *, at_once: int
 ) -> Embeddings:
-    """What ``embed`` makes of ``inputs``, ``at_once`` of them at a time, in their order."""
+    """Embeds ``inputs``, ``at_once`` of them at a time, in their order."""
     parts = await in_turns(inputs, embed, places, at_once=at_once)
     return Embeddings(tuple(vector for part in parts for vector in part.vectors), sum(part.tokens for part in parts))
 
@@ -66,7 +66,7 @@ async def embed_in_turns(
 async def rank_in_turns(
     documents: Sequence[str], rank: Callable[[Sequence[str]], Awaitable[Ranking]], places: Places, *, at_once: int
 ) -> Ranking:
-    """What ``rank`` makes of ``documents``, ``at_once`` of them at a time, in their order."""
+    """Ranks ``documents``, ``at_once`` of them at a time, in their order."""
     parts = await in_turns(documents, rank, places, at_once=at_once)
     return Ranking(tuple(score for part in parts for score in part.scores), sum(part.tokens for part in parts))
 
@@ -74,7 +74,7 @@ async def rank_in_turns(
 async def in_turns(
     inputs: Sequence[Input], work: Callable[[Sequence[Input]], Awaitable[Made]], places: Places, *, at_once: int
 ) -> list[Made]:
-    """What ``work`` makes of each slice, which enters the queue anew."""
+    """Does ``work`` with each slice, which enters the queue anew."""
     made = []
     for first in range(0, len(inputs), at_once):
         part = inputs[first : first + at_once]

@@ -138,7 +138,7 @@ class VllmEngine(CompletionsEngine):
             raise RequestError(f"a text spells the control {spelled!r}", code="invalid_value", hint=hint)
 
     def _scored(self, id: int, tops: dict[int, _Score] | None, alternatives: int) -> TokenLogprob | None:
-        """What the server reports of one id: itself and the most probable, each by its id."""
+        """Reads the server's report of one id: itself and the most probable, each by its id."""
         if tops is None:
             return None
         best = sorted(tops.items(), key=lambda pair: -pair[1].logprob)[:alternatives]
@@ -177,7 +177,7 @@ class VllmEngine(CompletionsEngine):
         return body
 
     def _sampling(self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None) -> dict[str, object]:
-        """What both routes call alike. All is named: vLLM would else take defaults of `generation_config.json`."""
+        """Names all that both routes call alike: vLLM would else take defaults of `generation_config.json`."""
         sent: dict[str, object] = {
             # vLLM refuses more than its context has room for.
             "max_tokens": min(sampling.max_tokens, self.room(prompt)),
@@ -277,7 +277,7 @@ class _Rendered(msgspec.Struct):
 def declared(
     context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool, ranks: bool = False
 ) -> EngineInfo:
-    """What this engine can do with a model."""
+    """Gives the abilities of this engine with a model."""
     return EngineInfo(
         name="vllm",
         context=context,

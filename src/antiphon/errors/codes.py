@@ -112,7 +112,7 @@ REQUESTS = {
     "http_version_not_supported": error(505, "The request is of another version of HTTP than 1.0 and 1.1.",
                                         RequestError),
 }  # fmt: skip
-"""What a request got wrong."""
+"""Mistakes of a request."""
 
 SERVER = {
     "queue_full": error(429, "As many requests wait for their turn as the queue holds.", OverloadedError),
@@ -145,13 +145,13 @@ SERVER = {
     "not_storable": error(500, "A message has a part that is generated for each request and not stored.", FormatError),
     "turn_timeout": error(504, "The turn did not end before its deadline.", OverloadedError),
 }  # fmt: skip
-"""What the server could not do."""
+"""Failures of the server."""
 
 RESPONSES = {
     "invalid_prompt": Code("The response failed because its request could not be done."),
     "server_error": Code("The response failed because the server or its engine did."),
 }
-"""What the ``error.code`` of a failed response is, beside ``context_length_exceeded`` and ``rate_limit_exceeded``."""
+"""Values of the ``error.code`` of a failed response, beside ``context_length_exceeded`` and ``rate_limit_exceeded``."""
 
 CONVERSATIONS = {
     "format_error": error(400, "A conversation or a text does not fit its format.", FormatError),
@@ -310,7 +310,7 @@ TOOLS = {
     "E-BROWSER-REFUSED": tool("The browser may not open this address, or the site forbids it."),
     "E-BROWSER-UNREACHABLE": tool("The browser got no page from this address."),
 }
-"""What the model reads of a call that failed."""
+"""Codes that the model reads of a call that failed."""
 
 BATCHES: Mapping[str, Code] = {
     "bad_batch": error(400, "A file that `antiphon batch` is given has no lines of a batch.", RequestError),
@@ -326,7 +326,7 @@ BATCHES: Mapping[str, Code] = {
     "batch_cancelled": Code("The batch was cancelled before the line was run."),
     "batch_expired": Code("The batch expired before the line was run."),
 }
-"""What is wrong with lines of batches, as the batch or its error file says."""
+"""Faults of lines of batches, as the batch or its error file says."""
 
 CODES: Mapping[str, Code] = MappingProxyType(
     {

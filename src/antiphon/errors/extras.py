@@ -11,7 +11,7 @@ from . import ConfigError
 
 @contextmanager
 def extra(name: str, user: str) -> Iterator[None]:
-    """What is imported within the block is of the extra ``name``, which ``user`` needs.
+    """Says of imports within the block that they are of the extra ``name``, which ``user`` needs.
 
     Errors: `ConfigError`, code ``extra_missing``, where it cannot be imported. A module of ours that is missing is a
     fault, and stays an `ImportError`.

@@ -87,4 +87,4 @@ INCIDENTS = {
     "truncated-at-foreign-role": incident("The reply goes on as somebody else; from there on it is set aside."),
     "unmarked-final": incident("A text outside of every message is the answer, as there is no other."),
 }
-"""What parsers repair in replies of models (`Incident`); the reply is read on."""
+"""Faults that parsers repair in replies of models (`Incident`); the reply is read on."""

@@ -151,7 +151,7 @@ def run(order: _Order, end: socket.socket, failed: BaseException | None) -> None
 
 
 def limit(processor: float, memory: int) -> None:
-    """What the kernel holds this process to. At either timer's end it is killed, whatever it is doing."""
+    """Limits this process by the kernel. At either timer's end it is killed, whatever it is doing."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, processor)
     hard = int(processor + _BEYOND) + 1

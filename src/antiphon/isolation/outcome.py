@@ -16,7 +16,7 @@ without being foreseen."""
 
 
 def outcome_of(function: Callable[[bytes], bytes] | None, piece: bytes | BaseException) -> tuple[bytes, bytes]:
-    """What ``function`` makes of the piece; of an error in place of one: that."""
+    """Runs ``function`` on the piece, and gives its bytes or its error."""
     try:
         if function is None or isinstance(piece, BaseException):
             assert isinstance(piece, BaseException)

@@ -1,4 +1,4 @@
-"""What may be run in a process of its own, within which limits."""
+"""Tasks that may be run in a process of their own, with their limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server counts and writes down: metrics, traces, logs. Never content."""
+"""Counts and records of a server: metrics, traces, logs. Never content."""
 
 from .metering import Exported, RequestMeter, Tracing
 from .metrics import Metrics

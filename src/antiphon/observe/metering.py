@@ -1,4 +1,4 @@
-"""What a server counts of the turns of one request: metrics, a span, and the tokens of whoever pays for them."""
+"""Counts of the turns of one request: metrics, a span, and the tokens of whoever pays for them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .sums import Family, families_of
 
 
 class Observations:
-    """Those of one label: noted as they come, counted when there is time."""
+    """Observations of one label: noted as they come, counted when there is time."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -60,7 +60,7 @@ class TokenHistogram(Collector):
         self._children: dict[str, Observations] = {}
 
     def labels(self, value: str) -> Observations:
-        """What is observed of the label's ``value``."""
+        """Gives the observations of the label's ``value``."""
         found = self._children.get(value)
         if found is None:
             found = self._children[value] = Observations(self._bounds)
@@ -138,7 +138,7 @@ class Metrics:
         return generate_latest(self._registry)
 
     def families(self) -> list[Family]:
-        """What a scrape would report, to be summed with what others report."""
+        """Collects what a scrape would report, to be summed with what others report."""
         return families_of(self._registry)
 
 
@@ -180,7 +180,7 @@ class TurnCounts:
 
 
 class States:
-    """What is so at the moment of a scrape."""
+    """States at the moment of a scrape."""
 
     def __init__(self, queue: Callable[[], tuple[int, int]], models: Callable[[], Iterable[Model]]) -> None:
         self._queue = queue

@@ -1,4 +1,4 @@
-"""What several processes of one server count, as one scrape."""
+"""Counts of several processes of one server, as one scrape."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ COMMON: Mapping[str, Callable[[float, float], float]] = {
     "process_start_time_seconds": min,
     "process_max_fds": min,
 }
-"""What is not summed: all processes see the same engine, and of these two the first and the least say more."""
+"""Metrics that are not summed: all processes see the same engine, and of these two the first and the least say more."""
 GROWING = ("counter", "histogram")
 
 
 def families_of(registry: CollectorRegistry) -> list[Family]:
-    """What one process reports now."""
+    """Collects what one process reports now."""
     return [
         Family(
             metric.name,
@@ -66,7 +66,7 @@ def _together(name: str, one: float, other: float) -> float:
 
 
 def growing(report: Iterable[Family]) -> list[Family]:
-    """What only ever grows: it still counts when the process that counted it is gone."""
+    """Picks what only ever grows: it still counts when the process that counted it is gone."""
     return [family for family in report if family.kind in GROWING]
 
 

@@ -40,7 +40,7 @@ class PieceDecoder:
         return bool(self._buffered)
 
     def close(self) -> list[Piece]:
-        """What was buffered: half a character becomes U+FFFD."""
+        """Flushes the buffer: half a character becomes U+FFFD."""
         text = self._text(b"", final=True)
         return [text] if text else []
 
@@ -83,7 +83,7 @@ class ControlScanner:
         return self._scan(self.buffered + text, last=False)
 
     def close(self) -> list[Piece]:
-        """What was buffered; it can no longer become more than it is."""
+        """Flushes the buffer, which can no longer become more than it is."""
         return self._scan(self.buffered, last=True)
 
     def _scan(self, text: str, *, last: bool) -> list[Piece]:

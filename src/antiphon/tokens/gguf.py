@@ -279,7 +279,7 @@ def _spelling(metadata: Metadata) -> Callable[[str], bytes]:
 
 
 _KMER = "\ue000"
-"""What marks parts of a DNA sequence in the list of tokens, and is no part of them."""
+"""Mark of parts of a DNA sequence in the list of tokens, and no part of them."""
 
 
 def gguf_name(metadata: Metadata) -> str:

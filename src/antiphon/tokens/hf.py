@@ -301,7 +301,7 @@ def _unknown(model: Mapping[str, Any]) -> str | None:
 
 
 _STRIPPED = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What the library takes for a blank."""
+"""Characters that the library takes for blanks."""
 
 
 def _strips(document: Mapping[str, Any]) -> dict[Control, Strip]:

@@ -23,7 +23,7 @@ Added = Mapping[int, tuple[str, bool]]
 
 
 class SentencePieceModel(msgspec.Struct, frozen=True):
-    """What the file says: pieces by their ids with scores and types, and how texts are encoded."""
+    """Contents of the file: pieces by their ids with scores and types, and how texts are encoded."""
 
     pieces: list[str]
     scores: list[float]

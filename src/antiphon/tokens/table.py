@@ -11,7 +11,7 @@ from .slices import EncodeUpTo
 
 
 class _Pieces(dict[int, bytes | Control]):
-    """What each id is, worked out at the first use: most of a vocabulary is never seen."""
+    """Piece of each id, worked out at the first use: most of a vocabulary is never seen."""
 
     def __init__(self, size: int, controls: Mapping[Control, int], bytes_of: Callable[[int], bytes]) -> None:
         super().__init__((id, control) for control, id in controls.items())

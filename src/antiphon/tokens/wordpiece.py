@@ -16,7 +16,7 @@ _UNKNOWN = "[UNK]"
 _LONGEST_WORD = 100
 """Characters of a word that the vocabulary may spell; a longer one is unknown."""
 _NOTHING = bytes((*range(0x21), 0x7F))
-"""What may stand in any number between two words."""
+"""Bytes that may stand in any number between two words."""
 
 
 def wordpiece_tokenizer(name: str, tokens: Sequence[str], controls: Mapping[Control, int]) -> TableTokenizer:
@@ -47,7 +47,7 @@ def wordpiece_tokenizer(name: str, tokens: Sequence[str], controls: Mapping[Cont
 
 
 def _fewest(text: str) -> int:
-    """Of a text of words. One unknown word may have any length; of what is one word of megabytes nothing is made."""
+    """Counts how many ids a text of words has at least; an unknown word of any length may be one."""
     if len(text) <= SHORT:
         return 0
     return sum(len(part.translate(None, _NOTHING)) for part in in_bytes(text)) // (4 * _LONGEST_WORD)

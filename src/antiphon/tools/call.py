@@ -1,4 +1,4 @@
-"""What goes to a tool and what comes back: values, with the machine-readable reply envelope of OpenChatML §8.3."""
+"""Calls of tools and their results: values, with the machine-readable reply envelope of OpenChatML §8.3."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
-    """What a tool returns: ``content`` is text or JSON; ``media`` (images …) goes with it; ``provenance``: whence."""
+    """Result of a tool: ``content`` is text or JSON; ``media`` (images …) goes with it; ``provenance``: whence."""
 
     content: Any
     media: tuple[OpaquePart, ...] = ()

@@ -56,7 +56,7 @@ class ToolWork:
         return self in self._abandoned
 
     async def outcome(self) -> ToolOutcome:
-        """What came of it. Cancelling this cancels the tool, and takes `GRACE` seconds at most."""
+        """Waits for the result. Cancelling this cancels the tool, and takes `GRACE` seconds at most."""
         try:
             await asyncio.wait({self._task})
         except asyncio.CancelledError:

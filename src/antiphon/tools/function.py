@@ -161,7 +161,7 @@ class FunctionToolSet(DescribedToolSet):
 
 
 def _settled(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-    """What it returns, or what it raises: a future that is to raise ``StopIteration`` would never be done."""
+    """Gives the result or the error: a future that is to raise ``StopIteration`` would never be done."""
     try:
         return function(), None
     except BaseException as error:  # noqa: BLE001 - raised again where the result is awaited

@@ -1,4 +1,4 @@
-"""What lasts between calls of a session: so many in all, so many an owner, and none is taken away while it works."""
+"""State between calls of a session: so many in all, so many an owner, and none is taken away while it works."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PoolSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True):
-    """Whose state it is. A call without a ``name`` has no state: what it used ends with it."""
+    """Owner of a state. A call without a ``name`` has no state: what it used ends with it."""
 
     owner: str
     name: str
@@ -92,7 +92,7 @@ class Borrowed(msgspec.Struct, Generic[Content], frozen=True):
 
 
 class SessionPool(Generic[Content]):
-    """What ``start`` makes, by session. Room is made by closing the one unused for longest; who cannot have room waits.
+    """States that ``start`` makes, by session. The one unused for longest is closed for another; who has no room waits.
 
     Who has fewer at work is served first, then who came first. ``busy`` tells the model that there was no room.
     """

@@ -49,7 +49,7 @@ class ToolEnded(msgspec.Struct, frozen=True):
 
 
 ToolEvent = ToolStarted | ToolCancelled | ToolEnded
-"""What happens to a call that runs here."""
+"""Events of a call that runs here."""
 
 
 class Batch:

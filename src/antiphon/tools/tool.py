@@ -1,4 +1,4 @@
-"""What a tool is."""
+"""Tools and sets of them."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class GrpcClient:
 
 
 def failure(error: grpc.aio.AioRpcError, *, began: bool) -> Exception:
-    """What ended a call, as one of our errors. ``began``: something of the answer had come."""
+    """Translates the end of a call into one of our errors. ``began``: something of the answer had come."""
     code, words = error.code(), error.details() or ""
     match code:
         case grpc.StatusCode.UNAVAILABLE if not began and not any(word in words.lower() for word in _UNREACHED):
@@ -294,7 +294,7 @@ def _shared(service: Service) -> ConfigError:
 def declared(
     service: Service, context: int, streams: int, end_ids: frozenset[int] = frozenset(), *, grammar: bool
 ) -> EngineInfo:
-    """What this engine can do with a model on such a server."""
+    """Gives the abilities of this engine with a model on such a server."""
     return EngineInfo(
         name="grpc",
         context=context,

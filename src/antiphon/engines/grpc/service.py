@@ -1,4 +1,4 @@
-"""What the servers' protocols have in common: a service is named, and its messages become these values."""
+"""Common part of the servers' protocols: a service is named, and its messages become these values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[int, float]
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What one message of a stream says: the ``ids`` that are new, or, with a ``finish``, all or the last of them.
+    """Contents of one message of a stream: the ``ids`` that are new, or, with a ``finish``, all or the last of them.
 
     ``logprobs`` are of ``ids``, each with its alternatives. ``matched`` is the stop id that ended the reply.
     """
@@ -99,7 +99,7 @@ class Columns(Protocol):
 
 
 def entries(columns: Columns) -> list[tuple[Pair, Sequence[Pair]]]:
-    """Of each id: itself and its alternatives, where there are any."""
+    """Gives each id with its alternatives, where there are any."""
     own = zip(columns.token_ids, columns.token_logprobs, strict=True)
     tops = [list(zip(top.token_ids, top.values, strict=True)) for top in columns.top_logprobs]
     return [(pair, tops[i] if i < len(tops) else ()) for i, pair in enumerate(own)]

@@ -158,14 +158,14 @@ class ChildProcess:
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of the server's environment the child gets."""
+    """Picks the part of the server's environment that the child gets."""
     return {name: value for name, value in environment.items() if _NEEDED.fullmatch(name)}
 
 
 def _orders(
     settings: LlamaCppSettings, file: ModelFile, folder: Path, key: str, free: int | None
 ) -> dict[str, object]:  # fmt: skip
-    """What the child is to load, and how. Whatever the server would choose by itself is named here."""
+    """Says what the child is to load, and how. Whatever the server would choose by itself is named here."""
     need = file.needs(settings)
     spare = settings.cache_mib if free is None else max(0, free - need) // 2 // 2**20
     cache = min(settings.cache_mib, spare)
@@ -244,7 +244,7 @@ class _Log:
         self._more.set()
 
     async def first_error(self) -> str:
-        """What a failed start began with; the errors after it follow from it. Empty when none comes soon."""
+        """Gives the first error of a failed start, from which the others follow. Empty when none comes soon."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_ERROR_SECONDS):
                 while not self._ended and not any(map(_ERROR.search, self._lines)):

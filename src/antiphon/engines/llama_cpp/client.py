@@ -27,11 +27,11 @@ from .wire import MAX_LOGPROBS, ChoiceReader, Event, EventReader, Failure, Fragm
 SIDE_CALLS = 4
 """Short calls at once."""
 _TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large to process.*batch size: (\d+)")
-"""What a server answers (with a 500) to an input that must be evaluated whole and is longer than its batch."""
+"""Answer of a server (with a 500) to an input that must be evaluated whole and is longer than its batch."""
 
 
 class ServedModel(msgspec.Struct, frozen=True):
-    """What a server says of itself. ``context`` is in tokens for one sequence; ``ends`` is its own list of ends."""
+    """Facts that a server reports of itself. ``context``: tokens for one sequence; ``ends``: its own list of ends."""
 
     context: int
     slots: int
@@ -58,7 +58,7 @@ class LlamaClient:
         self._fragments = fragments
 
     async def model(self, *, embeddings: bool = False) -> ServedModel:
-        """What the server reports of itself. Its list of ends is known only by what `ignore_eos` bans."""
+        """Asks the server for its facts. Its list of ends is known only by what `ignore_eos` bans."""
         props = await self._json("GET", "/props")
         models = await self._json("GET", "/v1/models")
         slots = _number(props, "total_slots")
@@ -121,7 +121,7 @@ class LlamaClient:
         reuse: bool = True,
         placed: Callable[[int], None] = lambda slot: None,
     ) -> dict[int, Probability]:
-        """What is reported of the ids that are sampled, which are just those; by their places. As for `generate`."""
+        """Makes the server sample just these ids, and gives its reports by their places. Errors as for `generate`."""
         sampling = Sampling(max_tokens=len(forced.ids), temperature=0.0, logprobs=forced.most)
         body = completion_body(
             forced.prompt, sampling, n=1, grammar=forced.grammar, context=model.context, slot=slot, reuse=reuse
@@ -197,7 +197,7 @@ class LlamaClient:
 
 
 def check(prompt: Sequence[int], sampling: Sampling, model: ServedModel, *, n: int, grammar: str | None) -> None:
-    """What the server would take in silence, or answer in words of its own."""
+    """Refuses what the server would take in silence, or answer in words of its own."""
     check_context(prompt, model.context)
     if not 1 <= n <= model.slots:
         hint = f"It has {model.slots} slots, and all choices run at once."

@@ -156,7 +156,7 @@ class LlamaCppEngine:
 
 
 def declared(model: ServedModel, *, embeddings: bool = False, ranks: bool = False) -> EngineInfo:
-    """What this engine can do with a model; ``ranks``: it makes scores where another one makes ``embeddings``."""
+    """Gives the engine's abilities with a model; ``ranks``: it makes scores where another one makes ``embeddings``."""
     return EngineInfo(
         name="llama_cpp",
         context=model.context,

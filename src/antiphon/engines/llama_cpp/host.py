@@ -1,4 +1,4 @@
-"""Who runs the child process, and who may use its slots when: this process, or another one that several share."""
+"""Host of the child process, which says who may use its slots when: this process, or another one that several share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GGUF file says of itself before it is loaded: enough to refuse what cannot run, and its split characters."""
+"""Facts of a GGUF file, read before it is loaded: enough to refuse what cannot run, and its split characters."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ModelFile(msgspec.Struct, frozen=True):
 
 
 def read_model_file(path: Path) -> ModelFile:
-    """What ``path`` says of itself. ModelError when there is no such file, it is not GGUF, or its header is cut."""
+    """Reads the facts of ``path``. Raises ModelError where no such file is, it is not GGUF, or its header is cut."""
     if not path.is_file():
         raise ModelError(f"there is no model file {path}", code="model_not_found")
     return ModelFile(path, path.stat().st_size, read_gguf_metadata(path))

@@ -65,7 +65,7 @@ class Placement:
 
 @dataclass(slots=True)
 class Slots:
-    """What the ``count`` slots of one child contain, as far as this process has seen. ``shared``: owners share them."""
+    """Contents of the ``count`` slots of one child, as far as this process has seen. ``shared``: owners share them."""
 
     count: int
     shared: bool = False
@@ -185,7 +185,7 @@ class ScoreMemo:
             self._size -= len(dropped) * (1 + most)
 
     def known(self, domain: str, prompt: Sequence[int], alternatives: int) -> Scores:
-        """Those of the longest beginning of the prompt that was scored for the same domain."""
+        """Gives the scores of the longest beginning of the prompt that was scored for the same domain."""
         best: Scores = (None,)
         for key, ids, scores in self._scored:
             if key == (domain, alternatives):
@@ -244,14 +244,14 @@ class Scorer(msgspec.Struct, frozen=True, kw_only=True):
         raise EngineError("the engine does not report how probable a token is")
 
     def _read(self, one: Probability, alternatives: int) -> TokenLogprob:
-        """Of a character in parts the server gives its last id the bytes of all."""
+        """Reads an entry. Of a character in parts the server gives its last id the bytes of all."""
         read = one.read()
         top = read.top if alternatives else ()
         return TokenLogprob(read.id, self.fragment(read.id) or read.data, read.logprob, top)
 
 
 def reported(events: Sequence[Event]) -> dict[int, Probability]:
-    """What events report, by the place of its id in the reply."""
+    """Gathers the reports of events, by the places of their ids in the reply."""
     return {
         event.tokens_predicted - 1: event.completion_probabilities[-1]
         for event in events

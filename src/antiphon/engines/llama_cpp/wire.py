@@ -40,7 +40,7 @@ class Fragments:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Fragments:
-        """Those of a whole vocabulary; takes a moment (a tenth of a second for 50,000 ids)."""
+        """Collects the fragments of a vocabulary, which takes a moment (a tenth of a second for 50,000 ids)."""
         pieces = ((id, tokenizer.piece(id)) for id in range(tokenizer.size))
         return cls((id, piece) for id, piece in pieces if isinstance(piece, bytes))
 

@@ -162,7 +162,7 @@ def wrapped(text: str) -> tuple[str, ...]:
 
 
 def display(page: Page, cursor: int, start: int, count: int) -> str:
-    """What the model sees: the cursor in brackets, where it is, and numbered lines (HAR-109)."""
+    """Shows the page as the model sees it: the cursor in brackets, where it is, and numbered lines (HAR-109)."""
     end = min(len(page.lines), start + count)
     place = f"**viewing lines [{start} - {max(start, end - 1)}] of {len(page.lines)}**"
     return "\n".join([f"[{cursor}] {page.title} ({page.url})", place, "", *numbered(page.lines[start:end], start)])

@@ -40,7 +40,7 @@ class Citation(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class History:
-    """What one session has seen: ``pages[cursor]``. The oldest are forgotten, and their cursors with them."""
+    """Pages that one session has seen: ``pages[cursor]``. The oldest are forgotten, and their cursors with them."""
 
     pages: OrderedDict[int, Page] = field(default_factory=OrderedDict)
     next: int = 0
@@ -210,4 +210,4 @@ _FIND: dict[str, Any] = {
     "properties": {"pattern": _TEXT, "cursor": _NUMBER},
     "required": ["pattern"],
 }
-"""What is not served (another source, a page's source text) is refused by the schema, so the model learns of it."""
+"""Schemas that refuse what is not served (another source, a page's source text), so that the model learns of it."""

@@ -22,7 +22,7 @@ MAX_FIELDS = 32
 MAX_FORM = 65_536
 """Bytes of a form's schema."""
 MAX_REQUESTS = 100
-"""What one session may ask for in its life: a server that goes on asking is a nuisance, or an attack."""
+"""Requests that one session may make in its life: a server that goes on asking is a nuisance, or an attack."""
 MAX_SAMPLED_MESSAGES = 64
 MAX_SAMPLED_TEXT = 200_000
 MAX_SAMPLED_TOKENS = 4_096
@@ -65,7 +65,7 @@ class ElicitationCallback:
             return _error(types.INVALID_PARAMS, str(refusal))
 
     async def _answered(self, elicitation: Elicitation) -> tuple[Action, dict[str, Any] | None]:
-        """What the host answered, checked against the form. Raises ValueError."""
+        """Gives the host's answer, checked against the form. Raises ValueError."""
         answer: ElicitationAnswer = await self._elicit(elicitation)
         if answer.action != "accept" or elicitation.url is not None:
             return answer.action, None

@@ -72,7 +72,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class McpOAuth(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What we are to a server's authorization server. Without a ``client_id`` we register ourselves (RFC 7591).
+    """Registration at a server's authorization server. Without a ``client_id`` we register ourselves (RFC 7591).
 
     ``client_metadata_url``: the address of a document that describes the client, for servers that take it as an id.
     ``grant``: a person signs in (``authorization_code``), or the client itself does, by its secret or by what

@@ -84,7 +84,7 @@ async def _unchecked(name: str, result: CallToolResult) -> None:
 
 
 def _credentials(name: str, server: McpServer, host: McpHost, tokens: TokenStore | None) -> Credentials | None:
-    """None where there is nothing to sign in to, or where the operator's headers do it."""
+    """Gives the credentials, or None where there is nothing to sign in to, or the operator's headers do it."""
     signed_in = any(header.lower() == "authorization" for header in server.headers)
     if server.url is None or signed_in or tokens is None:
         return None

@@ -12,11 +12,11 @@ MCP_UNREACHABLE = "mcp_unreachable"
 MCP_UNAUTHORIZED = "mcp_unauthorized"
 _PARAMETER = re.compile(r'(?:^|[\s,])(error|scope)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 _SCOPE = re.compile(r"[A-Za-z0-9:/._+@=,~%#?&*-]{1,128}")
-"""Of the characters of RFC 6749 §3.3 those that mean nothing to a shell: the proposed command will be copied."""
+"""The characters of RFC 6749 §3.3 that mean nothing to a shell: the proposed command will be copied."""
 
 
 class McpFault(msgspec.Struct, frozen=True):
-    """What happened to a request. ``transient``: the same request may succeed later."""
+    """Failure of a request. ``transient``: the same request may succeed later."""
 
     message: str
     hint: str = ""
@@ -46,7 +46,7 @@ def fault_of_status(name: str, status: int, headers: Mapping[str, str], *, in_se
 
 
 def sign_in(name: str, scopes: str = "") -> str:
-    """What the operator does to be allowed in."""
+    """Says what the operator does to be allowed in."""
     return f"Run: antiphon mcp login {name}" + (f' --scope "{scopes}"' if scopes else "")
 
 
@@ -89,14 +89,14 @@ def fault_of_error(name: str, error: BaseException) -> McpFault:
 
 
 def _after_sign_in(name: str, error: BaseException) -> str:
-    """What to do when a sign-in failed: where nobody can register, the operator does it by hand."""
+    """Says what to do when a sign-in failed: where nobody can register, the operator does it by hand."""
     if type(error).__name__ == "OAuthRegistrationError":
         return "Register a client there, and name its clientId in the oauth of its table."
     return sign_in(name)
 
 
 def first_line(error: BaseException) -> str:
-    """What may be shown of an error: its further lines may quote an answer, and so a token."""
+    """Gives the part of an error that may be shown: its further lines may quote an answer, and so a token."""
     line = str(error).partition("\n")[0][:300]
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
 

@@ -1,4 +1,4 @@
-"""What MCP servers may ask of the program that calls them, and who answers there."""
+"""Questions that MCP servers may ask of the program that calls them, and who answers there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Action = Literal["accept", "decline", "cancel"]
 
 @dataclass(frozen=True, slots=True)
 class Elicitation:
-    """What a server wants to know of the user: values for ``schema``, an object; or a visit of ``url``, then no values.
+    """Question of a server to the user: values for ``schema``, an object; or a visit of ``url``, then no values.
 
     All texts are the server's.
     """
@@ -67,7 +67,7 @@ ShowAddress = Callable[[str, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class McpHost:
-    """Who answers what servers ask; what is None is refused, and not offered to servers.
+    """Answers to the questions of servers; what is None is refused, and not offered to servers.
 
     ``sample`` is for servers whose table has ``sampling``. ``sign_in``: a person is there, who can sign in.
     """

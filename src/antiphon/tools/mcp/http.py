@@ -43,7 +43,7 @@ class PublicTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     async def _addresses(self, request: httpx2.Request) -> Sequence[str]:
-        """Those of the request's host, all of which are allowed."""
+        """Resolves the request's host to addresses, all of which are allowed."""
         host = request.url.host
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -27,7 +27,7 @@ MARGIN = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Whose tokens, for which server, and what may be done for new ones: ``show`` is there where a person is."""
+    """Tokens of one owner for one server, and what may be done for new ones: ``show`` is there where a person is."""
 
     name: str
     url: str

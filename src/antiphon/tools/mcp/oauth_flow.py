@@ -130,7 +130,7 @@ class Person(msgspec.Struct, frozen=True):
         await self.show(address)
 
     async def returned(self) -> AuthorizationCodeResult:
-        """What the browser brought. Raises `OAuthFlowError` where that is a refusal."""
+        """Waits for what the browser brings. Raises `OAuthFlowError` where that is a refusal."""
         values = await self.callback.answer()
         if "error" in values:
             raise OAuthFlowError(f"it was refused: {values['error'][:100]} {values.get('error_description', '')[:300]}")
@@ -226,7 +226,7 @@ def _machine(url: str, oauth: McpOAuth, tokens: Tokens) -> OAuthClientProvider:
 
 
 def restore(provider: OAuthClientProvider, entry: TokenEntry) -> None:
-    """What an earlier process found out: the SDK stores tokens, and neither their end nor where they are refreshed."""
+    """Restores what an earlier process found out: the SDK stores tokens, not their end nor where they are refreshed."""
     context = provider.context
     context.token_expiry_time = entry.expires_at
     if entry.authorization_server is not None:

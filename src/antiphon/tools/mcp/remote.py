@@ -88,7 +88,7 @@ class ClientToolSet(McpToolSet):
 
 
 def function_name(label: str, tool: str) -> str:
-    """What the model calls a tool of a server by, in at most 64 of the characters of a function's name."""
+    """Names a server's tool for the model, in at most 64 of the characters of a function's name."""
     plain = f"{label}__{tool}"
     name = _ODD.sub("_", plain)
     if name == plain and len(name) <= LONGEST:

@@ -1,4 +1,4 @@
-"""What we may do at MCP servers: their tokens, in files that only the user of this machine may read."""
+"""Tokens of MCP servers, in files that only the user of this machine may read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST = 1 << 20
 
 
 class TokenEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one server's authorization server gave us, as it came (RFC 6749 §5.1, RFC 7591 §3.2.1, RFC 8414, RFC 9728).
+    """Answers of one authorization server, as they came (RFC 6749 §5.1, RFC 7591 §3.2.1, RFC 8414, RFC 9728).
 
     ``expires_at``: seconds since 1970; None where nothing was said. The metadata says where tokens are refreshed.
     """
@@ -42,7 +42,7 @@ class TokenStore:
     folder: Path
 
     def entry(self, url: str) -> TokenEntry:
-        """What is stored for a server; an empty entry where nothing is. Raises `ConfigError` for a broken file."""
+        """Reads a server's entry; an empty one where nothing is stored. Raises `ConfigError` for a broken file."""
         try:
             with self._file(url).open("rb") as file:
                 entry = msgspec.json.decode(file.read(LARGEST), type=ready(TokenEntry))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated", "Connection closed"})
-"""What the SDK says where the server said nothing."""
+"""Sentences that the SDK says where the server said nothing."""
 _OPERATOR = ""
 """The owner whose session lists the tools; also that of calls without an owner, and of all to a stateless server."""
 

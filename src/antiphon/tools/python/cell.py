@@ -1,4 +1,4 @@
-"""What limits sandboxed code, and what running a cell of it gives."""
+"""Limits of sandboxed code, and the result of running a cell of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """What an interpreter may use before it is ended.
+    """Resources that an interpreter may use before it is ended.
 
     ``seconds`` a cell (wall clock), ``cpu`` seconds of processor time in all cells together; ``memory``, ``scratch``
     and ``output`` in bytes; ``files`` in the scratch folder; ``threads`` at once. ``packages``: a folder of installed
@@ -31,7 +31,7 @@ class SandboxLimits:
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """What running a cell gave; ``images`` are PNG in base64, ``bytes`` is how much it printed.
+    """Result of running a cell; ``images`` are PNG in base64, ``bytes`` is how much it printed.
 
     ``lost`` says why the interpreter is gone, with all its variables, when it is; ``late`` that the deadline was why.
     """
@@ -59,7 +59,7 @@ HEADER = struct.Struct(f"!{NONCE}s?QI{IMAGES}I")
 
 
 class UnexpectedReply(Exception):
-    """What stands in the pipe is not the reply to this cell."""
+    """Error of a pipe in which something else stands than the reply to this cell."""
 
 
 async def read_reply(stream: asyncio.StreamReader, nonce: bytes, output: int) -> Cell:

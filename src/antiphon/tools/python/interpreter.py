@@ -63,7 +63,7 @@ class Inside:
         self._send(self._first, signal.SIGKILL)
 
     def usage(self) -> Usage:
-        """What the interpreter uses. Raises OSError when it is gone.
+        """Measures what the interpreter uses. Raises OSError when it is gone.
 
         Files are counted because empty ones cost memory of the kernel's that no limit on size sees; tables of pages,
         because memory in many places has larger ones than it is itself.

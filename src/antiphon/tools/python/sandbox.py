@@ -236,7 +236,7 @@ class Bubblewrap:
 
 
 def _pid_inside(info: BinaryIO) -> int:
-    """What bubblewrap wrote before it started the interpreter. Raises ValueError when it did not."""
+    """Reads the process id that bubblewrap wrote before it started the interpreter. Raises ValueError without it."""
     match json.load(info):
         case {"child-pid": int(pid)}:
             return pid

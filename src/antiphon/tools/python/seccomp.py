@@ -99,7 +99,7 @@ _FLAGS = {
 """(call, argument) → the bits that may be set in this argument."""
 
 _LOCKS = {6: _DONE, 7: _DONE, 36: _ENOLCK, 37: _ENOLCK, 38: _ENOLCK}
-"""What fcntl's commands of locks answer. Each lock takes memory of the kernel's, which no limit counts, and would hold
+"""Answers to fcntl's commands of locks. Each lock takes memory of the kernel's, which no limit counts, and would hold
 off the host's programs where the file is the host's. A record lock (F_SETLK, F_SETLKW) never meets another of its own
 process, and there is no other process: it is granted without asking. Locks of open files, as flock's are, do meet:
 refused."""

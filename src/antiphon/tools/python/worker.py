@@ -26,7 +26,7 @@ CAPABILITIES, HEADER_VERSION, DROP_BOUNDING = 64, 0x20080522, 24
 
 
 class Output:
-    """What cells write to descriptors 1 and 2, read by a thread so that a full pipe never blocks a cell.
+    """Text that cells write to descriptors 1 and 2, read by a thread so that a full pipe never blocks a cell.
 
     One thread, one pipe and one buffer serve all cells, since a cell may leave no descriptors for another pipe, and no
     memory or maps for another thread, which would be waited for without end. If the thread cannot go on, the
