@@ -107,7 +107,6 @@ ROOMS = (
         "workers",
         {
             "workers/peer.py": "workers/test_peer.py",
-            "workers/faults.py": "workers/test_peer.py cli/test_workers.py",
             "workers/*.py": "workers cli/test_workers.py",
         },
     ),
@@ -185,7 +184,6 @@ ROOMS = (
             "grammar/test_schema.py generation/test_constrain.py generation/test_compile.py",
             "grammar/*_values.py": "grammar/test_key_values.py grammar/test_numbers.py grammar/test_multiples.py "
             "grammar/test_schema.py grammar/test_edges.py",
-            "grammar/json_values.py": "grammar/test_numbers.py grammar/test_multiples.py grammar/test_grammar.py",
             "grammar/source/*.py": "grammar/source",
             "grammar/schema/order.py": "grammar/test_order.py grammar/test_schema.py",
             "grammar/schema/branches.py": "grammar/test_order.py grammar/test_schema.py",

@@ -50,8 +50,8 @@ from .schema.controls import SPELLING
 # The shortest way from where a reply stands to its end, as far as a bounded search finds it.
 #
 # A reply is closed by few tokens: its ends, quotes and brackets. Where none of them may come, the grammar leaves
-# little
-# choice (a name, a word), or any token will do. So few tokens are tried at each place, several ways beside each other.
+# little choice (a name, a word), or any token will do. So few tokens are tried at each place, several ways beside each
+# other.
 
 WAYS = 2
 """How many ways are followed beside each other."""

@@ -16,8 +16,7 @@ from antiphon.errors import AccessError, ConfigError
 # By which names a server that asks for no key may be called.
 #
 # A web page can have its own name lead to this machine (DNS rebinding); the browser then takes the server for the
-# page's
-# own, and asks nobody for leave. What such a request cannot hide is the name: it is in its Host header.
+# page's own, and asks nobody for leave. What such a request cannot hide is the name: it is in its Host header.
 
 _HOST = re.compile(r"(?P<name>[a-z0-9_.-]*|\[(?P<address>[0-9a-f:.]+)\])(?::\d{0,5})?")
 _LOCAL = frozenset({"localhost", "internal", "lan", "home", "test"})

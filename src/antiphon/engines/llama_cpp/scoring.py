@@ -26,16 +26,13 @@ from .wire import Event, Probability
 # Where a reply goes on: in the slot that holds its beginning, so that only what is new is evaluated.
 #
 # The server by itself goes by the share of the new prompt that a slot holds; then sessions with a long common
-# beginning
-# take each other's slot, and what was behind it is lost. Here it counts how much of a slot's own content would stay. A
-# prompt that continues none is left to the server, which takes the slot that is longest unused and stores its
-# contents.
+# beginning take each other's slot, and what was behind it is lost. Here it counts how much of a slot's own content
+# would stay. A prompt that continues none is left to the server, which takes the slot that is longest unused and
+# stores its contents.
 #
 # The server does not separate owners. So from the moment on in which requests of two domains came, each is sent to a
-# slot
-# by number, and only one whose last prompt was of the same domain may be gone on with: neither a count nor a time
-# shows
-# what others sent. The server's store of prompts is not used then.
+# slot by number, and only one whose last prompt was of the same domain may be gone on with: neither a count nor a time
+# shows what others sent. The server's store of prompts is not used then.
 
 Ids = TypeVar("Ids", list[int], tuple[int, ...])
 SHARED = 0.8

@@ -64,8 +64,7 @@ def _content_type(content_type: str, constrained: bool) -> Iterator[Piece]:
 # A header as it was written: remembered by its message, and written so again (X-47, A-H05).
 #
 # What a message remembers is not trusted: it may come from a file, and the message's fields may have changed since. It
-# is
-# written only if both readers find just these fields in it; else the dialect writes the header by itself.
+# is written only if both readers find just these fields in it; else the dialect writes the header by itself.
 
 _CONTROLS = {control.spelling: control for control in (CHANNEL, CONSTRAIN)}
 _KEPT = {"unknown-channel", "unknown-content-type"}

@@ -12,8 +12,7 @@ from antiphon.tokens import Control
 # Finds literals in a stream of pieces, where a control token is one character of its own.
 #
 # Controls are written as characters that no text has (surrogates), so that a literal of text and controls is one
-# string,
-# and text that spells a control is not the control.
+# string, and text that spells a control is not the control.
 
 _FIRST = 0xD800
 _MOST = 0x800

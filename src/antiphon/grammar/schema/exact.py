@@ -157,34 +157,34 @@ def _without(node: Any, found: dict[int, set[str]]) -> Any:
 
 # Numbers of a canonical schema, in the engine's keywords.
 #
-# schema   {"type": "number", "minimum": 0, "not": {"const": 0}, "multipleOf": 0.5}
-# engine   {"anyOf": [{"type": "number", "minimum": 0.5, "multipleOf": 0.5},
-# {"type": "number", "minimum": 0.5, "multipleOf": 1}]}
-# accepts  0.5  2
-# refuses  0.3
+#     schema   {"type": "number", "minimum": 0, "not": {"const": 0}, "multipleOf": 0.5}
+#     engine   {"anyOf": [{"type": "number", "minimum": 0.5, "multipleOf": 0.5},
+#              {"type": "number", "minimum": 0.5, "multipleOf": 1}]}
+#     accepts  0.5  2
+#     refuses  0.3
 #
 # An open bound has a keyword of its own:
 #
-# schema   {"$schema": "http://json-schema.org/draft-04/schema#",
-# "type": "number", "minimum": 0, "exclusiveMinimum": true}
-# engine   {"type": "number", "exclusiveMinimum": 0}
-# accepts  0.1
-# refuses  0  -1
+#     schema   {"$schema": "http://json-schema.org/draft-04/schema#",
+#              "type": "number", "minimum": 0, "exclusiveMinimum": true}
+#     engine   {"type": "number", "exclusiveMinimum": 0}
+#     accepts  0.1
+#     refuses  0  -1
 #
 # The engine knows no multiple below zero. Where those are few, they are written out; else they are left to the check:
 #
-# schema   {"type": "integer", "multipleOf": 5, "minimum": -10, "maximum": 100}
-# engine   {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 100, "multipleOf": 5}, {"enum": [-10, -5]}]}
-# accepts  -10  -5  0  95
-# refuses  -7  7  -15  105
+#     schema   {"type": "integer", "multipleOf": 5, "minimum": -10, "maximum": 100}
+#     engine   {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 100, "multipleOf": 5}, {"enum": [-10, -5]}]}
+#     accepts  -10  -5  0  95
+#     refuses  -7  7  -15  105
 #
-# schema   {"type": "number", "multipleOf": 0.01, "maximum": 8}
-# engine   {"anyOf": [{"type": "number", "minimum": 0, "maximum": 8, "multipleOf": 0.01},
-# {"type": "number", "exclusiveMaximum": 0}]}
-# relaxed  .multipleOf
-# accepts  0.25  -4.50
-# refuses  0.255
-# rejects  -4.505
+#     schema   {"type": "number", "multipleOf": 0.01, "maximum": 8}
+#     engine   {"anyOf": [{"type": "number", "minimum": 0, "maximum": 8, "multipleOf": 0.01},
+#              {"type": "number", "exclusiveMaximum": 0}]}
+#     relaxed  .multipleOf
+#     accepts  0.25  -4.50
+#     refuses  0.255
+#     rejects  -4.505
 
 NumericView = canonical.IntegerView | canonical.NumberView
 MOST_MULTIPLES = 1_000

@@ -74,25 +74,24 @@ def _without_backspace(part: str) -> str:
 #
 # Each pattern lets through every text of its format, and as little else as a regular expression can: what it cannot
 # (whether a leap second fits its offset, whether a label is good Punycode) is left to the check of the finished value.
-# A
-# format that is no one's standard is an annotation, as the specification has it.
+# A format that is no one's standard is an annotation, as the specification has it.
 #
-# schema   {"type": "string", "format": "uuid"}
-# engine   {"type": "string", "pattern": "^(?s:[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})$"}
-# accepts  "123e4567-e89b-12d3-a456-426614174000"
-# refuses  "123e4567e89b12d3a456426614174000"
+#     schema   {"type": "string", "format": "uuid"}
+#     engine   {"type": "string", "pattern": "^(?s:[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})$"}
+#     accepts  "123e4567-e89b-12d3-a456-426614174000"
+#     refuses  "123e4567e89b12d3a456426614174000"
 #
-# schema   {"type": "string", "format": "time"}
-# engine   {"type": "string", "pattern": "^(?s:(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)…)$"}
-# accepts  "23:59:60Z"
-# refuses  "24:00:00Z"
-# rejects  "12:00:60Z"
+#     schema   {"type": "string", "format": "time"}
+#     engine   {"type": "string", "pattern": "^(?s:(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)…)$"}
+#     accepts  "23:59:60Z"
+#     refuses  "24:00:00Z"
+#     rejects  "12:00:60Z"
 #
-# schema   {"type": "string", "format": "regex"}
-# engine   {"type": "string"}
-# relaxed  .format
-# accepts  "a+"
-# rejects  "a("
+#     schema   {"type": "string", "format": "regex"}
+#     engine   {"type": "string"}
+#     relaxed  .format
+#     accepts  "a+"
+#     rejects  "a("
 
 _DAY = (
     "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"

@@ -110,23 +110,23 @@ def _listed(node: dict[str, Any], key: str) -> list[Any]:
 #
 # The engine has one pattern a string and no ``not``; a format, and excluded texts, are patterns too:
 #
-# schema   {"type": "string", "not": {"enum": ["no", "non"]}, "maxLength": 3}
-# engine   {"type": "string", "maxLength": 3, "pattern": "^(?s:|[^n].*|n(?:|[^o].*|o(?:[^n].*|n(?:.+))))$"}
-# accepts  ""  "n"  "yes"
-# refuses  "no"  "non"  "noon"
+#     schema   {"type": "string", "not": {"enum": ["no", "non"]}, "maxLength": 3}
+#     engine   {"type": "string", "maxLength": 3, "pattern": "^(?s:|[^n].*|n(?:|[^o].*|o(?:[^n].*|n(?:.+))))$"}
+#     accepts  ""  "n"  "yes"
+#     refuses  "no"  "non"  "noon"
 #
-# schema   {"type": "string", "pattern": "^20", "format": "date"}
-# engine   {"type": "string", "pattern": "^20", "allOf": [{"type": "string", "pattern": "^(?s:(?:[0-9]{4}-…)$"}]}
-# accepts  "2024-02-29"
-# refuses  "1999-12-31"  "2023-02-29"
+#     schema   {"type": "string", "pattern": "^20", "format": "date"}
+#     engine   {"type": "string", "pattern": "^20", "allOf": [{"type": "string", "pattern": "^(?s:(?:[0-9]{4}-…)$"}]}
+#     accepts  "2024-02-29"
+#     refuses  "1999-12-31"  "2023-02-29"
 #
 # A pattern that looks around is more than an automaton can do:
 #
-# schema   {"type": "string", "pattern": "^(?!x)", "maxLength": 2}
-# engine   {"type": "string", "maxLength": 2}
-# relaxed  .pattern
-# accepts  "ab"
-# rejects  "xa"
+#     schema   {"type": "string", "pattern": "^(?!x)", "maxLength": 2}
+#     engine   {"type": "string", "maxLength": 2}
+#     relaxed  .pattern
+#     accepts  "ab"
+#     rejects  "xa"
 
 _UNDECIDED = "Unable to determine"
 """How the engine begins where it cannot say whether any text fits patterns and lengths together."""

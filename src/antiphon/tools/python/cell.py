@@ -48,8 +48,7 @@ class Cell(msgspec.Struct, frozen=True):
 #
 # The code runs in the process that writes replies, so anything may stand in that pipe. A reply therefore has no
 # nesting, its size is bounded before it is read, and it begins with the nonce of its cell: what was written for
-# another
-# cell, or by somebody else, does not fit.
+# another cell, or by somebody else, does not fit.
 
 NONCE = 16
 IMAGES = 8

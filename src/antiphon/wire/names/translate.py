@@ -76,8 +76,7 @@ def _distance(a: str, b: str) -> int:
 # The fields inside a request's objects that nothing here reads, by their paths.
 #
 # Messages and items are most of a body: only their own fields are looked at, and what others add to them is told,
-# never
-# taken for a misspelling.
+# never taken for a misspelling.
 
 LONG = frozenset({"messages", "input", "prompt", "items"})
 """The fields that are lists of messages or items."""
