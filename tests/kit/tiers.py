@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -43,6 +43,10 @@ def draw_few(item: pytest.Item) -> None:
     setattr(function, "_hypothesis_internal_use_settings", few)  # noqa: B010 - the decorator may be used once only
 
 
+_IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
+_NAME = re.compile(r"\w+")
+
+
 @cache
 def starts_processes(file: Path) -> bool:
     """Whether the module, or one of the tests' modules that it imports, imports what starts processes."""
@@ -55,9 +59,5 @@ def starts_processes(file: Path) -> bool:
 
 def imported(file: Path) -> Iterator[str]:
     """The modules that a file imports, and for ``from a import b`` also ``a.b``."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    for module, names, alone in _IMPORT.findall(file.read_text("utf-8")):
+        yield from (module or alone, *(f"{module}.{name}" for name in _NAME.findall(names)))
