@@ -19,7 +19,7 @@ os.environ |= ONE_THREAD
 # A machine that is busy is no failure: no example has a time limit of its own.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # What must pass before a change lands draws the same examples at every run, so that a change is judged by what it
-# changed; `make test` draws others each time.
+# changed; `make test-rest` draws others each time.
 settings.register_profile("same", settings.get_profile("untimed"), derandomize=True)
 settings.load_profile("untimed")
 LEFT = pytest.StashKey[dict[str, int]]()
@@ -59,9 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part, left = config.getoption("part"), left_out(items)
     if part == "quick":
         config.stash[LEFT] = counted(left)
-        for item in items:
-            if item not in left and item.get_closest_marker("property"):
-                draw_few(item)
+        draw_few([item for item in items if item not in left and item.get_closest_marker("property")])
     if part is not None:
         kept = [
             item

@@ -62,6 +62,8 @@ def left_out(items: Sequence[pytest.Item]) -> dict[pytest.Item, str]:
             left |= dict.fromkeys(cases, f"that {TIERS[dear[0]]}")
         elif not dear and len(cases) > FEW:
             left |= dict.fromkeys(_off_diagonal(cases), "of a grid of parameters, of which each value had a test")
+        if not dear and _seed(cases[0]) is not None:
+            left |= dict.fromkeys([case for case in cases if _seed(case) != _seed(cases[0])], "of other seeds")
     return left
 
 
@@ -85,17 +87,24 @@ def _place(case: pytest.Item) -> list[tuple[int, ...]]:
     return [tuple(values[name] for name in each if name in values) for each in (*names, *others)]
 
 
+def _seed(case: pytest.Item) -> object:
+    """What a test draws by, where that is a parameter."""
+    return getattr(getattr(case, "callspec", None), "params", {}).get("seed")
+
+
 def counted(left: dict[pytest.Item, str]) -> dict[str, int]:
     """How many tests are left out for each reason."""
     return dict(Counter(left.values()))
 
 
-def draw_few(item: pytest.Item) -> None:
-    """Lets a property test draw few examples, the same at every run, whatever it says of itself."""
-    function = getattr(item, "function", None)
-    said: settings = getattr(function, "_hypothesis_internal_use_settings")  # noqa: B009
-    few = settings(said, max_examples=min(said.max_examples, FEW), derandomize=True, database=None)
-    setattr(function, "_hypothesis_internal_use_settings", few)  # noqa: B010 - the decorator may be used once only
+def draw_few(items: Sequence[pytest.Item]) -> None:
+    """Lets property tests draw few examples, the same at every run, whatever they say of themselves."""
+    functions = [getattr(item, "function") for item in items]  # noqa: B009
+    for function, cases in Counter(functions).items():
+        said: settings = getattr(function, "_hypothesis_internal_use_settings")  # noqa: B009
+        examples = min(said.max_examples, FEW, max(2, 4 * FEW // cases))
+        few = settings(said, max_examples=examples, derandomize=True, database=None)
+        setattr(function, "_hypothesis_internal_use_settings", few)  # noqa: B010 - the decorator may be used once only
 
 
 @cache
