@@ -87,13 +87,14 @@ def test_a_hostile_schema_is_honoured_or_refused_in_every_format(
         checked(loop.run_until_complete(answer(HOSTILE[name], (format, way))), HOSTILE[name], way)
 
 
+@pytest.mark.parametrize(
+    "asked", [("chatml", "strict answer"), ("harmony", "answer"), ("chatml, spelled out", "required tool")], ids=str
+)
 @pytest.mark.parametrize("name", HOSTILE_PATTERNS)
 def test_a_hostile_pattern_is_honoured_or_refused_wherever_it_stands(
-    loop: asyncio.AbstractEventLoop, name: str
+    loop: asyncio.AbstractEventLoop, name: str, asked: Asked
 ) -> None:
-    schema = HOSTILE_PATTERNS[name]
-    for asked in (("chatml", "strict answer"), ("harmony", "answer"), ("chatml, spelled out", "required tool")):
-        checked(loop.run_until_complete(answer(schema, asked)), schema, asked[1])
+    checked(loop.run_until_complete(answer(HOSTILE_PATTERNS[name], asked)), HOSTILE_PATTERNS[name], asked[1])
 
 
 @settings(max_examples=250, derandomize=True)

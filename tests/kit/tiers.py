@@ -17,7 +17,7 @@ from hypothesis import is_hypothesis_test, settings
 
 TESTS = Path(__file__).parents[1]
 STARTS = frozenset({"subprocess", "multiprocessing", "pexpect", "antiphon.isolation", "antiphon.tools.python"})
-"""Modules that start processes; so does a module of the tests that imports one of them."""
+"""Modules that start processes; so does one of the tests that imports one of them, or that names the interpreter."""
 FIXTURES = {"postgres": "postgres", "smollm2_path": "model", "minilm_path": "model"}
 """The tier of tests that use a fixture, themselves or through another."""
 TIERS = {
@@ -56,7 +56,8 @@ def left_out(items: Sequence[pytest.Item]) -> dict[pytest.Item, str]:
     of: dict[str, list[pytest.Item]] = {}
     for item in items:
         of.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for function, cases in of.items():
+    for function, several in of.items():
+        cases = sorted(several, key=_number)  # Other plugins may have shuffled them.
         dear = [name for name in ("postgres", "model", "process") if cases[0].get_closest_marker(name)]
         if dear and function not in SMOKES:
             left |= dict.fromkeys(cases, f"that {TIERS[dear[0]]}")
@@ -65,6 +66,11 @@ def left_out(items: Sequence[pytest.Item]) -> dict[pytest.Item, str]:
         if not dear and _seed(cases[0]) is not None:
             left |= dict.fromkeys([case for case in cases if _seed(case) != _seed(cases[0])], "of other seeds")
     return left
+
+
+def _number(case: pytest.Item) -> list[int]:
+    """Orders the cases of a function as they are written."""
+    return [*getattr(getattr(case, "callspec", None), "indices", {}).values()]
 
 
 def _off_diagonal(cases: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
@@ -111,7 +117,9 @@ def draw_few(items: Sequence[pytest.Item]) -> None:
 def starts_processes(file: Path) -> bool:
     """Whether the module, or one of the tests' modules that it imports, imports what starts processes."""
     names = set(imported(file))
-    if any(name == start or name.startswith(f"{start}.") for name in names for start in STARTS):
+    if "sys.executable" in file.read_text("utf-8") or any(
+        name == start or name.startswith(f"{start}.") for name in names for start in STARTS
+    ):
         return True
     files = (TESTS / f"{name.replace('.', '/')}.py" for name in names)
     return any(starts_processes(one) for one in files if one.exists() and one != file)
