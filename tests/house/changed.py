@@ -106,8 +106,8 @@ def nearest_first(tree: Tree, changed: Iterable[Path]) -> list[Path]:
     distances = tree.nearest(changed)
     stems = {path.stem for path, distance in distances.items() if distance == 0}
 
-    def order(path: Path) -> tuple[int, bool, int]:
-        return distances[path], path.stem.removeprefix("test_") not in stems, path.stat().st_size
+    def order(path: Path) -> tuple[int, bool, int, Path]:
+        return distances[path], path.stem.removeprefix("test_") not in stems, path.stat().st_size, path
 
     return sorted((path for path in distances if path.name.startswith("test_") and path.suffix == ".py"), key=order)
 
