@@ -24,6 +24,8 @@ from house.statements import statements  # noqa: E402  (as a script, the tests' 
 Names = Mapping[str, tuple[str, str]]
 """The module and the name there of each name that a front door has from elsewhere."""
 UNTIL = "TESTS_UNTIL"
+SECONDS_A_FILE = 2.0
+"""More than most files take: those that take less leave time to what takes more."""
 
 
 class Tree:
@@ -130,11 +132,15 @@ def main(commit: str, seconds: str, *arguments: str) -> int:
     os.environ[UNTIL] = str(time.time() + float(seconds))
     changed = changed_since(commit)
     tests = nearest_first(Tree(ROOT / "src", ROOT / "tests"), changed)
-    print(f"{len(changed)} files changed since {commit}; {len(tests)} files of tests import them, the nearest first")
-    if not tests:
+    near = tests[: int(float(seconds) / SECONDS_A_FILE)]
+    print(f"{len(changed)} files changed since {commit}; {len(tests)} files of tests import them, of which the nearest")
+    print(
+        f"{len(near)} are run; left to `make test-changed SECONDS=…` and to `make test-all`: {len(tests) - len(near)}"
+    )
+    if not near:
         return 0
     command = [sys.executable, "-m", "pytest", "-p", "house.changed", "--dist", "loadfile", *arguments]
-    return subprocess.run([*command, *map(str, tests)], cwd=ROOT, check=False).returncode
+    return subprocess.run([*command, *map(str, near)], cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
