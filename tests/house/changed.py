@@ -139,7 +139,18 @@ def main(commit: str, seconds: str, *arguments: str) -> int:
     )
     if not near:
         return 0
-    command = [sys.executable, "-m", "pytest", "-p", "house.changed", "--dist", "loadfile", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "house.changed",
+        "--dist",
+        "loadfile",
+        "-m",
+        "not corpus",
+        *arguments,
+    ]
     return subprocess.run([*command, *map(str, near)], cwd=ROOT, check=False).returncode
 
 
