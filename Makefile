@@ -5,9 +5,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 MODEL ?= smollm2
 PORT ?= 8080
-WORKERS ?= 4
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 TESTS ?= tests
-# "same" draws the same examples for property tests at every run.
+# "same" draws the same examples of each property at every run of make test-rest.
 EXAMPLES ?= untimed
 CORPORA ?=
 CHROMIUM ?= $(shell command -v chromium)
@@ -46,20 +46,37 @@ model: setup     ## fetch the default models into the cache (nothing to do when 
 	@$(BIN)/antiphon pull $(MODEL) minilm
 
 # What waits, for a network or for a page, leaves its core to the rest.
-test:            ## everything that must pass: lint, types, import contracts, tests, the playground in a browser
-	@$(MAKE) --no-print-directory --jobs=3 check model oracles postgres
-	@$(MAKE) --no-print-directory --jobs=2 tests browser-if-here
+test:            ## lint, types, import contracts, what is cheap and one test of each kind that is dear: three minutes; it says what it leaves
+	@$(MAKE) --no-print-directory --jobs=3 model oracles postgres
+	@$(MAKE) --no-print-directory --jobs=3 check test-quick page-if-here
 
-.PHONY: test-cheap
-test-cheap: setup ## the tests that load no model and start no process, each property with few examples
-	$(BIN)/pytest -q -n 3 -m cheap $(TESTS)
+.PHONY: test-all test-rest test-changed test-quick page-if-here browser-if-here
+test-all: test   ## everything: make test, and then all that it leaves
+	@$(MAKE) --no-print-directory test-rest
 
-.PHONY: tests browser-if-here
-tests:
-	$(BIN)/pytest -q -n $(WORKERS) --hypothesis-profile=$(EXAMPLES) $(TESTS)
+test-rest:       ## what make test leaves: models, servers, sandboxes, PostgreSQL, whole grids, every example of a property, each state of the page
+	@$(MAKE) --no-print-directory --jobs=3 model oracles postgres
+	@$(MAKE) --no-print-directory --jobs=2 rest browser-if-here
+
+test-changed: model oracles postgres ## the tests of what changed, dear ones too, the nearest by imports first: SINCE=commit (main), for SECONDS=60
+	@$(BIN)/python tests/house/changed.py $(or $(SINCE),$$(git merge-base HEAD main)) $(or $(SECONDS),60) -q -n $(WORKERS)
+
+test-quick: setup
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal --part quick $(TESTS)
+
+.PHONY: rest
+rest:
+	$(BIN)/pytest -q -n $$((2 * $(WORKERS))) --part rest --hypothesis-profile=$(EXAMPLES) $(TESTS)
+
+page-if-here:
+	@$(MAKE) --no-print-directory browser-if-here BROWSER=page
 
 browser-if-here:
-	@if [ -x "$(CHROMIUM)" ] && command -v npm > /dev/null; then $(MAKE) --no-print-directory test-browser; else echo "The playground was not looked at: there is no chromium, or no npm (make test-browser installs it)."; fi
+	@if [ -x "$(CHROMIUM)" ] && command -v npm > /dev/null; then $(MAKE) --no-print-directory $(or $(BROWSER),test-browser); else echo "The playground was not looked at: there is no chromium, or no npm (make test-browser installs it)."; fi
+
+.PHONY: page
+page: setup tests/browser/node_modules
+	ONLY=conversation PYTHONPATH=tests $(BIN)/python tests/browser/check.py "$(CHROMIUM)" .playground
 
 postgres:        ## PostgreSQL and pgbouncer, which tests of the store start; installed where apt is and they are not
 	@tests/kit/postgres.sh

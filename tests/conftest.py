@@ -6,21 +6,24 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from kit.postgres import Postgres, running_postgres
 from kit.program import ONE_THREAD
-from kit.tiers import TIERS, draw_few, tiers_of
+from kit.tiers import TIERS, counted, draw_few, left_out, tiers_of
 
 os.environ |= ONE_THREAD
 # A machine that is busy is no failure: no example has a time limit of its own.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # What must pass before a change lands draws the same examples at every run, so that a change is judged by what it
-# changed; `make test` draws others each time.
+# changed; `make test-rest` draws others each time.
 settings.register_profile("same", settings.get_profile("untimed"), derandomize=True)
 settings.load_profile("untimed")
+LEFT = pytest.StashKey[dict[str, int]]()
+"""How many tests ``--part quick`` leaves out, by reason."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -35,6 +38,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part", choices=("quick", "rest"), help="what `make test` runs, or what it leaves out (kit/tiers.py)"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for tier, why in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: it {why}; set by what a test uses (`kit/tiers.py`)")
@@ -42,16 +51,39 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks each test by what it uses, so that ``-m cheap`` and ``-m "not cheap"`` are two halves."""
-    cheap_only = config.getoption("markexpr") == "cheap"
+    """Marks each test by what it uses, and keeps those of the part that is run."""
     for item in items:
         tiers = set(tiers_of(item))
-        for tier in tiers:
+        for tier in tiers | ({"cheap"} if tiers <= {"property"} else set()):
             item.add_marker(tier)
-        if tiers <= {"property"}:
-            item.add_marker("cheap")
-            if cheap_only and tiers:
-                draw_few(item)
+    part, left = config.getoption("part"), left_out(items)
+    if part == "quick":
+        config.stash[LEFT] = counted(left)
+        draw_few([item for item in items if item not in left and item.get_closest_marker("property")])
+    if part is not None:
+        kept = [
+            item
+            for item in items
+            if (item not in left) == (part == "quick") or (part == "rest" and item.get_closest_marker("property"))
+        ]
+        config.hook.pytest_deselected(items=[*{*items} - {*kept}])
+        items[:] = kept
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker tells the others' terminal what is left out."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left"] = session.config.stash.get(LEFT, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[LEFT] = node.workeroutput.get("left", {})
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for why, count in config.stash.get(LEFT, {}).items():
+        terminalreporter.write_line(f"left to `make test-all`: {count} {why}")
 
 
 @pytest.fixture(scope="session")

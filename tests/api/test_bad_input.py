@@ -11,7 +11,7 @@ import pytest
 from antiphon.api import Limits, create_app
 from antiphon.catalog.static import StaticCatalog
 from kit.api import END, Got, app, chat, ids, in_process, request, running, scripted
-from kit.bad_fields import BAD_FIELDS, CALL, UNSUPPORTED, USER
+from kit.bad_fields import CALL, USER
 
 ENGINE = scripted(ids("Fine.", END), context=400)
 LIMITS = Limits(max_body=2**20, max_messages=100)
@@ -34,19 +34,10 @@ def raw(base: str, body: bytes, **headers: str) -> Got:
     return request(base, "POST", "/v1/chat/completions", body, **{"content_type": "application/json", **headers})
 
 
-@pytest.mark.parametrize(("fields", "param"), BAD_FIELDS, ids=lambda value: str(value)[:60])
-def test_a_bad_field_is_named(base: str, fields: dict[str, Any], param: str) -> None:
-    got = chat(base, **fields)
-    assert got.status == (404 if param == "model" and isinstance(fields["model"], str) else 400), got.body
-    assert got.error["type"] == "invalid_request_error"
-    assert got.error["param"] == param
-    assert got.error["code"]
-
-
-@pytest.mark.parametrize(("fields", "param"), UNSUPPORTED, ids=lambda value: str(value)[:60])
-def test_what_cannot_be_honoured_is_refused_and_not_ignored(base: str, fields: dict[str, Any], param: str) -> None:
-    got = chat(base, **fields)
-    assert (got.status, got.error["code"], got.error["param"]) == (400, "unsupported_parameter", param)
+def test_so_many_messages_are_read_and_no_more(base: str) -> None:
+    got = [chat(base, messages=[USER] * count) for count in (100, 101)]
+    assert [one.error["param"] for one in got] == ["messages", "messages"]
+    assert [one.error["code"] == "context_length_exceeded" for one in got] == [True, False]
 
 
 @pytest.mark.parametrize("kind", ["image_url", "input_audio", "file", "x" * 1000])

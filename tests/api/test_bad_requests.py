@@ -48,8 +48,9 @@ def test_a_bad_request_is_refused_in_openai_s_words_at_once(base: str, bad: Bad)
         return
     assert got.error.keys() == {"message", "type", "param", "code"}
     assert all(got.error[name] for name in ("message", "type", "code"))
+    assert bad.code in (None, got.error["code"])
     if bad.param is not None:
-        assert got.error["param"] == bad.param, got.body
+        assert (got.error["param"], got.error["type"]) == (bad.param, "invalid_request_error"), got.body
 
 
 def test_after_all_of_them_a_good_request_is_answered(base: str) -> None:

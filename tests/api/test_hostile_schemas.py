@@ -78,21 +78,23 @@ def complies(schema: Any, text: str, *, strict: bool) -> bool:
     return compiled.fault(text) is None or (not strict and bool(compiled.relaxed))
 
 
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_schema_is_honoured_or_refused_in_every_format(loop: asyncio.AbstractEventLoop, name: str) -> None:
-    schema = HOSTILE[name]
-    for format in FORMATS:
-        for way in ("strict answer", "optional tool", "required tool"):
-            checked(loop.run_until_complete(answer(schema, (format, way))), schema, way)
+def test_a_hostile_schema_is_honoured_or_refused_in_every_format(
+    loop: asyncio.AbstractEventLoop, name: str, format: str
+) -> None:
+    for way in ("strict answer", "optional tool", "required tool"):
+        checked(loop.run_until_complete(answer(HOSTILE[name], (format, way))), HOSTILE[name], way)
 
 
+@pytest.mark.parametrize(
+    "asked", [("chatml", "strict answer"), ("harmony", "answer"), ("chatml, spelled out", "required tool")], ids=str
+)
 @pytest.mark.parametrize("name", HOSTILE_PATTERNS)
 def test_a_hostile_pattern_is_honoured_or_refused_wherever_it_stands(
-    loop: asyncio.AbstractEventLoop, name: str
+    loop: asyncio.AbstractEventLoop, name: str, asked: Asked
 ) -> None:
-    schema = HOSTILE_PATTERNS[name]
-    for asked in (("chatml", "strict answer"), ("harmony", "answer"), ("chatml, spelled out", "required tool")):
-        checked(loop.run_until_complete(answer(schema, asked)), schema, asked[1])
+    checked(loop.run_until_complete(answer(HOSTILE_PATTERNS[name], asked)), HOSTILE_PATTERNS[name], asked[1])
 
 
 @settings(max_examples=250, derandomize=True)

@@ -17,49 +17,22 @@ from antiphon.config import Limits
 from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.generation import Model, plan_turn
-from antiphon.tokens import Piece, Tokenizer
+from antiphon.tokens import Tokenizer
 from antiphon.wire.json import decode
-from kit.api import CHATML, THINK, TOKENIZER, UNTHINK, call, ids, post_in_process, scripted
-from kit.api import END as CHATML_END
+from kit.any_reply import CUTS, TEXTS, calls_of, chatml, harmony
+from kit.api import CHATML, TOKENIZER, post_in_process, scripted
 from kit.messages import THINKING, USER, WEATHER, accumulated, checked, events_of, without_ids
-from kit.responses import (
-    CALL,
-    CHANNEL,
-    CONSTRAIN,
-    END,
-    HARMONY,
-    MESSAGE,
-    RETURN,
-    START,
-    VOCABULARY,
-    harmony_ids,
-    responses_app,
-)
+from kit.responses import CALL, CHANNEL, CONSTRAIN, HARMONY, MESSAGE, VOCABULARY, responses_app
 
-TEXTS = st.text(alphabet=st.sampled_from('ab \n{}"é漢🜂<|>/'), min_size=1, max_size=12)
 TO_WEATHER = (" to=functions.weather", CHANNEL, "commentary ", CONSTRAIN, "json", MESSAGE)
-FRAMES: st.SearchStrategy[tuple[Piece, ...]] = st.one_of(
-    TEXTS.map(lambda text: (CHANNEL, "analysis", MESSAGE, text, END, START, "assistant")),
-    TEXTS.map(lambda text: (CHANNEL, "commentary", MESSAGE, text, END, START, "assistant")),
-    TEXTS.map(lambda text: (CHANNEL, "final", MESSAGE, text, RETURN)),
-    TEXTS.map(lambda text: (*TO_WEATHER, json.dumps({"city": text}), CALL)),
-    st.sampled_from([(START,), (CHANNEL,), (MESSAGE,), (END,), (CALL,), ("assistant",)]),
-)
-HARMONY_REPLIES = st.lists(FRAMES, max_size=5).map(lambda frames: harmony_ids(*(p for frame in frames for p in frame)))
-CHATML_PARTS: st.SearchStrategy[tuple[Piece, ...]] = st.one_of(
-    TEXTS.map(lambda text: (text,)),
-    TEXTS.map(lambda text: (THINK, text, UNTHINK)),
-    TEXTS.map(lambda text: call("weather", json.dumps({"city": text}))),
-)
-CHATML_REPLIES = st.lists(CHATML_PARTS, max_size=5).map(
-    lambda parts: ids(*(piece for part in parts for piece in part), CHATML_END)
-)
+HARMONY_REPLIES = harmony(TEXTS.map(lambda text: (*TO_WEATHER, json.dumps({"city": text}), CALL)))
+CHATML_REPLIES = chatml(calls_of("weather", "city"))
 
 
 @settings(max_examples=150, deadline=None)
 @given(
     replies=st.one_of(st.tuples(st.just("oss"), HARMONY_REPLIES), st.tuples(st.just("small"), CHATML_REPLIES)),
-    cuts=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    cuts=CUTS,
     limit=st.integers(1, 60),
     thinking=st.sampled_from([None, THINKING]),
     expose=st.booleans(),

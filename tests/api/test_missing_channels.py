@@ -125,16 +125,17 @@ class Reply:
 
 @pytest.mark.spec("HAR-15", "HAR-67")
 @pytest.mark.parametrize("shapes", grouped().values(), ids=grouped())
-async def test_reasoning_is_in_no_content_and_no_answer_is_lost(shapes: Mapping[str, Shape]) -> None:
+@pytest.mark.parametrize(("route", "stream"), [(route, stream) for route in ASKED for stream in (False, True)])
+async def test_reasoning_is_in_no_content_and_no_answer_is_lost(
+    shapes: Mapping[str, Shape], route: str, stream: bool
+) -> None:
     reply = Reply()
     application = app(reply)
     for name, shape in shapes.items():
         reply.ids = sampled(shape.reply)
-        for route in ASKED:
-            for stream in (False, True):
-                text, calls, reasoning, ended = await ask(application, route, stream=stream)
-                assert (text.strip(), calls, reasoning) == (shape.content, shape.calls, ""), name
-                assert ended == ("completed" if route == RESPONSES else "tool_calls" if shape.calls else "stop"), name
+        text, calls, reasoning, ended = await ask(application, route, stream=stream)
+        assert (text.strip(), calls, reasoning) == (shape.content, shape.calls, ""), name
+        assert ended == ("completed" if route == RESPONSES else "tool_calls" if shape.calls else "stop"), name
 
 
 @pytest.mark.spec("HAR-15")

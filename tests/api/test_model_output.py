@@ -78,7 +78,7 @@ def checked(got: Got, *, stream: bool) -> None:
     if not stream:
         json.loads(text)
         return
-    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith(("data: ", "{"))]
+    lines = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith(("data: ", "{"))]
     events = [json.loads(line) for line in lines if line != "[DONE]"]
     assert events
     assert not any("error" in one and one["error"] and one.get("object") != "response" for one in events), text

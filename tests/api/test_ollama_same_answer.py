@@ -8,33 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.api import (
-    CALL,
-    END,
-    THINK,
-    UNCALL,
-    UNTHINK,
-    Got,
-    app,
-    call,
-    exchange_bytes,
-    ids,
-    in_process,
-    post_in_process,
-    scripted,
-)
+from kit.any_reply import ARGUMENTS, CUTS, LOOKING, MARKS, STOPS, TEXTS, chatml
+from kit.api import END, Got, app, exchange_bytes, ids, in_process, post_in_process, scripted
 
-TEXTS = st.text(alphabet=st.sampled_from('ab \n{}"é漢🜂<|>/'), min_size=1, max_size=12)
-ARGUMENTS = st.dictionaries(st.sampled_from("xyz"), TEXTS, max_size=2).map(
-    lambda given: json.dumps(given, separators=(",", ":"), ensure_ascii=False)
-)
-PARTS = st.one_of(
-    TEXTS.map(lambda text: (text,)),
-    TEXTS.map(lambda text: (THINK, text, UNTHINK)),
-    ARGUMENTS.map(lambda arguments: call("look", arguments)),
-    st.sampled_from([(THINK,), (UNTHINK,), (CALL,), (UNCALL,), (CALL, "{"), ("<tool_call>",)]),
-)
-REPLIES = st.lists(PARTS, max_size=6).map(lambda parts: ids(*(piece for part in parts for piece in part), END))
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("look", "find")]
 
 
@@ -57,10 +33,10 @@ def assembled(got: Got, *, stream: bool) -> dict[str, Any]:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    reply=REPLIES,
-    cuts=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    reply=chatml(LOOKING, MARKS, most=6),
+    cuts=CUTS,
     limit=st.one_of(st.none(), st.integers(0, 40)),
-    stop=st.one_of(st.none(), st.lists(st.text(alphabet="ab é", min_size=1, max_size=3), max_size=3)),
+    stop=STOPS,
     expose=st.booleans(),
     offered=st.booleans(),
 )

@@ -17,7 +17,7 @@ from antiphon.http.gate.keys import Keyring, new_key
 from antiphon.http.gate.rates import Bucket, Rates, duration
 from antiphon.http.rules import Rules
 from kit.api import END, app, ids, in_process, in_process_into, running, scripted
-from kit.waiting import until
+from kit.waiting import Clock, until
 
 ONE_AT_ONCE = Limits(concurrent_per_key=1)
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -100,14 +100,6 @@ async def test_a_refused_request_takes_nothing_from_what_a_key_may_use() -> None
     with rates.request(""):
         assert (await in_process(application)).status == 429
         assert rates.headers("")["x-ratelimit-remaining-requests"] == "99"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def rates(clock: Clock, **limits: int) -> Rates:

@@ -190,9 +190,11 @@ async def test_a_call_that_the_limit_cuts_off_is_not_passed_off_as_whole(spoken:
 async def test_a_reply_that_ends_anywhere_loses_nothing_and_shows_nothing_private(spoken: tuple[Family, str]) -> None:
     family, reply = spoken
     end = family.format.replies.ends[0]
-    for place in range(1, len(reply), max(1, len(reply) // 24)):
-        begun = reply[:place]
-        application = family.app(begun + end, chunk=4, grammar=False, expose_reasoning=True)
+    cuts = [reply[:place] for place in range(1, len(reply), max(1, len(reply) // 24))]
+    engine = family.plays(lambda turn: cuts[turn] + end, chunk=4)
+    model = family.model("small", engine, grammar=False)
+    application = create_app(StaticCatalog({"small": model}), expose_reasoning=True)
+    for begun in cuts:
         (choice,) = (await in_process(application, messages=ASK, tools=TOOLS)).json["choices"]
         message = choice["message"]
         everything = json.dumps(message, ensure_ascii=False)

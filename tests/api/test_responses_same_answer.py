@@ -9,45 +9,28 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.tokens import Piece
-from kit.api import END as CHATML_END
-from kit.api import THINK, UNTHINK, call, ids, post_in_process, scripted
+from kit.any_reply import CUTS, TEXTS, calls_of, chatml, harmony
+from kit.api import post_in_process, scripted
 from kit.call_ids import numbered
 from kit.responses import (
     CALL,
     CHANNEL,
     CONSTRAIN,
-    END,
     MESSAGE,
-    RETURN,
-    START,
     WEATHER_TOOL,
     checked_event,
     checked_response,
     events_of,
-    harmony_ids,
     responses_app,
 )
 
-TEXTS = st.text(alphabet=st.sampled_from('ab \n{}"é漢🜂<|>/'), min_size=1, max_size=12)
-FRAMES: st.SearchStrategy[tuple[Piece, ...]] = st.one_of(
-    TEXTS.map(lambda text: (CHANNEL, "analysis", MESSAGE, text, END, START, "assistant")),
-    TEXTS.map(lambda text: (CHANNEL, "commentary", MESSAGE, text, END, START, "assistant")),
-    TEXTS.map(lambda text: (CHANNEL, "final", MESSAGE, text, RETURN)),
-    TEXTS.map(lambda text: (" to=functions.weather", CHANNEL, "commentary ", CONSTRAIN, "json", MESSAGE, text, CALL)),
-    TEXTS.map(lambda text: (" to=functions.shell", CHANNEL, "commentary", MESSAGE, json.dumps({"input": text}), CALL)),
-    st.sampled_from([(START,), (CHANNEL,), (MESSAGE,), (END,), (CALL,), ("assistant",)]),
+TO_WEATHER = (" to=functions.weather", CHANNEL, "commentary ", CONSTRAIN, "json", MESSAGE)
+TO_SHELL = (" to=functions.shell", CHANNEL, "commentary", MESSAGE)
+HARMONY_REPLIES = harmony(
+    TEXTS.map(lambda text: (*TO_WEATHER, text, CALL)),
+    TEXTS.map(lambda text: (*TO_SHELL, json.dumps({"input": text}), CALL)),
 )
-HARMONY_REPLIES = st.lists(FRAMES, max_size=5).map(lambda frames: harmony_ids(*(p for frame in frames for p in frame)))
-CHATML_PARTS: st.SearchStrategy[tuple[Piece, ...]] = st.one_of(
-    TEXTS.map(lambda text: (text,)),
-    TEXTS.map(lambda text: (THINK, text, UNTHINK)),
-    TEXTS.map(lambda text: call("weather", json.dumps({"city": text}))),
-    TEXTS.map(lambda text: call("shell", json.dumps({"input": text}))),
-)
-CHATML_REPLIES = st.lists(CHATML_PARTS, max_size=5).map(
-    lambda parts: ids(*(piece for part in parts for piece in part), CHATML_END)
-)
+CHATML_REPLIES = chatml(calls_of("weather", "city"), calls_of("shell", "input"))
 SHELL: dict[str, Any] = {"type": "custom", "name": "shell", "description": "Runs a command."}
 
 
@@ -81,7 +64,7 @@ def accumulated(events: list[Any]) -> list[Any]:
 @settings(max_examples=120, deadline=None)
 @given(
     replies=st.one_of(st.tuples(st.just("oss"), HARMONY_REPLIES), st.tuples(st.just("small"), CHATML_REPLIES)),
-    cuts=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    cuts=CUTS,
     limit=st.one_of(st.none(), st.integers(1, 40)),
     parallel=st.booleans(),
     expose=st.booleans(),

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.api import CALL, END, THINK, UNCALL, UNTHINK, app, call, ids, in_process, scripted
+from kit.any_reply import CUTS, LOOKING, MARKS, STOPS, chatml
+from kit.api import app, in_process, scripted
 from kit.call_ids import numbered
-
-TEXTS = st.text(alphabet=st.sampled_from('ab \n{}"é漢🜂<|>/'), min_size=1, max_size=12)
-ARGUMENTS = st.dictionaries(st.sampled_from("xyz"), TEXTS, max_size=2).map(json.dumps)
-PARTS = st.one_of(
-    TEXTS.map(lambda text: (text,)),
-    TEXTS.map(lambda text: (THINK, text, UNTHINK)),
-    ARGUMENTS.map(lambda arguments: call("look", arguments)),
-    st.sampled_from([(THINK,), (UNTHINK,), (CALL,), (UNCALL,), (CALL, "{"), ("<tool_call>",)]),
-)
-REPLIES = st.lists(PARTS, max_size=6).map(lambda parts: ids(*(piece for part in parts for piece in part), END))
 
 
 def assembled(events: list[Any]) -> dict[str, Any]:
@@ -63,10 +53,10 @@ def collected(answer: dict[str, Any]) -> dict[str, Any]:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    replies=st.lists(REPLIES, min_size=1, max_size=2),
-    cuts=st.tuples(st.integers(1, 7), st.integers(1, 7)),
+    replies=st.lists(chatml(LOOKING, MARKS, most=6), min_size=1, max_size=2),
+    cuts=CUTS,
     limit=st.one_of(st.none(), st.integers(0, 40)),
-    stop=st.one_of(st.none(), st.lists(st.text(alphabet="ab é", min_size=1, max_size=3), max_size=3)),
+    stop=STOPS,
     parallel=st.booleans(),
     expose=st.booleans(),
     offered=st.sampled_from([["look"], ["other"], []]),

@@ -24,7 +24,7 @@ from antiphon.store.files import PART
 from kit.api import END, Got, app, exchange_bytes, ids, post_in_process, scripted
 from kit.batches import begin, ended, get, jsonl, line, outcome, upload
 from kit.responses import events_of
-from kit.waiting import until
+from kit.waiting import Clock, until
 
 pytestmark = pytest.mark.one_process("has two servers of its own")
 
@@ -367,14 +367,6 @@ async def test_a_batch_that_its_server_leaves_is_gone_on_with_by_the_other(tmp_p
 
 
 # Rates
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def shared(store: Store, clock: Clock, *, ahead: float = 0.0, **limits: int) -> SharedRates:

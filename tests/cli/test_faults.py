@@ -12,16 +12,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from kit.program import antiphon, serving
+from kit.program import CONFIG, antiphon, serving
 from kit.waiting import wait_until
-
-CONFIG = """
-model = "demo"
-[models.demo]
-engine = "scripted"
-format = "chatml"
-reply = "Paris."
-"""
 
 
 @contextmanager

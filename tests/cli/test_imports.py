@@ -12,7 +12,7 @@ from urllib.request import Request
 
 import pytest
 
-from kit.program import answer_to, environment
+from kit.program import CONFIG, answer_to, environment
 from kit.waiting import PATIENCE
 
 CHAT = '{"messages": [{"role": "user", "content": "Hi"}]}'
@@ -60,13 +60,6 @@ RUNS = (
     Run(("validate", "-"), TRANSCRIPT, CORE),
 )
 
-SERVER = """
-model = "demo"
-[models.demo]
-engine = "scripted"
-format = "chatml"
-reply = "Paris."
-"""
 SERVED = frozenset(
     "api catalog cli config conversation engines errors formats generation grammar http"
     " isolation library observe playground plugins store tenancy tokens tools version wire".split()
@@ -107,7 +100,7 @@ def test_a_command_imports_what_it_uses(run: Run, tmp_path: Path) -> None:
 
 
 def test_serve_imports_what_its_models_and_their_chats_use(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(SERVER)
+    (tmp_path / "config.toml").write_text(CONFIG)
     server = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "serve", "--port", "0", "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path),

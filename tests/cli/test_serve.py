@@ -10,16 +10,8 @@ import sys
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from kit.program import PROGRAM, answer_to, antiphon, environment
+from kit.program import CONFIG, PROGRAM, answer_to, antiphon, environment
 from kit.waiting import PATIENCE
-
-CONFIG = """
-model = "demo"
-[models.demo]
-engine = "scripted"
-format = "chatml"
-reply = "Paris."
-"""
 
 
 def test_the_server_answers_the_line_that_it_prints_and_ends_when_stopped(tmp_path: Path) -> None:

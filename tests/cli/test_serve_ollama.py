@@ -12,16 +12,8 @@ from pathlib import Path
 from urllib.request import Request
 
 from kit.api import request
-from kit.program import PROGRAM, answer_to, antiphon, environment
+from kit.program import CONFIG, PROGRAM, answer_to, antiphon, environment
 from kit.waiting import PATIENCE
-
-CONFIG = """
-model = "demo"
-[models.demo]
-engine = "scripted"
-format = "chatml"
-reply = "Paris."
-"""
 
 
 @contextmanager

@@ -12,16 +12,9 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.options import fits
-from kit.program import antiphon, environment, in_process, serving
+from kit.program import CONFIG, antiphon, environment, in_process, serving
 from kit.terminal import at_terminal, typed
 
-CONFIG = """
-model = "demo"
-[models.demo]
-engine = "scripted"
-format = "chatml"
-reply = "Paris."
-"""
 ENGINE = """
 [models.odd]
 engine = "vlm"

@@ -4,6 +4,7 @@ described."""
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import jsonschema_rs
@@ -14,16 +15,16 @@ from antiphon.api.builtin import BUILT_IN
 from antiphon.api.openapi.document import document
 from antiphon.engines import EngineInfo
 from docs.declared import kinds
-from docs.parameters import READING, ROUTES, Servers, answered, page
+from docs.parameters import READING, ROUTES, SERVERS, answered, page
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "parameters.md"
-SERVERS = Servers()
 
 
 def test_the_page_of_parameters_is_current() -> None:
     assert PAGE.read_text("utf-8") == page(), "run: python tests/docs/parameters.py > docs/parameters.md"
 
 
+@cache
 def described_as(kind: str) -> jsonschema_rs.Validator:
     """The request as /openapi.json has it."""
     whole = json.loads(document(Limits(), [wire.described for wire in BUILT_IN]))

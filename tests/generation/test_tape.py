@@ -79,7 +79,7 @@ class Preferring(ScriptedEngine):
         for left in reversed(range(sampling.max_tokens)):
             may = set(range(self._tokenizer.size))
             if matcher is not None:
-                may = allowed(matcher.compute_bitmask(), self._tokenizer.size)
+                may = {*allowed(matcher.compute_bitmask(), self._tokenizer.size)}
             id = next(id for id in self._preferred(said) if id in may)
             said.append(id)
             if matcher is not None:

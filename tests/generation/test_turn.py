@@ -195,10 +195,13 @@ async def test_closing_a_turn_stops_the_engine() -> None:
     assert engine.running == 0
 
 
-def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers() -> None:
+def test_a_prompt_that_leaves_no_room_is_refused_with_both_numbers_and_one_token_is_room() -> None:
     with pytest.raises(ContextError, match=rf"{PROMPT}.*{PROMPT}") as caught:
         plan_turn(model(ScriptedEngine([], context=PROMPT)), TurnRequest(conversation=HI))
     assert caught.value.param == "messages"
+    for overflow in Overflow:
+        request = TurnRequest(conversation=HI, overflow=overflow)
+        assert plan_turn(model(ScriptedEngine([], context=PROMPT + 1)), request).sampling.max_tokens == 1
 
 
 def exchange(*texts: str) -> Conversation:

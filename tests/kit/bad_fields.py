@@ -1,4 +1,4 @@
-"""Fields of a chat request that no server may take, each with the name that the refusal gives."""
+"""Fields of requests for a chat, and for a response, that no server may take, each with the name of the refusal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 USER = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f"}}
+FLAT = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
@@ -24,7 +25,6 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "tool", "tool_call_id": "c9", "content": "x"}]}, "messages[0].tool_call_id"),
     ({"messages": [{"role": "function", "content": "x"}]}, "messages[0].name"),
     ({"messages": [{"role": "user", "content": "x", "tool_calls": [CALL]}]}, "messages[0].tool_calls"),
-    ({"messages": [USER] * 101}, "messages"),
     ({"model": "../../etc/passwd"}, "model"),
     ({"model": 3}, "model"),
     ({"n": 0}, "n"),
@@ -89,3 +89,65 @@ UNSUPPORTED: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
 ]
 """Known, and nothing here can honour them: ``unsupported_parameter``."""
+
+CALLED = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "1"}
+ALLOWED = {"type": "allowed_tools", "mode": "auto"}
+UNKNOWN = {"type": "function", "name": "g"}
+BAD_RESPONSES: list[tuple[dict[str, Any], str]] = [
+    ({"input": None}, "input"),
+    ({"input": []}, "input"),
+    ({"input": 7}, "input"),
+    ({"input": [7]}, "input[0]"),
+    ({"input": [{"content": "Hi"}]}, "input[0].role"),
+    ({"input": [{"role": "user"}]}, "input[0].content"),
+    ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role"),
+    ({"input": [{"role": "__class__", "content": "x"}]}, "input[0].role"),
+    ({"input": [USER, {"type": "computer_call", "id": "x"}]}, "input[1].type"),
+    ({"input": [USER, {"type": "function_call", "name": "f", "arguments": "{}"}]}, "input[1].call_id"),
+    ({"input": [USER, {"type": "function_call", "call_id": "c", "name": "f"}]}, "input[1].arguments"),
+    ({"input": [USER, OUTPUT]}, "input[1].call_id"),
+    ({"input": [USER, CALLED, OUTPUT, OUTPUT]}, "input[3].call_id"),
+    ({"input": [USER, CALLED, CALLED]}, "input[2].call_id"),
+    ({"input": [USER, CALLED, {"type": "mcp_call", "id": "c1", "name": "g"}]}, "input[2].call_id"),
+    ({"input": [USER, CALLED, {**OUTPUT, "output": None}]}, "input[2].output"),
+    ({"input": [USER, CALLED, {**OUTPUT, "output": 5}]}, "input[2].output"),
+    ({"input": [{"type": "item_reference", "id": "msg_0"}]}, "input[0].id"),
+    ({"input": [{"type": "reasoning", "encrypted_content": "AAAA"}]}, "input[0].encrypted_content"),
+    ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
+    ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input[0].content[0]"),
+    ({"previous_response_id": "resp_unknown"}, "previous_response_id"),
+    ({"previous_response_id": "../../etc/passwd"}, "previous_response_id"),
+    ({"previous_response_id": "resp_0", "conversation": "conv_0"}, "previous_response_id"),
+    ({"conversation": "conv_unknown"}, "conversation"),
+    ({"background": True, "store": False}, "background"),
+    ({"stream_options": {"include_obfuscation": True}}, "stream_options"),
+    ({"max_output_tokens": 0}, "max_output_tokens"),
+    ({"max_output_tokens": -1}, "max_output_tokens"),
+    ({"max_tool_calls": -1}, "max_tool_calls"),
+    ({"temperature": 3}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"top_logprobs": 21}, "top_logprobs"),
+    ({"include": ["everything"]}, "include[0]"),
+    ({"metadata": {str(i): "" for i in range(17)}}, "metadata"),
+    ({"metadata": {"k" * 65: ""}}, "metadata"),
+    ({"metadata": {"k": "v" * 513}}, "metadata"),
+    ({"prompt": {"id": "pmpt_1"}}, "prompt"),
+    ({"truncation": "some"}, "truncation"),
+    ({"tools": [{"type": "function"}]}, "tools[0].name"),
+    ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
+    ({"tools": [FLAT, FLAT]}, "tools[1].name"),
+    ({"tools": [{"type": "custom", "name": "c", "format": {"type": "grammar"}}]}, "tools[0].format"),
+    ({"tools": [{"type": "namespace", "name": "a.b", "tools": []}]}, "tools[0].name"),
+    ({"tools": [FLAT] * 129}, "tools"),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"tools": [FLAT], "tool_choice": {"type": "function", "name": "g"}}, "tool_choice.name"),
+    ({"tools": [FLAT], "tool_choice": {"type": "web_search"}}, "tool_choice.type"),
+    ({"tools": [FLAT], "tool_choice": {**ALLOWED, "tools": []}}, "tool_choice.tools"),
+    ({"tools": [FLAT], "tool_choice": {**ALLOWED, "tools": [UNKNOWN]}}, "tool_choice.tools[0].name"),
+    ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema"),
+    ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
+    ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
+    ({"reasoning": {"effort": "huge"}}, "reasoning.effort"),
+]
+"""Of a request for a response, the same."""

@@ -82,10 +82,14 @@ class Family:
     def engine(self, reply: str, *, chunk: int = 1) -> ScriptedEngine:
         return ScriptedEngine(self.ids(reply), end_ids=self.end_ids, chunk=chunk)
 
-    def plays(self, turns: Callable[[int], str]) -> ScriptedEngine:
+    def plays(self, turns: Callable[[int], str], *, chunk: int = 1) -> ScriptedEngine:
         """An engine with a reply for each request, by its number."""
         numbers = itertools.count()
-        return ScriptedEngine(lambda prompt, sampling, choice: self.ids(turns(next(numbers))), end_ids=self.end_ids)
+
+        def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
+            return self.ids(turns(next(numbers)))
+
+        return ScriptedEngine(script, end_ids=self.end_ids, chunk=chunk)
 
     def app(self, reply: str, *, chunk: int = 1, grammar: bool = True, **options: Any) -> Starlette:
         """A server whose only model, ``small``, says this."""

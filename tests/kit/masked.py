@@ -7,10 +7,11 @@ to nothing. So does `MaskedEngine`.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
 
+import numpy as np
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from starlette.applications import Starlette
 
@@ -116,15 +117,18 @@ class MaskedEngine(ScriptedEngine):
         """What follows where nothing can follow, or where the grammar broke: llama.cpp goes on without it."""
         return [*random.choices(b"abc", k=min(most, random.randrange(200))), *b'"}', self._end]
 
-    def _sampled(self, ids: Collection[int], random: Random, place: int) -> int | None:
+    def _sampled(self, ids: Sequence[int], random: Random, place: int) -> int | None:
         if not ids:
             return None
         closing = next((id for id in self._closers if id in ids), None) if place > HURRY else None
-        return random.choice(sorted(ids)) if closing is None or random.random() < 0.1 else closing
+        return random.choice(ids) if closing is None or random.random() < 0.1 else closing
 
 
-def allowed(mask: bytes, size: int) -> set[int]:
-    return {id for id in range(size) if mask[id // 8] >> id % 8 & 1}
+def allowed(mask: bytes, size: int) -> list[int]:
+    """The ids of a mask, in order."""
+    bits = np.unpackbits(np.frombuffer(mask, np.uint8), count=size, bitorder="little")
+    ids: list[int] = np.flatnonzero(bits).tolist()
+    return ids
 
 
 def masked(name: str) -> Model:

@@ -25,6 +25,13 @@ from kit.waiting import PATIENCE
 ONE_THREAD = {"ANTIPHON_ENGINE_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 """Several engines run beside each other in tests: threads that wait for one another would wait for cores. Where a test
 needs more than one, they sleep while they wait: those that spin take the core from whom they wait for."""
+CONFIG = """
+model = "demo"
+[models.demo]
+engine = "scripted"
+format = "chatml"
+reply = "Paris."
+"""
 PROGRAM = (sys.executable, "-c", "from antiphon.cli import main; main()")
 
 

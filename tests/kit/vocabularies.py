@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
 from antiphon.tokens import well_formed
 from antiphon.tokens.bytelevel import LETTER_OF_BYTE
@@ -44,15 +46,7 @@ EDGES = tuple(f"{before}{text}{after}" for text in ("a", "▁", "") for before i
 
 def byte_level(pre: str, *, merges: int = 3_000, seed: int = 5) -> dict[str, object]:
     """All bytes, and merges learnt from varied strings without a look at words, so that each split shows in the ids."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
-    library = Tokenizer(models.BPE())
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=256 + merges, initial_alphabet=list(LETTER_OF_BYTE.values()), show_progress=False
-    )
-    library.train_from_iterator((well_formed(text) for text in varied_strings(6_000, seed=seed)), trainer)
-    model = json.loads(library.to_str())["model"]
+    model = _learnt(merges, seed)
     tokens = sorted(model["vocab"], key=model["vocab"].get)
     return {
         "tokenizer.ggml.model": "gpt2",
@@ -63,6 +57,19 @@ def byte_level(pre: str, *, merges: int = 3_000, seed: int = 5) -> dict[str, obj
         "tokenizer.ggml.bos_token_id": len(tokens) + 1,
         "tokenizer.ggml.eos_token_id": len(tokens) + 2,
     }
+
+
+@cache
+def _learnt(merges: int, seed: int) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=256 + merges, initial_alphabet=list(LETTER_OF_BYTE.values()), show_progress=False
+    )
+    library.train_from_iterator((well_formed(text) for text in varied_strings(6_000, seed=seed)), trainer)
+    return json.loads(library.to_str())["model"]
 
 
 def with_controls(metadata: Mapping[str, object], *spellings: str) -> dict[str, object]:

@@ -80,3 +80,13 @@ class LoopClock:
         """Lets ``seconds`` pass, and what is due then be done."""
         self._ahead += seconds
         await turns(20)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now

@@ -30,18 +30,10 @@ from antiphon.store import (
 )
 from antiphon.store.sqlite_file import open_file
 from antiphon.tokens import SampledText
-from kit.waiting import turns
+from kit.waiting import Clock, turns
 
 USER = Message(role=Role.USER, text="hi")
 ANSWER = Message(role=Role.ASSISTANT, text=SampledText("hello", (7, 8), "v"), channel=Channel.FINAL, end=End.RETURN)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture(params=["memory", "sqlite"])

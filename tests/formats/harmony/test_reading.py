@@ -273,6 +273,8 @@ def test_a_bare_name_is_the_one_offered_tool_that_has_it(header: str, recipient:
         ("<|channel|>finalanalysis<|message|>yes<|end|>", "finalanalysis", "yes"),
         ("<|channel|>finalsorry, no<|return|>", "final", "sorry, no"),
         ("<|channel|>finals<|message|>yes<|return|>", "final", "yes"),
+        ("<|channel|>fin<|message|>yes<|return|>", "final", "yes"),
+        ("<|channel|>fi<|message|>yes<|return|>", "fi", "yes"),
         ("<|channel|>final<|constrain|>Sorry, no.<|return|>", "final", "Sorry, no."),
         ("<|start|>assistantresponse<|message|>yes<|return|>", None, "yes"),
         ("<|channel|>analysis<|start|>We think.<|end|>", None, "We think."),

@@ -25,7 +25,7 @@ def reply(name: str, *calls: str, owned: int) -> list[Piece]:
 
 
 def read(
-    name: str, pieces: Sequence[Piece], calls: Collection[str], *, owned: int, cut: bool = False
+    name: str, pieces: Sequence[Piece], calls: Collection[str] | None, *, owned: int, cut: bool = False
 ) -> list[ParserEvent]:
     parser = DescriptionParser(compiled(name, owned), prompt=[ANCHOR], tools=[TOOL], calls=calls)
     parts = [part for piece in pieces for part in ([piece] if isinstance(piece, Control) or not cut else piece)]
@@ -66,3 +66,11 @@ def test_of_two_calls_the_one_that_is_allowed_is_a_call_and_the_other_is_text(na
         assert messages(read(name, pieces, {"functions.f"}, owned=0, cut=True)) == said
         if order[0] == "f":
             assert any(message.is_call for message in said)
+
+
+@pytest.mark.parametrize("called", ["", "7up", "a b", "é", "n" * 129], ids=lambda called: called[:3])
+@pytest.mark.parametrize("name", CALLING)
+def test_a_call_of_a_name_that_no_tool_can_have_is_text(name: str, called: str) -> None:
+    said = messages(read(name, reply(name, called, owned=0), None, owned=0))
+    assert called in "".join(message.text for message in said)
+    assert not any(message.is_call for message in said)
