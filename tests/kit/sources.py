@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from kit import source_metadata
 
-BACKENDS = ("maturin.py", "setuptools/build_meta.py")
+BACKENDS = ("hatchling/build.py", "maturin.py", "setuptools/build_meta.py")
 """The build backends of what is fetched, which must not run."""
 
 
@@ -43,3 +43,7 @@ def download_sources(place: str | Path, *requirements: str) -> None:
         options += ["--ignore-requires-python", "--no-binary", ":all:", "--dest", str(place)]
         download = [sys.executable, "-m", "pip", "download", *options, *requirements]
         subprocess.run(download, check=True, env={**os.environ, "PYTHONPATH": backends})
+
+
+if __name__ == "__main__":
+    download_sources(*sys.argv[1:])
