@@ -11,14 +11,14 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.models.text import gguf_text
-from antiphon.tokens import Tokenizer, hf_tokenizer, sentencepiece_tokenizer, tekken_tokenizer
+from antiphon.tokens import Tokenizer, hf_tokenizer, sentencepiece_tokenizer, tekken_tokenizer, well_formed
 from antiphon.tokens.sentencepiece_model import read_sentencepiece
 from kit.strings import varied_strings
 from kit.token_engine import engine_tokenizer_of
@@ -135,8 +135,8 @@ def marked(document: dict[str, Any], ours: Tokenizer) -> str:
 def _engine(metadata: Mapping[str, Any]) -> Iterator[Encode]:
     path = FOLDER / "model.gguf"
     write_vocabulary(path, metadata)
-    with ExitStack() as stack:
-        yield stack.enter_context(engine_tokenizer_of(path)).tokenize
+    with engine_tokenizer_of(path) as engine:
+        yield engine.tokenize
 
 
 def _library(document: str) -> AbstractContextManager[Encode]:
@@ -149,11 +149,8 @@ def _library(document: str) -> AbstractContextManager[Encode]:
     return _given(lambda text: list(library.encode(text, add_special_tokens=False).ids))
 
 
-@contextmanager
-def _given(encode: Encode) -> Iterator[Encode]:
-    from antiphon.tokens import well_formed
-
-    yield lambda text: encode(well_formed(text))
+def _given(encode: Encode) -> AbstractContextManager[Encode]:
+    return nullcontext(lambda text: encode(well_formed(text)))
 
 
 def _stored(name: str, data: bytes) -> Path:

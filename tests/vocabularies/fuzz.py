@@ -1,6 +1,6 @@
 """Texts of every script, random bytes, blanks at edges and controls spelled out, beside the engine's ids for each kind
 of vocabulary that our own tables cover: `make fuzz-vocabularies`. `TEXTS` for each kind, drawn by `SEED`, in `SECONDS`
-for each at most; `ADD=1` adds to what was measured with other seeds.
+for each at most.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from vocabularies.fetching import FOLDER, file_of
 from vocabularies.sources import SOURCES
 
 TEXTS = int(os.environ.get("TEXTS", "25000"))
-ADD = bool(os.environ.get("ADD"))
 ONLY = os.environ.get("ONLY", "")
 SECONDS = float(os.environ.get("SECONDS", "inf"))
 SEED = int(os.environ.get("SEED", "0"))
@@ -35,15 +34,12 @@ RESULTS = Path(__file__).with_name("fuzz.json")
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    stored = json.loads(RESULTS.read_text("utf-8")) if ADD and RESULTS.exists() else []
-    rows = {row["kind"]: row for row in stored}
+    rows = {row["kind"]: row for row in json.loads(RESULTS.read_text("utf-8"))} if RESULTS.exists() else {}
     for name, metadata in kinds():
         if not re.search(ONLY, name):
             continue
-        row = row_of(name, metadata)
-        print(*row.values(), sep="\t", flush=True)
-        before = rows.get(name, {})
-        rows[name] = {key: value if key == "kind" else value + before.get(key, 0) for key, value in row.items()}
+        rows[name] = row_of(name, metadata)
+        print(*rows[name].values(), sep="\t", flush=True)
         RESULTS.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
     texts, other = (sum(row[key] for row in rows.values()) for key in ("texts", "different"))
     print(texts, "texts,", other, "with other ids")
