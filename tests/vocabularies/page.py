@@ -25,6 +25,9 @@ _KOREAN = """\
 WordPiece of lower case (bert-bge) is that of `transformers`, on which the models were trained. llama.cpp leaves of a
 Korean syllable its first letter only, drops the vowel signs of Indic scripts, and takes control characters such as
 U+000B and U+0085 for blanks.
+
+A Unigram (nepali sentencepiece) has controls among its pieces: `tokenizers` makes `<s>` one in any text, which here is
+cut inside it.
 """
 _FUZZ = """\
 ## A million texts
