@@ -149,8 +149,7 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/c
 	$(INSTALL) --no-deps --target .oracles/a --require-hashes -r requirements/oracle-a.lock
 	$(INSTALL) --no-deps --target .oracles/b --require-hashes -r requirements/oracle-b.lock
 	$(INSTALL) --no-deps --no-compile --target .oracles/templates --require-hashes -r requirements/chat-templates.lock
-	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary jsonschema --dest .oracles/source \
-	  --require-hashes -r requirements/json-schema-suite.lock
+	PYTHONPATH=tests $(BIN)/python -m kit.sources .oracles/source --require-hashes -r requirements/json-schema-suite.lock
 	@mkdir .oracles/json-schema
 	tar -xzf .oracles/source/jsonschema-*.tar.gz -C .oracles/json-schema --strip-components=3 --wildcards '*/json/tests'
 	@touch $@

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from kit import source_metadata
 
-BACKENDS = ("maturin.py", "setuptools/build_meta.py")
+BACKENDS = ("hatchling/build.py", "maturin.py", "setuptools/build_meta.py")
 """The build backends of what is fetched, which must not run."""
 
 
@@ -22,20 +22,28 @@ def fetch_sources(lock: Path, members: re.Pattern[str], folder: Path) -> None:
 
     Raises CalledProcessError where pip finds no such source.
     """
-    names = re.findall(r"^([\w-]+)==", lock.read_text(), re.MULTILINE)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder) as place:
-        for backend in BACKENDS:
-            file = Path(place, "backends", backend)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.parent.joinpath("__init__.py").touch()
-            shutil.copy(source_metadata.__file__, file)
-        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
-        options += ["--ignore-requires-python", "--no-binary", ",".join(names), "--require-hashes", "-r", str(lock)]
-        environ = {**os.environ, "PYTHONPATH": str(Path(place, "backends"))}
-        download = [sys.executable, "-m", "pip", "download", *options, "--dest", place]
-        subprocess.run(download, check=True, env=environ)
+        download_sources(place, "--require-hashes", "-r", str(lock))
         for archive in sorted(Path(place).glob("*.tar.gz")):
             with tarfile.open(archive) as source:
                 chosen = [member for member in source if members.fullmatch(member.name.partition("/")[2])]
                 source.extractall(folder, chosen, filter="data")
+
+
+def download_sources(place: str | Path, *requirements: str) -> None:
+    """Puts the archives of pip's ``requirements`` into ``place``. Raises CalledProcessError as `fetch_sources` does."""
+    with TemporaryDirectory() as backends:
+        for backend in BACKENDS:
+            file = Path(backends, backend)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.joinpath("__init__.py").touch()
+            shutil.copy(source_metadata.__file__, file)
+        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
+        options += ["--ignore-requires-python", "--no-binary", ":all:", "--dest", str(place)]
+        download = [sys.executable, "-m", "pip", "download", *options, *requirements]
+        subprocess.run(download, check=True, env={**os.environ, "PYTHONPATH": backends})
+
+
+if __name__ == "__main__":
+    download_sources(*sys.argv[1:])

@@ -27,6 +27,7 @@ class EngineTokenizer:
 
     def _tokenized(self, content: str | list[str]) -> list[int]:
         body = json.dumps({"content": content, "add_special": False, "parse_special": False})
+        self._connection.close()  # The engine closes one that waited for some seconds, and the request would fail.
         self._connection.request("POST", "/tokenize", body, {"content-type": "application/json"})
         tokens: list[int] = json.loads(self._connection.getresponse().read())["tokens"]
         return tokens

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from antiphon.tokens import well_formed
+from antiphon.tokens import Tokenizer, well_formed
 from antiphon.tokens.bytelevel import LETTER_OF_BYTE
+from antiphon.tokens.gguf import TokenType
 from kit.strings import BLANKS, TEXT, varied_strings
 
 CONTROLS = ("<unk>", "<s>", "</s>")
@@ -83,6 +84,18 @@ def with_controls(metadata: Mapping[str, object], *spellings: str) -> dict[str, 
         assert isinstance(value, list)
         longer[f"tokenizer.ggml.{key}"] = [*value, *more[key]]
     return {**metadata, **longer}
+
+
+def controls_renamed(metadata: Mapping[str, Any], tokenizer: Tokenizer) -> dict[str, object]:
+    """The vocabulary with other names for all that is a control of ``tokenizer``, so that no text spells one.
+
+    The engine makes controls of some texts: of `<think>` where it is user-defined, and of what its merges come to.
+    """
+    tokens, types = (list(metadata[f"tokenizer.ggml.{key}"]) for key in ("tokens", "token_type"))
+    for id in tokenizer.controls.values():
+        tokens[id], types[id] = f"[control {id}]", TokenType.CONTROL
+    # By the name of a model the engine looks for controls.
+    return {**metadata, "general.name": None, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}
 
 
 def character_pairs(*, merges: int = 1_500, seed: int = 5) -> dict[str, object]:

