@@ -50,7 +50,7 @@ class Atoms:
         return self._tag.fullmatch(part) is not None
 
     def prefix(self, texts: Iterable[str]) -> str:
-        """What all the texts begin with."""
+        """The beginning that all the texts share."""
         shared: list[str] = []
         for parts in zip(*map(self.parts, texts), strict=False):
             if len(set(parts)) > 1:
@@ -59,7 +59,7 @@ class Atoms:
         return "".join(shared)
 
     def suffix(self, texts: Iterable[str]) -> str:
-        """What all the texts end with."""
+        """The end that all the texts share."""
         shared: list[str] = []
         for parts in zip(*(reversed(self.parts(text)) for text in texts), strict=False):
             if len(set(parts)) > 1:

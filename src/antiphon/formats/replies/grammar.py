@@ -1,4 +1,4 @@
-"""What a reply may be, written from the same description that the reader reads by."""
+"""The grammar of replies, written from the description that the reader reads by."""
 
 from __future__ import annotations
 
@@ -142,9 +142,10 @@ class _ReplyGrammar:
         self._decode = compiled.alphabet.decode
         self._spelled = Spelled(controls, description.literals)
         self._layouts = [joined(*self._spelled.pieces(text)) for text in description.layout]
-        ends = (*description.ends, *compiled.stops)
-        alone = [end for end in dict.fromkeys(ends) if not self._closes_region(end)]
-        self._ends = [self._spelled.pieces(end) for end in alone or dict.fromkeys(ends)]
+        regions = (description.reasoning, description.content)
+        closes = {region.close.strip() for region in regions if region is not None}
+        ends = dict.fromkeys((*description.ends, *compiled.stops))
+        self._ends = [self._spelled.pieces(end) for end in [end for end in ends if str(end) not in closes] or ends]
         self._avoid = tuple(sorted(mark for mark in compiled.top.literals if not compiled.alphabet.symbols & {*mark}))
         self._calls = CallGrammar(shape, description.calls[0], self._spelled) if description.calls else None
         opening = compiled.alphabet.encode(description.calls[0].open).strip() if description.calls else ""
@@ -194,7 +195,7 @@ class _ReplyGrammar:
                 assert_never(mode)
 
     def _thought(self) -> Grammar:
-        """What is thought, behind the opening, and its close. Blanks beside the marks are no thought."""
+        """The reasoning behind its opening, and its close. Blanks beside the marks are no reasoning."""
         region = self._description.reasoning or Region()
         limit, must = self._shape.max_reasoning, self._shape.reasoning == "required"
         text = replace(AnyText(None, self._avoid, limit), nonblank=must)
@@ -217,7 +218,8 @@ class _ReplyGrammar:
         if self._shape.must_call:
             return self._called(calls, tools)
         if self._holds_others(calls):
-            return self._with_other_calls(calls, tools)
+            held = text_with_calls(self._shape, tools)
+            return choice(joined(held, self._end()), joined(held, *calls.opening, calls.rest(tools), self._end()))
         text = self._free_text(strict=any(tool.strict for tool in tools) and not calls.unmarked)
         return choice(self._answer(text, calls.unmarked), *self._announced(calls, tools, text))
 
@@ -237,14 +239,10 @@ class _ReplyGrammar:
         bounded = self._shape.max_text is not None or not self._shape.preambles
         return bool(opened) and plain and not bounded and all(isinstance(end, Control) for end in ends)
 
-    def _with_other_calls(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
-        text = text_with_calls(self._shape, tools)
-        return choice(joined(text, self._end()), joined(text, *calls.opening, calls.rest(tools), self._end()))
-
     def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
         if not self._shared:
-            return joined(optional(self._lead(calls)), *calls.opening, calls.rest(tools), self._end())
+            return joined(optional(self._blanks(calls.lead)), *calls.opening, calls.rest(tools), self._end())
         return choice(
             *(
                 joined(blank, *calls.opening, calls.rest(tools, first=[tool]), self._end())
@@ -309,15 +307,12 @@ class _ReplyGrammar:
         return joined(*before, inside, self._mark(content.close))
 
     def _between(self, region: Region) -> list[Grammar]:
-        """What stands behind a region before the next: the layout, needed where its close may be the reply's."""
+        """The layout behind a region before the next, required where the region's close may be the reply's."""
         between: list[Grammar] = [optional(self._blanks(region.close))]
         if self._layouts:
             layout = choice(*self._layouts)
             between.append(layout if self._closes_reply(region) else optional(layout))
         return between
-
-    def _lead(self, calls: CallGrammar) -> Grammar:
-        return self._blanks(calls.lead)
 
     def _mark(self, literal: str) -> Grammar:
         """A literal, before which a model may leave out the blanks."""
@@ -339,7 +334,7 @@ class _ReplyGrammar:
         return joined(optional(choice(*self._layouts)), ends)
 
     def _behind(self, end: Sequence[Control | str]) -> list[Grammar]:
-        """What an engine may add to an end that the model spelled out."""
+        """The control that an engine may add to an end that the model spelled out."""
         return [optional(EndOfTurn())] if isinstance(end[-1], str) else []
 
     def _text_to_end(self, text: AnyText) -> Grammar:
@@ -353,10 +348,6 @@ class _ReplyGrammar:
         """The text, its close, and what is behind that in the close."""
         pieces = self._spelled.pieces(closing) if isinstance(closing, str) else tuple(closing)
         return [replace(text, until=pieces[0]), *pieces[1:]]
-
-    def _closes_region(self, end: Control | str) -> bool:
-        regions = (self._description.reasoning, self._description.content)
-        return any(region is not None and region.close.strip() == str(end) for region in regions)
 
     def _closes_reply(self, region: Region) -> bool:
         return region.close.strip() in self._description.ends
