@@ -1,4 +1,4 @@
-"""What is changed in a Jinja template before it is compiled, so that all its work is charged."""
+"""Rewrites a Jinja template before it is compiled, so that all its work is charged."""
 
 from __future__ import annotations
 
