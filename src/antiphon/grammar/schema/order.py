@@ -44,7 +44,7 @@ class AuthoredSchema:
             self._anchors.setdefault(name, node)
 
     def at(self, reference: str) -> Authored:
-        """What a reference leads to, one of the document or of its canonical form; nothing where that is not found."""
+        """The schemas that a reference in the document or its canonical form leads to; none where it is not found."""
         uri = unquote(reference.removeprefix(_CANONICAL)) if reference.startswith(_CANONICAL) else reference
         try:
             base, fragment = urldefrag(uri)
@@ -236,7 +236,7 @@ def _of_item(node: dict[str, Any], place: int | None) -> Iterator[Any]:
 
 
 def _named(node: Any, base: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What has a name of its own: anchors (as ``#name``) and the absolute addresses of ``$id``."""
+    """The schemas by names of their own: anchors (as ``#name``) and the absolute addresses of ``$id``."""
     if isinstance(node, list):
         for item in node:
             yield from _named(item, base)

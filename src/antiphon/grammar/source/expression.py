@@ -1,4 +1,4 @@
-"""What a client's rule says, and the limits of a client's grammar."""
+"""The expression of a client's rule, and the limits of a client's grammar."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Chars(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What the rule of that name says."""
+    """The expression of the rule of that name."""
 
     name: str
 
