@@ -52,7 +52,7 @@ class Rules:
         return not (self._legacy or self._limited or self._require_channels)
 
     def settle(self, frame: Frame) -> list[Finding]:
-        """What is wrong with the frame, in the order of its text; ``frame.message`` gets the ids that it lacks."""
+        """Returns the frame's findings, in the order of its text; ``frame.message`` gets the ids that it lacks."""
         role, is_call = frame.message.role, frame.message.is_call
         found: list[Finding] = []
         if self._legacy:

@@ -81,7 +81,7 @@ class Writer:
         self._number += 1
 
     def close(self) -> str:
-        """What follows the last frame: a line break, or what followed it when it was read."""
+        """The text behind the last frame: a line break, or what followed it when it was read."""
         if self._open:
             raise RenderError("the last message has no end", code=E_TRUNCATED, hint="Give it an end, or fix() it.")
         tail = self._envelope.tail
@@ -161,7 +161,7 @@ def _read_body(raw: str) -> str | None:
 
 
 def unwritable(conversation: Conversation) -> list[str]:
-    """What a transcript cannot represent of the conversation: descriptions, each with the place in front."""
+    """The parts of a conversation that a transcript cannot represent: descriptions, each with its place in front."""
     settings = replace(conversation.settings, reasoning_effort=None)
     unrepresentable = ["tools: definitions are text of a developer message"] if conversation.tools else []
     unrepresentable += ["response_format"] if conversation.response_format else []
