@@ -129,7 +129,7 @@ class _HeadParser:
         for control in sections:
             if (head.channel is None) if control is CHANNEL else not head.constrained:
                 self._problem("section-empty", offset, f"nothing follows {control}")
-        self._settle(offset)
+        self._apply_attributes(offset)
         head.canonical = not head.problems and spell(list(head_pieces(head.message()))) == spell(list(parts))
         return head
 
@@ -235,13 +235,13 @@ class _HeadParser:
         )
         return well_formed(value).strip(_CONTROL_CHARACTERS)
 
-    def _settle(self, end: int) -> None:
+    def _apply_attributes(self, end: int) -> None:
         """Attributes become fields; the rules that need the whole head."""
         head, values = self._head, self._values
         head.recipient = values.get("to") or None
         head.call_id = values.get("call_id") or None
         head.intent = values.get("intent") or None
-        self._settle_name(values.get("name") or None, end)
+        self._apply_name(values.get("name") or None, end)
         if not self._tools.addresses(head.recipient):
             hint = "assistant, functions.x, browser.x, python, or a namespace that the header declares."
             hint = self._tools.did_you_mean(head.recipient or "", hint)
@@ -256,7 +256,7 @@ class _HeadParser:
             message = f"content_type={content_type} is not what <|constrain|> says"
             self._problem("attribute-conflict", head.places["content_type"], message)
 
-    def _settle_name(self, name: str | None, end: int) -> None:
+    def _apply_name(self, name: str | None, end: int) -> None:
         head = self._head
         if head.role is not Role.TOOL:
             head.name = name

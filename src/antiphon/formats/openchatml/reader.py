@@ -107,7 +107,7 @@ class Reader:
     def feed(self, text: str | bytes) -> list[Read]:
         if isinstance(text, bytes):
             text = self._decoded(text)
-        return self._open(text) + self._settle()
+        return self._open(text) + self._emit_in_order()
 
     def feed_pieces(self, pieces: Iterable[Piece]) -> list[Read]:
         """The same for a transcript in control tokens (ids, decoded): its texts are text whatever they spell."""
@@ -120,13 +120,13 @@ class Reader:
                 self._frames.feed_pieces([piece])
             else:
                 read += self._open(piece)
-        return read + self._settle()
+        return read + self._emit_in_order()
 
     def close(self) -> list[Read]:
         """The end of the transcript; an open frame or header is an error."""
-        read = self._open(self._utf8.decode(b"", True), last=True) + self._settle()
+        read = self._open(self._utf8.decode(b"", True), last=True) + self._emit_in_order()
         self._frames.close()
-        read += self._settle(last=True)
+        read += self._emit_in_order(last=True)
         if self._rules is not None:
             read += map(self._checked, self._rules.close(self._frames.place.position()))
         return read
@@ -203,12 +203,12 @@ class Reader:
 
     # -- the frames ---------------------------------------------------------------------------------------------------
 
-    def _settle(self, *, last: bool = False) -> list[Read]:
+    def _emit_in_order(self, *, last: bool = False) -> list[Read]:
         """Messages, each behind what is wrong with it in the order of its text, however the text was cut."""
         read: list[Read] = []
         for found in self._frames.take():
             if isinstance(found, Frame) and self._rules is not None:
-                findings = self._rules.settle(found)
+                findings = self._rules.check_frame(found)
                 if findings or self._pending:
                     self._pending += findings
                     read += self._ordered()

@@ -77,7 +77,7 @@ class Writer:
     def skip(self, message: Message) -> None:
         """A message that stands in front of those that are written: its call id is taken."""
         spelled, head = self._canonical(message)
-        self._rules.settle(Frame(message, head, spelled, _NOWHERE, None))
+        self._rules.check_frame(Frame(message, head, spelled, _NOWHERE, None))
         self._number += 1
 
     def close(self) -> str:
@@ -144,7 +144,7 @@ class Writer:
         if self._is_free and not head.needs_body and message.role is not Role.TOOL and message.end is not End.CALL:
             return
         literal = not self._is_free and LITERAL.spelling in body and _BLOCK.search(body) is not None
-        for finding in self._rules.settle(Frame(message, head, spelled, _NOWHERE, None, literal)):
+        for finding in self._rules.check_frame(Frame(message, head, spelled, _NOWHERE, None, literal)):
             if not finding.warning:
                 raise self._refused(finding.message, finding.code, finding.hint)
 

@@ -43,7 +43,7 @@ class State(Enum):
     CONTENT = auto()
 
 
-class Begun(msgspec.Struct, frozen=True):
+class PromptState(msgspec.Struct, frozen=True):
     """``has_text``: a part of the answer is there. ``opened``: nothing but a mark that another one begins with."""
 
     state: State = State.NOTHING
@@ -51,18 +51,18 @@ class Begun(msgspec.Struct, frozen=True):
     opened: str = ""
 
 
-def begun_state(description: CompiledDescription, begun: str) -> Begun:
+def prompt_state(description: CompiledDescription, begun: str) -> PromptState:
     """The state behind ``begun``, as `CompiledDescription.begun` finds it. `UnsupportedError` inside a call."""
     state, at = State.NOTHING, 0
     if any(mark != begun and mark.startswith(begun) for mark in description.top.literals if begun in description.roles):
-        return Begun(opened=begun)
+        return PromptState(opened=begun)
     while True:
         start, end = description.top.find(begun, at, last=True)
         if end == start:
             break
         state, at = _behind(description.roles[begun[start:end]], state), end
     text = bool(begun[at:].strip()) and state is not State.REASONING
-    return Begun(State.REASONED if text and state is State.NOTHING else state, text)
+    return PromptState(State.REASONED if text and state is State.NOTHING else state, text)
 
 
 def _behind(roles: set[Role], state: State) -> State:
@@ -80,7 +80,7 @@ def _behind(roles: set[Role], state: State) -> State:
 # What may follow where the prompt has written the beginning of a mark that several things begin with.
 
 
-def behind(grammar: Grammar, opened: Control | str) -> Grammar | None:
+def rest_after_prefix(grammar: Grammar, opened: Control | str) -> Grammar | None:
     """The rest of what begins with ``opened``; None where nothing does."""
     match grammar:
         case Literal(text) if isinstance(opened, str) and text.startswith(opened):
@@ -88,20 +88,20 @@ def behind(grammar: Grammar, opened: Control | str) -> Grammar | None:
         case ControlToken(control) if control == opened:
             return Literal("")
         case Choice(options):
-            found = [rest for option in options if (rest := behind(option, opened)) is not None]
+            found = [rest for option in options if (rest := rest_after_prefix(option, opened)) is not None]
             return choice(*found) if found else None
         case Chain((first, *rest)):
-            return _behind_chain(first, Chain(tuple(rest)), opened)
+            return _chain_after_prefix(first, Chain(tuple(rest)), opened)
         case Repeat(item, _, most) if most == 1:
-            return behind(item, opened)
+            return rest_after_prefix(item, opened)
         case _:
             return None
 
 
-def _behind_chain(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
-    begun = behind(first, opened)
+def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
+    begun = rest_after_prefix(first, opened)
     ways = [joined(begun, rest)] if begun is not None else []
-    if isinstance(first, Repeat) and not first.least and (left_out := behind(rest, opened)) is not None:
+    if isinstance(first, Repeat) and not first.least and (left_out := rest_after_prefix(rest, opened)) is not None:
         ways.append(joined(left_out))
     return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
 
@@ -126,7 +126,7 @@ def reply_grammar(
     where the prompt has begun another; what `ReplyShape.callable` and its schemas raise.
     """
     compiled = CompiledDescription(description, controls, stops)
-    return _ReplyGrammar(shape, description, compiled, controls).reply(begun_state(compiled, begun))
+    return _ReplyGrammar(shape, description, compiled, controls).reply(prompt_state(compiled, begun))
 
 
 class _ReplyGrammar:
@@ -154,7 +154,7 @@ class _ReplyGrammar:
         )
         """Calls begin as another region does, and are told from it by the tool's name alone."""
 
-    def reply(self, begun: Begun) -> Grammar:
+    def reply(self, begun: PromptState) -> Grammar:
         if begun.opened:
             return self._opened(begun.opened)
         match begun.state:
@@ -169,14 +169,14 @@ class _ReplyGrammar:
 
     def _opened(self, opened: str) -> Grammar:
         """A reply of whose first mark the prompt has written the beginning."""
-        rest: Grammar | None = self._from_the_beginning(Begun())
+        rest: Grammar | None = self._from_the_beginning(PromptState())
         for piece in self._spelled.pieces(self._decode(opened)):
-            rest = rest and behind(rest, piece)
+            rest = rest and rest_after_prefix(rest, piece)
         if rest is None:
             raise UnsupportedError("the prompt has begun a reply of another form", position=Position(path="messages"))
         return rest
 
-    def _from_the_beginning(self, begun: Begun) -> Grammar:
+    def _from_the_beginning(self, begun: PromptState) -> Grammar:
         outcome = self._outcome(begun)
         region = self._description.reasoning
         if region is None or not region.open:
@@ -204,7 +204,7 @@ class _ReplyGrammar:
             return joined(*blanks, text)
         return joined(*blanks, *self._until(text, region.close.strip()), *self._between(region))
 
-    def _outcome(self, begun: Begun | None = None) -> Grammar:
+    def _outcome(self, begun: PromptState | None = None) -> Grammar:
         """An answer, or calls, before which a text may stand."""
         tools, calls = self._shape.callable, self._calls
         if begun is not None and begun.has_text:
@@ -278,7 +278,7 @@ class _ReplyGrammar:
         plain = self._text_to_end(replace(free, not_first=unmarked))
         return choice(plain, *wrapped) if wrapped else plain
 
-    def _rest_of_answer(self, begun: Begun) -> Grammar:
+    def _rest_of_answer(self, begun: PromptState) -> Grammar:
         """An answer whose region the prompt has opened."""
         content = self._description.content or Region()
         form = self._shape.answer(self._avoid, "printed")

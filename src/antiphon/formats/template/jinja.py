@@ -22,7 +22,7 @@ from .chat import ChatMessage, chat_messages
 from .jinja_values import chat_texts, fitted, message_value, protected, render_variables, texts_of, tool_value
 from .parts import TemplateParts
 from .sandbox import CompiledTemplate
-from .taught import taught, taught_chat
+from .taught import taught_chat, teach_tool_calls
 from .trials import TemplateProbe, Trials, find_capabilities
 from .user_text import ControlSpellings, MarkedText, aligned, unused
 
@@ -250,7 +250,7 @@ class JinjaFormat(ReplyFormat):
         own = found.description.calls or found.origin in ("configured", "response_template")
         if own or not self._teaches or Trials(self._template, self._special).says_tools(self.capabilities):
             return found
-        return taught(found)
+        return teach_tool_calls(found)
 
     def _find_stops(self) -> tuple[Control | str, ...]:
         """The ends of a reply, and the model's end token; none that closes a region too, which its reader knows."""

@@ -36,7 +36,7 @@ Several calls stand one after the other, each between tags of its own. Results c
 Where no function is needed, answer in plain words."""
 
 
-def taught(found: Found) -> Found:
+def teach_tool_calls(found: Found) -> Found:
     """The description with the form of calls that the prompt teaches."""
     description = replace(found.description, calls=(TAUGHT_CALL,))
     return replace(found, description=description, warnings=(*found.warnings, WARNING), taught=True)

@@ -131,7 +131,7 @@ class TranslationContext(msgspec.Struct, frozen=True):
 
     def parts(self, node: CanonicalSchema, branch: Branch) -> list[CanonicalSchema]:
         """The object as several where its author gives alternatives, which it is of, an order each; else itself."""
-        for ways in self.whole.author.torn(self.places, branch):
+        for ways in self.whole.author.lost_orders(self.places, branch):
             several = parts(node, branch, ways)
             if len(several) > 1:
                 return several

@@ -121,7 +121,7 @@ class AuthoredSchema:
                 todo += [inner for key in ("allOf", "$ref") if key in node for inner in self._applied(key, node, None)]
         return tuple(found.values())
 
-    def torn(self, places: Authored, branch: Branch) -> Iterator[list[Authored]]:
+    def lost_orders(self, places: Authored, branch: Branch) -> Iterator[list[Authored]]:
         """The choices between orders of which the branch is none: the canonical form has made one object of several.
 
         Of each, the alternatives with all that they require.
