@@ -105,15 +105,3 @@ def closes(opening: str, closing: str) -> bool:
     if any(opening.replace(begin, end, 1) == closing for begin, end in _OPENS if begin in opening):
         return True
     return opening.replace("|", "") == closing.replace("|", "")
-
-
-def blanks_before(text: str) -> tuple[str, str]:
-    """The blanks that a text begins with, and the rest."""
-    rest = text.lstrip()
-    return text[: len(text) - len(rest)], rest
-
-
-def blanks_behind(text: str) -> tuple[str, str]:
-    """The text without the blanks at its end, and those."""
-    rest = text.rstrip()
-    return rest, text[len(rest) :]

@@ -189,11 +189,11 @@ class _FormProbe:
         written = self._located(self._text, self._calls)
         if len(written) != len(self._calls):
             self._calls, self._text, written = called(), self._one, first
-        first = written[0]
-        if first.arguments is None:
+        one = written[0]
+        if one.arguments is None:
             return self._pairs_form(written)
-        if first.value is not None and first.arguments[0] <= first.start:
-            return self._round(written, CallForm(members=members_of(self._calls[0], [one.value for one in written])))
+        if one.value is not None and one.arguments[0] <= one.start:
+            return self._round(written, CallForm(members=members_of(self._calls[0], [each.value for each in written])))
         return self._headed(written, [self._head(one, call) for one, call in zip(written, self._calls, strict=True)])
 
     def _headed(self, written: list[Written], heads: list[Head], pairs: Pairs | None = None) -> tuple[CallForm, str]:

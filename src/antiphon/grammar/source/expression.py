@@ -35,10 +35,6 @@ class Chars(msgspec.Struct, frozen=True):
 
     ranges: tuple[tuple[int, int], ...]
 
-    def overlaps(self, other: Chars) -> bool:
-        """Whether a character is in both."""
-        return any(low <= end and start <= high for low, high in self.ranges for start, end in other.ranges)
-
 
 class Named(msgspec.Struct, frozen=True):
     """The expression of the rule of that name."""
