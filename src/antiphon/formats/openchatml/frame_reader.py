@@ -169,11 +169,8 @@ class FrameReader:
 
     # -- outside frames -----------------------------------------------------------------------------------------------
 
-    def _skip_text(self, text: str) -> None:
-        self._skip_text_at(text, self.place.copy())
-
-    def _skip_text_at(self, text: str, at: Place) -> None:
-        self._outside.add(text, at)
+    def _skip_text(self, text: str, at: Place | None = None) -> None:
+        self._outside.add(text, at or self.place.copy())
         if self._outside.is_full:
             self._report_run()
 
@@ -209,7 +206,7 @@ class FrameReader:
         rest = self._frame.add_to_head(text)
         if self._frame.is_overlong:
             self._step(Input.OVERLONG, START.spelling + self._frame.spelled)
-            self._skip_text_at(rest, self.place.after(text[: len(text) - len(rest)]))
+            self._skip_text(rest, self.place.after(text[: len(text) - len(rest)]))
 
     def _skip_head(self, spelled: str) -> None:
         problem = Problem(0, f"no <|message|> within {MAX_HEAD} characters of a head", rule="head-endless")

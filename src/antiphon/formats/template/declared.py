@@ -179,7 +179,7 @@ class DeclaredTemplate(BaseTemplate):
             )
 
     def _head(self, messages: Sequence[ChatDict], offered: str) -> str:
-        """The pieces before the first round: the start, the system block, and the tools (resolutions L-08, X-09)."""
+        """The text before the first round: the start, the system block, and the tools (resolutions L-08, X-09)."""
         blocks, rule = self.blocks, self.rule
         head = rule.start
         apart = bool(rule.offers and rule.offers.place == "apart")
@@ -251,7 +251,7 @@ class DeclaredTemplate(BaseTemplate):
         return (calls.between if message.get("content") is not None else "") + calls.between.join(written)
 
     def _end(self, message: ChatDict, content: str) -> str:
-        """The pieces that end an assistant's message."""
+        """The text that ends an assistant's message."""
         calls = self.rule.calls
         if calls and calls.eoa is not None and (message.get("tool_calls") or any(m in content for m in calls.marks)):
             return calls.eoa
