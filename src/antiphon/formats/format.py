@@ -81,7 +81,7 @@ class CutParser(Protocol):
 
 
 def last_events(parser: Parser, *, cut: bool) -> list[ParserEvent]:
-    """What closes a reply; ``cut``: a limit ended it, and not the model."""
+    """The events that close a reply; ``cut``: a limit ended it, and not the model."""
     return parser.cut() if cut and isinstance(parser, CutParser) else parser.close()
 
 
@@ -177,7 +177,7 @@ class MoreFormats(Protocol):
 
 
 class NoMoreFormats:
-    """None at all."""
+    """No formats at all."""
 
     def names(self) -> Iterable[str]:
         return ()

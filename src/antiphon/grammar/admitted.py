@@ -58,7 +58,12 @@ def follow(grammar: CompiledGrammar, text: str, *, most: int, is_late: Callable[
     here = _at(grammar, text[:fits])
     if here is None or matcher.failed or is_late():
         return Followed(fits, complete=False, admitted=(), more=0, others=False, gave_up=True)
-    found = list(_admitted(here))
+    found: list[Admitted] = []
+    for first, last in _runs([id for id in _next(here) if id in _ASCII]):
+        if last - first + 1 >= RUN:
+            found.append(Admitted(chr(first), chr(last)))
+        else:
+            found += [Admitted(_forced(here, id)) for id in range(first, last + 1)]
     return Followed(
         fits,
         complete=here.accepting,
@@ -80,14 +85,6 @@ def _at(grammar: CompiledGrammar, text: str) -> Matcher | None:
 def _next(matcher: Matcher) -> list[int]:
     mask = matcher.mask()
     return [id for id in range(256) if mask and mask[id // 8] >> id % 8 & 1]
-
-
-def _admitted(matcher: Matcher) -> Iterator[Admitted]:
-    for first, last in _runs([id for id in _next(matcher) if id in _ASCII]):
-        if last - first + 1 >= RUN:
-            yield Admitted(chr(first), chr(last))
-        else:
-            yield from (Admitted(_forced(matcher, id)) for id in range(first, last + 1))
 
 
 def _runs(ids: list[int]) -> Iterator[tuple[int, int]]:

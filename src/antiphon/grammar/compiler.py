@@ -152,7 +152,7 @@ class ClosingTokens:
         return chosen
 
     def _rank(self, id: int) -> tuple[int, int]:
-        """What ends before what closes, what closes before what is long, and last what opens."""
+        """Sorts ends first, then closings, then long spellings, and openings last."""
         if id in self._ends or id >= len(self._texts):
             return -100, 0
         text = self._texts[id]
@@ -190,7 +190,7 @@ class Vocabulary:
 
 
 class _Tokens:
-    """What llguidance requires of a tokenizer.
+    """A tokenizer as llguidance requires it.
 
     It would let its one end token stand wherever a grammar may end. That is an id of nobody's here, so that a turn ends
     with what the grammar names, and with nothing else.

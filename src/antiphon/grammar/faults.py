@@ -48,7 +48,7 @@ _STEPS = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
 
 
 def first_fault(start: LLMatcher) -> str:
-    """What is wrong with a fresh matcher, in a line of the engine's; some faults show only at the first mask."""
+    """The fault of a fresh matcher, in a line of the engine's; some faults show only at the first mask."""
     probe = start
     if not start.is_error():
         probe = start.deep_copy()
@@ -93,11 +93,9 @@ class FaultFinder:
 
     def _fault(self, leaf: Json | Regex | NamedRules) -> str:
         self._left -= 1
-        text = lark(leaf, controls={}, end_ids=(), engine_schema=self._shown_or_itself(leaf), finite=False)
+        shown = self._shown if isinstance(leaf, Json) and leaf.path else lambda node: node.schema
+        text = lark(leaf, controls={}, end_ids=(), engine_schema=shown, finite=False)
         return first_fault(LLMatcher(self._tokens, text, log_level=0))
-
-    def _shown_or_itself(self, leaf: Json | Regex | NamedRules) -> Callable[[Json], JsonSchema]:
-        return self._shown if isinstance(leaf, Json) and leaf.path else lambda node: node.schema
 
     def _deepest(self, leaf: Json) -> str:
         """The place of the innermost part at fault, as far as the schema itself has that place."""

@@ -1,4 +1,4 @@
-"""What a reply may be, as data: a format builds it, `lark` writes it for an engine, `matcher` follows a reply by it."""
+"""The grammar of a reply as data: a format builds it, `lark` writes it for an engine, a matcher follows it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Lexeme(msgspec.Struct, frozen=True):
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """What a rule of the `NamedRules` around it says."""
+    """A rule of the `NamedRules` around it."""
 
     name: str
 

@@ -37,7 +37,7 @@ _ANY_FRACTION = r"(?:\.[0-9]+)?"
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a number is between, None for no bound; ``over``/``under``: the bound itself is none of them."""
+    """The bounds of a number, None for no bound; ``over``/``under``: the bound itself is excluded."""
 
     low: Decimal | None = None
     high: Decimal | None = None
@@ -107,7 +107,7 @@ def _up_to(high: Decimal, *, under: bool, sign: str = "") -> list[str]:
 
 
 def _split(value: Decimal) -> tuple[int, str]:
-    """What is before the point, and the digits behind it without the zeros at their end."""
+    """The digits before the point, and those behind it without the zeros at their end."""
     before, _, behind = f"{value:f}".partition(".")
     return int(before), behind.rstrip("0")
 
@@ -137,12 +137,9 @@ def _of_one_length(low: str, high: str) -> Iterator[str]:
         above = list(_of_one_length("0" * rest, high[1:])) if high[1:].strip("9") else []
         last -= bool(above)
         if first <= last:
-            yield f"{_digit(first, last)}{'[0-9]' * rest if rest < 3 else f'[0-9]{{{rest}}}'}"
+            digit = str(first) if first == last else f"[{first}-{last}]"
+            yield f"{digit}{'[0-9]' * rest if rest < 3 else f'[0-9]{{{rest}}}'}"
         yield from (f"{high[0]}{inner}" for inner in above)
-
-
-def _digit(first: int, last: int) -> str:
-    return str(first) if first == last else f"[{first}-{last}]"
 
 
 def _either(ways: list[str]) -> str:

@@ -64,7 +64,7 @@ class NestedValueWriter:
         return None if kind is None or needs or given.get(least[kind]) else self._rules.pieces(closing)
 
     def _raw(self, node: JsonSchema, where: str, closing: Pieces) -> str | None:
-        """What has no members: a text, a word or a number."""
+        """A value without members: a text, a word or a number."""
         types = [name for name in types_of(node, self._root) if name not in ("object", "array")]
         if not types or node is False:
             return None
@@ -201,7 +201,10 @@ class KeyValuesWriter:
             *node.get("properties", ()),
             *(n for n in node.get("required", ()) if n not in node.get("properties", ())),
         ]
-        found = [self._in_order(order, node, where) for order in self._orders(names)]
+        # Templates write bare names sorted.
+        ordered = sorted(names, key=lambda name: (name.lower(), name))
+        orders = [ordered, names] if self._spelling.quote and ordered != names else [names]
+        found = [self._in_order(order, node, where) for order in orders]
         ways = list(dict.fromkeys(way for way in found if way is not None))
         return f"({' | '.join(ways)})" if len(ways) > 1 else ways[0] if ways else None
 
@@ -220,22 +223,18 @@ class KeyValuesWriter:
             self._relax("maxProperties", f"{where}.maxProperties")
         return sequence(self._rules, parts, more=self._others(node, where))
 
-    def _orders(self, names: list[str]) -> list[list[str]]:
-        """The schema's order; and sorted, as templates write bare names."""
-        ordered = sorted(names, key=lambda name: (name.lower(), name))
-        return [ordered, names] if self._spelling.quote and ordered != names else [names]
-
     def _others(self, node: dict[str, Any], where: str) -> Part | None:
         """A member whose name the schema does not say, where it has such members."""
         open_ = "additionalProperties" in node or "patternProperties" in node
         if node.get("properties") and not open_:
             return None
         pattern = _TAGGED_NAME if self._spelling.key else _BARE_NAME
-        known = [*node.get("properties", ())]
+        if known := node.get("properties"):
+            pattern += f" & ~/({'|'.join(map(quote, sorted(known)))})/"
         values = list(self._values(other_members(node), f"{where}.additionalProperties"))
         if not values:
             return None
-        name = self._rules.rule("NAME", pattern if not known else f"{pattern} & ~{_one_of_names(known)}")
+        name = self._rules.rule("NAME", pattern)
         return self._part("", f"{name} ({' | '.join(values)})")
 
     def _member(self, name: str, schema: JsonSchema, where: str, *, required: bool) -> Part | None:
@@ -305,7 +304,3 @@ def _may_be(form: ValueSpelling, kinds: tuple[str, ...]) -> bool:
 def _may_be_empty(node: JsonSchema, kinds: tuple[str, ...]) -> bool:
     bounded = isinstance(node, dict) and not node.keys().isdisjoint(("enum", "const", "pattern", "minLength", "anyOf"))
     return "string" in kinds and not bounded
-
-
-def _one_of_names(names: list[str]) -> str:
-    return f"/({'|'.join(map(quote, sorted(names)))})/"

@@ -99,8 +99,10 @@ class _Writer:
         match node:
             case Literal(text):
                 return quoted(text)
-            case ControlToken() | EndOfTurn():
-                return self._token(node)
+            case ControlToken(control):
+                return self._control(control)
+            case EndOfTurn(control):
+                return self._end_of_turn(control)
             case AnyText():
                 return self._text(node)
             case Json() | KeyValues():
@@ -144,9 +146,6 @@ class _Writer:
                 self.rules[place + i] = f"{self._referred[name]}: {self.expression(body) or EMPTY}"
             self._referred = outside
         return first
-
-    def _token(self, node: ControlToken | EndOfTurn) -> str:
-        return self._control(node.control) if isinstance(node, ControlToken) else self._end_of_turn(node.control)
 
     def _value(self, node: Json | KeyValues) -> str:
         if isinstance(node, Json):

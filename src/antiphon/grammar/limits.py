@@ -104,17 +104,13 @@ def _check_object(node: dict[str, Any], where: _Place, limits: Limits) -> None:
         raise _limit_error(f"the schema has more than {limits.properties} entries in one place", _spelled(where))
     if not _BOUNDED.isdisjoint(node):
         _check_keywords(node, _spelled(where), limits)
-        _check_literals(node, _spelled(where), limits)
-
-
-def _check_literals(node: dict[str, Any], where: str, limits: Limits) -> None:
-    for step, value in _literals(node):
-        if not _is_within(limits.literal, value):
-            raise _limit_error(f"a value or name has more than {limits.literal} bytes", f"{where}{step}")
+        for step, value in _literals(node):
+            if not _is_within(limits.literal, value):
+                raise _limit_error(f"a value or name has more than {limits.literal} bytes", f"{_spelled(where)}{step}")
 
 
 def _literals(node: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What a reply may have to spell out as it stands, with the step to it."""
+    """The values that a reply may have to spell out as they stand, each with the step to it."""
     if "const" in node:
         yield ".const", node["const"]
     if isinstance(node.get("enum"), list):

@@ -339,7 +339,7 @@ def _without_strings(node: dict[str, Any], types: tuple[str, ...]) -> JsonSchema
 
 
 def whole_pattern(pattern: str) -> str | None:
-    """What a whole text matches in which the pattern is found; None where its anchors stand inside.
+    """The pattern for a whole text in which the pattern is found; None where its anchors stand inside.
 
     >>> whole_pattern("^[a-z]+$"), whole_pattern("b/c"), whole_pattern("^a|b$")
     ('(?:[a-z]+)', '(?s:.*)(?:b\\\\/c)(?s:.*)', None)

@@ -1,4 +1,4 @@
-"""What writers of rules share: where a rule's text goes."""
+"""The names and texts of rules, which all writers of rules share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def type_of(value: Any) -> str:
 
 
 def resolved(node: JsonSchema, root: JsonSchema) -> JsonSchema:
-    """What a reference stands for; any other node itself."""
+    """Resolves a reference; any other node is returned as it is."""
     for _ in range(_MOST_STEPS):
         if not isinstance(node, dict) or "$ref" not in node:
             return node

@@ -1,4 +1,4 @@
-"""What a request requires of a reply, before any format says how it is written.
+"""The requirements of a request on a reply, before any format says how it is written.
 
 The schema of a call's arguments, which are always an object, whatever else a tool's parameters would let through.
 
@@ -25,7 +25,7 @@ _MOST_STEPS = 32
 
 
 def arguments_schema(parameters: JsonSchema | None, path: str) -> JsonSchema:
-    """What of ``parameters`` an object fits; the same value where that is all of it.
+    """The part of ``parameters`` that an object fits; the same value where that is all of it.
 
     Error: `RequestError` with ``path`` where no object fits.
     """
@@ -100,7 +100,7 @@ class ReplyShape:
         """The tools that this reply may call. Error: `RequestError` for a choice that cannot be met."""
         if self.tool_choice.mode == "none":
             return ()
-        builtin = self._builtin_recipients
+        builtin = tuple(recipient for namespace in self.builtins for recipient in described(namespace).recipients)
         offered = (*(tool.recipient for tool in self.tools), *builtin)
         for name in self.tool_choice.names:
             if not any(is_named(recipient, name) for recipient in offered):
@@ -115,10 +115,6 @@ class ReplyShape:
                 "tool_choice requires a call, and there are no tools", position=Position(path="tool_choice")
             )
         return allowed
-
-    @property
-    def _builtin_recipients(self) -> tuple[str, ...]:
-        return tuple(recipient for namespace in self.builtins for recipient in described(namespace).recipients)
 
     @property
     def must_call(self) -> bool:

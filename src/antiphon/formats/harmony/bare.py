@@ -73,7 +73,7 @@ class LiteralParser:
         return [*self._scanned(self._scanner.close()), *self._parser.close()]
 
     def cut(self) -> list[ParserEvent]:
-        """What may have become a control is none, and is no text."""
+        """Drops the buffered beginning of a control, which is no text."""
         tail, self._scanner.buffered = self._scanner.buffered, ""
         cut = [Incident("truncated-header", 0, tail)] if tail else []
         return [*cut, *last_events(self._parser, cut=True)]
@@ -147,7 +147,7 @@ class BareParser:
         return [*self._passed(self._text("", last=True)), *self._parser.close()]
 
     def cut(self) -> list[ParserEvent]:
-        """What may have become a header is none, and is no text."""
+        """Drops the buffered beginning of a header, which is no text."""
         tail = self._open_tail()
         self._buffer = self._buffer.removesuffix(tail)
         cut = [Incident("truncated-header", 0, tail)] if tail.strip() else []
@@ -180,7 +180,7 @@ class BareParser:
         return pieces
 
     def _step(self, last: bool) -> list[Piece]:
-        """What the buffer begins with; nothing while it may become something else."""
+        """Takes the pieces that the buffer begins with; none while it may become something else."""
         match self._state:
             case _State.BEGINNING:
                 return self._beginning(last)

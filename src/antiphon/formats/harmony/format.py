@@ -201,7 +201,9 @@ class Harmony:
     ) -> Iterator[Piece]:
         """The conversation as a training example: a last final answer ends with ``<|return|>`` (HAR-47)."""
         pieces = list(self._render(conversation, None, history))
-        if pieces and pieces[-1] in (END, CALL) and _ends_in_answer(conversation):
+        last = conversation.messages[-1] if conversation.messages else None
+        answers = last is not None and last.role is Role.ASSISTANT and last.channel == "final"
+        if answers and pieces and pieces[-1] in (END, CALL):
             pieces[-1] = RETURN
         return spelled_out(pieces) if self.literal else iter(pieces)
 
@@ -273,11 +275,6 @@ def offers_functions(messages: Sequence[Message]) -> bool:
         for message in messages
         for part in message.parts
     )
-
-
-def _ends_in_answer(conversation: Conversation) -> bool:
-    last = conversation.messages[-1] if conversation.messages else None
-    return last is not None and last.role is Role.ASSISTANT and last.channel == "final"
 
 
 def _printer(types: Types, json: JsonText) -> TypePrinter:

@@ -97,14 +97,14 @@ class HarmonyGrammar:
         return [*before, chain(channel, choice(*(chain(to, opening, body) for to, opening, body in calls)))]
 
     def _opened(self, types: tuple[str, ...]) -> Shared:
-        """What follows channel and recipient: a type or none, and the beginning of the content."""
+        """The rest behind channel and recipient: a type or none, and the beginning of the content."""
         return Shared(chain(optional(chain(choice(" ", self._constrain()), choice(*types))), self._mark(MESSAGE)))
 
     def _constrain(self) -> Grammar:
         return chain(optional(Literal(" ")), self._mark(CONSTRAIN))
 
     def _bodies(self) -> Iterator[tuple[str, tuple[str, ...], Grammar]]:
-        """Who may be called, the types of the content, and the content with its end; code is free text."""
+        """Yields recipients, the types of the content, and the content with its end; code is free text."""
         for tool in self._shape.callable:
             yield tool.recipient, JSON_TYPES, self._arguments(self._shape.arguments(tool, self._avoid))
         for recipient, arguments in self._shape.builtin_calls(self._avoid):  # HAR-99 … HAR-107

@@ -132,7 +132,7 @@ class HarmonyState(StrEnum):
 
 
 class HarmonyAction(StrEnum):
-    """What a control does. The value is its description in the documentation, with the incidents that it reports."""
+    """An action of a control. The value is its description in the documentation, with the incidents that it reports."""
 
     OPEN_HEADER = "a header begins; buffered text is reported (`stray-text`, `stray-whitespace`)"
     RESTART_HEADER = "the open header ends as if by `<|end|>`, or is dropped if empty (`dup-start`); a new one begins"

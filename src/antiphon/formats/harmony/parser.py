@@ -113,7 +113,10 @@ class HarmonyParser:
         if action is None:
             self._unexpected(control)
         elif action in _ON_END:
-            self._note_end(control)
+            if control != END:
+                self._ended = self._ended or control.spelling
+            if control == ENDOFTEXT:
+                self._events.incident("endoftext", control.spelling)
             _ON_END[action](self, _ENDS[control], control.spelling)
         else:
             _ON_CONTROL[action](self, control)
@@ -125,12 +128,6 @@ class HarmonyParser:
             self._buffer.skip_control()
             if self._buffer.room < 0:
                 self._give_up_header()
-
-    def _note_end(self, control: Control) -> None:
-        if control != END:
-            self._ended = self._ended or control.spelling
-        if control == ENDOFTEXT:
-            self._events.incident("endoftext", control.spelling)
 
     def _end(self, end: End, spelling: str = "") -> None:
         """End whatever is open, as an ``<|end|>`` would."""

@@ -209,7 +209,7 @@ def _decoded(header: list[tuple[int | str, bytes | Control]]) -> str:
 
 
 def utf8_fault(error: UnicodeDecodeError) -> str:
-    """What is wrong with bytes that are no UTF-8, in the reference's words."""
+    """The fault of bytes that are no UTF-8, in the reference's words."""
     if error.reason == UNFINISHED:
         return f"incomplete utf-8 byte sequence from index {error.start}"
     return f"invalid utf-8 sequence of {error.end - error.start} bytes from index {error.start}"

@@ -23,7 +23,7 @@ from .sections import SectionWriter
 
 
 def own_header(message: Message, dialect: Dialect) -> Iterator[Piece]:
-    """What stands between ``<|start|>`` and ``<|message|>``. Raises `RenderError` for a tool without a name."""
+    """The header between ``<|start|>`` and ``<|message|>``. Raises `RenderError` for a tool without a name."""
     yield from _author(message)
     recipient = None if message.recipient in (None, "all") else f" to={message.recipient}"
     recipient_last = dialect == "b" and message.channel == Channel.COMMENTARY
@@ -138,7 +138,7 @@ def _strictly(header: str) -> ReferenceEnvelope | None:
 
 
 def _own(fields: Message) -> ReferenceEnvelope | None:
-    """What the strict reader finds in the header that the dialect writes: a type without a recipient is read as one."""
+    """The dialect's header as the strict reader finds it: a type without a recipient is read as one."""
     try:
         return _strictly(spell(tuple(own_header(fields, "a"))))
     except RenderError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from antiphon.conversation import Channel, Conversation, Message, Role
@@ -57,7 +57,8 @@ class RunningPrompt:
         if not messages:
             return self.ids
         extended = self.conversation.add(*messages)
-        if self._restarts(messages) or is_open(messages[-1]):
+        # A message may go into the opening, close one that was open, or turn on the note about calls at the start.
+        if self._whole or is_open(messages[-1]) or (not self._functions and offers_functions(messages)):
             self._begin(extended)
             return self.ids
         self.conversation = extended
@@ -85,10 +86,6 @@ class RunningPrompt:
         for message in body:
             self._write(self._arranged(message))
         self._write_tail()
-
-    def _restarts(self, messages: Sequence[Message]) -> bool:
-        """A message may go into the opening, close one that was open, or turn on the note about calls at the start."""
-        return self._whole or (not self._functions and offers_functions(messages))
 
     def _arranged(self, message: Message) -> Iterable[Message]:
         return (message,) if self.conversation.verbatim else self._arranger.add(message)

@@ -1,4 +1,4 @@
-"""What a body holds: text of the promised type (§6, A-O26), a call's arguments (A-O16), a tool's reply (A-O17)."""
+"""The content of a body: text of the promised type (§6, A-O26), a call's arguments (A-O16), a tool's reply (A-O17)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_json(text: str) -> bool:
 
 
 def _after(kind: int, word: str, expected: str | None, opened: list[str]) -> str | None:
-    """What is expected behind the word; None where it has no place. ``opened``: the brackets around it."""
+    """The words expected behind the word; None where it has no place. ``opened``: the brackets around it."""
     is_value = expected in ("value", "first item")
     match kind:
         case 1 if is_value:
@@ -176,7 +176,7 @@ def shape_problem(message: Message) -> Problem | None:
 
 
 def body_problem(message: Message, tool: ToolSpec | None, *, shaped: bool = True) -> Problem | None:
-    """What is wrong with the body of a whole message; ``tool`` is how the one that it calls is declared.
+    """The problem of a whole message's body; ``tool`` is the declaration of the tool that it calls.
 
     ``shaped`` False: arguments without a type may be anything that the tool is not declared to refuse.
     """
@@ -328,7 +328,7 @@ class ToolReply:
 
 
 def read_tool_reply(text: str) -> ToolReply:
-    """What a reply's body says; a body that is no envelope is content, and all went well (A-O17)."""
+    """Reads a reply's body; one that is no envelope is content, and all went well (A-O17)."""
     try:
         value = _VALUES.decode(text)
     except (ValueError, RecursionError):

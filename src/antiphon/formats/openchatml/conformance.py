@@ -15,7 +15,7 @@ DELTA, FLUSH = "response.delta", "response.delta.flush"
 
 
 class Level(IntEnum):
-    """Who demands something: the specification, our choices where it is silent, or our diagnostics."""
+    """The source of a demand: the specification, our choices where it is silent, or our diagnostics."""
 
     SPECIFICATION = 1
     CHOICES = 2

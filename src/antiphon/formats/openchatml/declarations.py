@@ -33,7 +33,7 @@ _COMMENT = re.compile(r"^[ \t]*//[ ]?", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ToolDeclaration:
-    """What one text declares. ``unread``: tools whose arguments are declared in a way that is not read, and why.
+    """The tools that one text declares. ``unread``: those whose arguments are declared as nothing reads, and why.
 
     ``rest`` is the text without its ``# Tools``.
     """
@@ -130,7 +130,7 @@ def _spec(namespace: str, declared: object) -> ToolSpec | None:
 
 
 def declared_tools(messages: Iterable[Message]) -> tuple[ToolNamespace, ...]:
-    """What the messages declare, in their order; a tool that is declared again is what the last one says."""
+    """The namespaces that messages declare, in their order; of a tool the last declaration counts."""
     merged: dict[str, ToolNamespace] = {}
     for message in messages:
         if message.role in AUTHORS and TITLE in message.text:

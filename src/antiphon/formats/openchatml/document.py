@@ -34,7 +34,7 @@ class Capabilities:
         return any(role.endswith(".*") and author.startswith(role[:-1]) for role in self.roles)
 
     def negotiate(self, other: Capabilities) -> Capabilities:
-        """What both sides can do (A-O19: the intersection)."""
+        """The capabilities of both sides (A-O19: the intersection)."""
         return Capabilities(
             _both(self.roles, other.roles), _both(self.channels, other.channels),
             _both(self.tokens, other.tokens), _both(self.streaming, other.streaming),

@@ -222,7 +222,7 @@ class EventReader:
         return []
 
     def _preambles(self, id: str) -> list[Message]:
-        """Those that are over because another message follows."""
+        """The preambles that are over because another message follows."""
         over = [other for other, message in self._open.items() if other != id and message.is_preamble]
         return [self._open.pop(other) for other in over]
 

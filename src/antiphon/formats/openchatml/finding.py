@@ -1,4 +1,4 @@
-"""What a reader found wrong, where, and what to do about it."""
+"""The findings of a reader: a fault, its place, and what to do about it."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class OpenFrame:
 def whole_frame(
     head: Head, head_text: str, body: str, end: End, places: Places, before: str | None, *, keep: bool
 ) -> Frame:
-    """What an `OpenFrame` gives of a body that comes at once and has neither escapes nor controls."""
+    """The frame of a body that comes at once without escapes or controls, as `OpenFrame` reads it."""
     answers = head.role is Role.ASSISTANT
     keeps_body = keep or head.needs_body or (answers and body.lstrip(BLANK).startswith("{"))
     trivia = _trivia(head, head_text, before, None)
@@ -181,7 +181,7 @@ def _message(head: Head, text: str, end: End, trivia: Trivia | None) -> Message:
 
 
 class OutsideText:
-    """What is between frames: blanks, which belong to the frame behind them, and text that has no place there.
+    """The text between frames: blanks, which belong to the frame behind them, and text that has no place there.
 
     ``skipped_at`` is where a run of such text began, None when there is none; ``problem`` is what is wrong with it.
     ``whole``: all of a run is stored, and it is reported when it is over; otherwise its first `MAX_SKIPPED` characters
@@ -240,7 +240,7 @@ class OutsideText:
 
     @property
     def skipped(self) -> str:
-        """What is stored of the run."""
+        """The stored part of the run."""
         return "".join(self._skipped)
 
     def end_run(self) -> None:

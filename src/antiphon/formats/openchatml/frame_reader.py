@@ -132,7 +132,7 @@ class FrameReader:
         self.place.pass_in_line(spelling)
 
     def _flush(self) -> None:
-        """What was buffered, because a control may have begun in it, is text."""
+        """Adds the buffered text, in which a control may have begun."""
         text, self._buffer = self._buffer, ""
         self._text(text)
 
@@ -169,11 +169,8 @@ class FrameReader:
 
     # -- outside frames -----------------------------------------------------------------------------------------------
 
-    def _skip_text(self, text: str) -> None:
-        self._skip_text_at(text, self.place.copy())
-
-    def _skip_text_at(self, text: str, at: Place) -> None:
-        self._outside.add(text, at)
+    def _skip_text(self, text: str, at: Place | None = None) -> None:
+        self._outside.add(text, at or self.place.copy())
         if self._outside.is_full:
             self._report_run()
 
@@ -194,14 +191,10 @@ class FrameReader:
         if at is not None and not outside.reported:
             outside.reported = True
             problem = outside.problem
-            self._report(problem.rule, problem.message, self._hint_outside(), text=outside.skipped, place=at)
-
-    def _hint_outside(self) -> str:
-        """What to do about text outside frames: behind a frame, its footer may have been meant as text."""
-        hint = "A frame is <|start|>ROLE<|message|>TEXT<|end|>."
-        if self._footer is None or self._outside.problem != OUTSIDE:
-            return hint
-        return f"{hint} If the {self._footer} before it is text, write <{self._footer} there (§3)."
+            hint = "A frame is <|start|>ROLE<|message|>TEXT<|end|>."
+            if self._footer is not None and problem == OUTSIDE:  # the footer before it may have been meant as text
+                hint += f" If the {self._footer} before it is text, write <{self._footer} there (§3)."
+            self._report(problem.rule, problem.message, hint, text=outside.skipped, place=at)
 
     # -- in a head ----------------------------------------------------------------------------------------------------
 
@@ -213,7 +206,7 @@ class FrameReader:
         rest = self._frame.add_to_head(text)
         if self._frame.is_overlong:
             self._step(Input.OVERLONG, START.spelling + self._frame.spelled)
-            self._skip_text_at(rest, self.place.after(text[: len(text) - len(rest)]))
+            self._skip_text(rest, self.place.after(text[: len(text) - len(rest)]))
 
     def _skip_head(self, spelled: str) -> None:
         problem = Problem(0, f"no <|message|> within {MAX_HEAD} characters of a head", rule="head-endless")
@@ -255,16 +248,11 @@ class FrameReader:
 
     def _add_text(self, text: str) -> None:
         if self._frame.is_utf8 and not is_utf8(text):
-            self._report_not_utf8(text)
+            self._frame.is_utf8 = False  # reported once for a body
+            good = next(i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
+            hint = "Other bytes go into a literal block (§3)."
+            self._report("body-not-utf8", "the body is not UTF-8", hint, place=self.place.after(text[:good]))
         self._frame.add_text(text, self.place)
-
-    def _report_not_utf8(self, text: str) -> None:
-        """Once for a body."""
-        self._frame.is_utf8 = False
-        good = next(i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
-        place = self.place.after(text[:good])
-        hint = "Other bytes go into a literal block (§3)."
-        self._report("body-not-utf8", "the body is not UTF-8", hint, place=place)
 
     def _add_escaped(self, spelled: str) -> None:
         """``<<|name|>``: a control's spelling as text, outside literal blocks and only in a body (A-O22, A-O23)."""

@@ -1,4 +1,4 @@
-"""What a reply in OpenChatML may be: the grammar of what follows ``<|start|>assistant`` (§6, §15)."""
+"""Replies in OpenChatML: the grammar of what follows ``<|start|>assistant`` (§6, §15)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class HeadReader:
 
 
 def read_canonical(text: str, tools: ToolNames) -> Head | None:
-    """What `read_head` reads of a head that is in canonical form and has no problem; None for any other.
+    """Reads a head in canonical form and without problems as `read_head` does; None for any other.
 
     Half of a transcript's heads carry a call id of their own, so the cache does not have them. The pattern is made of
     the same roles, attributes and channels; whatever it cannot decide is left to `read_head`.
@@ -129,8 +129,8 @@ class _HeadParser:
         for control in sections:
             if (head.channel is None) if control is CHANNEL else not head.constrained:
                 self._problem("section-empty", offset, f"nothing follows {control}")
-        self._settle(offset)
-        head.canonical = not head.problems and self._is_canonical(parts)
+        self._apply_attributes(offset)
+        head.canonical = not head.problems and spell(list(head_pieces(head.message()))) == spell(list(parts))
         return head
 
     def _problem(self, rule: RuleName, offset: int, message: str, hint: str | None = None) -> None:
@@ -235,13 +235,13 @@ class _HeadParser:
         )
         return well_formed(value).strip(_CONTROL_CHARACTERS)
 
-    def _settle(self, end: int) -> None:
+    def _apply_attributes(self, end: int) -> None:
         """Attributes become fields; the rules that need the whole head."""
         head, values = self._head, self._values
         head.recipient = values.get("to") or None
         head.call_id = values.get("call_id") or None
         head.intent = values.get("intent") or None
-        self._settle_name(values.get("name") or None, end)
+        self._apply_name(values.get("name") or None, end)
         if not self._tools.addresses(head.recipient):
             hint = "assistant, functions.x, browser.x, python, or a namespace that the header declares."
             hint = self._tools.did_you_mean(head.recipient or "", hint)
@@ -249,9 +249,14 @@ class _HeadParser:
         if head.intent is not None and head.intent not in INTENTS:
             hint = did_you_mean(head.intent, INTENTS, "preamble, status or debug.")
             self._problem("intent-unknown", head.places["intent"], f"unknown intent {head.intent!r}", hint)
-        self._settle_content_type(values.get("content_type") or None)
+        content_type = values.get("content_type") or None
+        if not head.constrained:
+            head.content_type = content_type
+        elif content_type is not None and content_type != head.content_type:
+            message = f"content_type={content_type} is not what <|constrain|> says"
+            self._problem("attribute-conflict", head.places["content_type"], message)
 
-    def _settle_name(self, name: str | None, end: int) -> None:
+    def _apply_name(self, name: str | None, end: int) -> None:
         head = self._head
         if head.role is not Role.TOOL:
             head.name = name
@@ -265,17 +270,6 @@ class _HeadParser:
             self._problem("reply-name-missing", end, "a tool's reply has no name=", "Write tool name=functions.x (§6).")
         else:
             head.name = self._tools.qualify(name)
-
-    def _settle_content_type(self, content_type: str | None) -> None:
-        head = self._head
-        if not head.constrained:
-            head.content_type = content_type
-        elif content_type is not None and content_type != head.content_type:
-            at = head.places["content_type"]
-            self._problem("attribute-conflict", at, f"content_type={content_type} is not what <|constrain|> says")
-
-    def _is_canonical(self, parts: Sequence[Piece]) -> bool:
-        return spell(list(head_pieces(self._head.message()))) == spell(list(parts))
 
 
 def split(text: str) -> tuple[Piece, ...]:

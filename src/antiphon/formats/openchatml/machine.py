@@ -28,7 +28,7 @@ class FrameState(StrEnum):
 
 @unique
 class Input(StrEnum):
-    """What may come in beside the nine controls, which are named by their spelling."""
+    """Inputs beside the nine controls, which are named by their spelling."""
 
     TEXT = "text"
     ESCAPE = "escaped control"
@@ -41,7 +41,7 @@ class Input(StrEnum):
 
 @unique
 class Action(StrEnum):
-    """What is done; each has a method of its name in the reader."""
+    """Actions; each has a method of its name in the reader."""
 
     SKIP_TEXT = "skip, unless blank"
     SKIP_CONTROL = "skip"

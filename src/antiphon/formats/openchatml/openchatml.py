@@ -17,7 +17,6 @@ from antiphon.conversation import (
     Part,
     ResponseFormat,
     Role,
-    Settings,
     SystemContent,
     TextPart,
     ToolNamespace,
@@ -47,7 +46,11 @@ def introduction(conversation: Conversation) -> Iterator[Message]:
     """The frames before the conversation's own: nothing where there is nothing to say."""
     if conversation.verbatim:
         return
-    system = "\n\n".join(_system_sections(conversation.settings, bool(conversation.tools)))
+    settings = conversation.settings
+    today = settings.current_date.isoformat() if settings.current_date else None
+    facts = _facts(settings.identity, settings.knowledge_cutoff, today)
+    channels = _channels(settings.channels, bool(conversation.tools))
+    system = "\n\n".join((*facts, *_reasoning(settings.reasoning_effort), *channels))
     if system:
         yield Message(role=Role.SYSTEM, text=system)
     namespaces = [*conversation.builtins, *_namespaces(conversation.tools)]
@@ -76,13 +79,6 @@ def _part_text(part: Part) -> str:
             return "\n\n".join([*instructions, *tools, *_format_sections(part.response_format)])
         case OpaquePart(kind):
             raise RenderError(f"OpenChatML has no frame for a part of kind {kind!r}", hint="It carries text only.")
-
-
-def _system_sections(settings: Settings, functions: bool) -> Iterator[str]:
-    today = settings.current_date.isoformat() if settings.current_date else None
-    yield from _facts(settings.identity, settings.knowledge_cutoff, today)
-    yield from _reasoning(settings.reasoning_effort)
-    yield from _channels(settings.channels, functions)
 
 
 def _facts(identity: str | None, cutoff: str | None, today: str | None) -> list[str]:
@@ -205,7 +201,7 @@ class OpenChatML:
         return offered_calls(reader, calls, strict=strict)
 
     def grammar(self, shape: ReplyShape, *, prompt: Sequence[Piece] = ()) -> Grammar:
-        """What a reply may be; one call at most, at which inference stops."""
+        """The grammar of a reply; it has one call at most, at which inference stops."""
         from .grammar import OpenChatMLGrammar  # rendering and parsing need not wait for it
 
         reply = OpenChatMLGrammar(shape, spelled=not self.controls)

@@ -37,22 +37,19 @@ _ROLES = re.compile(r'"(?:messages|role|input)"\s*:')
 
 
 def other_form(text: str) -> Problem | None:
-    """What a text is whose header cannot be read, by its first characters; None when nothing is known of it."""
+    """The form of a text whose header cannot be read, by its first characters; None for an unknown one."""
     if text.lstrip().startswith(("<|im_start|>", "<|begin_of_text|>", "[INST]")):
         return _other("this is a chat template's prompt", "A prompt cannot be read back as a transcript.")
     if not _JSON.match(text):
         return None
     if _ROLES.search(text):
-        return _other("this is chat JSON, not a transcript", _convert("chat"))
+        hint = "Use --from chat; `antiphon convert --from chat --to openchatml` makes a transcript of it."
+        return _other("this is chat JSON, not a transcript", hint)
     return _other("this is JSON, not a transcript", "A transcript is a YAML header, then frames.")
 
 
 def _other(message: str, hint: str) -> Problem:
     return Problem(0, message, hint, rule="other-form")
-
-
-def _convert(form: str) -> str:
-    return f"Use --from {form}; `antiphon convert --from {form} --to openchatml` makes a transcript of it."
 
 
 Read = Message | Finding
@@ -65,7 +62,7 @@ MAX_PENDING = 1000
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEnvelope:
-    """What a transcript has around its messages: the header, how it was written, and the blanks at the end.
+    """The rest of a transcript around its messages: the header, how it was written, and the blanks at the end.
 
     Stands in ``Conversation.extra["openchatml"]``. ``header`` None: a fragment, which has none.
     ``tail`` None: the canonical line break.
@@ -110,7 +107,7 @@ class Reader:
     def feed(self, text: str | bytes) -> list[Read]:
         if isinstance(text, bytes):
             text = self._decoded(text)
-        return self._open(text) + self._settle()
+        return self._open(text) + self._emit_in_order()
 
     def feed_pieces(self, pieces: Iterable[Piece]) -> list[Read]:
         """The same for a transcript in control tokens (ids, decoded): its texts are text whatever they spell."""
@@ -123,13 +120,13 @@ class Reader:
                 self._frames.feed_pieces([piece])
             else:
                 read += self._open(piece)
-        return read + self._settle()
+        return read + self._emit_in_order()
 
     def close(self) -> list[Read]:
         """The end of the transcript; an open frame or header is an error."""
-        read = self._open(self._utf8.decode(b"", True), last=True) + self._settle()
+        read = self._open(self._utf8.decode(b"", True), last=True) + self._emit_in_order()
         self._frames.close()
-        read += self._settle(last=True)
+        read += self._emit_in_order(last=True)
         if self._rules is not None:
             read += map(self._checked, self._rules.close(self._frames.place.position()))
         return read
@@ -206,12 +203,12 @@ class Reader:
 
     # -- the frames ---------------------------------------------------------------------------------------------------
 
-    def _settle(self, *, last: bool = False) -> list[Read]:
+    def _emit_in_order(self, *, last: bool = False) -> list[Read]:
         """Messages, each behind what is wrong with it in the order of its text, however the text was cut."""
         read: list[Read] = []
         for found in self._frames.take():
             if isinstance(found, Frame) and self._rules is not None:
-                findings = self._rules.settle(found)
+                findings = self._rules.check_frame(found)
                 if findings or self._pending:
                     self._pending += findings
                     read += self._ordered()
@@ -234,20 +231,16 @@ class Reader:
 
 
 def _of_other_form(text: str, finding: Finding, start: Place) -> Finding:
-    """What is wrong with a header that cannot be read, in other words when the text is of another form."""
+    """The problem of a header that cannot be read, in other words when the text is of another form."""
     other = other_form(text)
     if other is None:
         return finding
     return replace(finding, message=other.message, hint=other.hint, position=start.position(), rule=other.rule)
 
 
-def _chunks(transcript: str | bytes | Iterable[str | bytes]) -> Iterable[str | bytes]:
-    return (transcript,) if isinstance(transcript, str | bytes) else transcript
-
-
 def iter_read(transcript: str | bytes | Iterable[str | bytes], reader: Reader) -> Iterator[Read]:
     """Messages and findings of a transcript that may come in chunks, as soon as they are known."""
-    for chunk in _chunks(transcript):
+    for chunk in (transcript,) if isinstance(transcript, str | bytes) else transcript:
         yield from reader.feed(chunk)
     yield from reader.close()
 

@@ -72,7 +72,7 @@ class ReplyReader(FrameReader):
             self._role = self._frame.spelled
 
     def drop_tail(self) -> None:
-        """What may have become a control is none, and is no text."""
+        """Drops the buffered beginning of a control, which is no text."""
         tail, self._buffer = self._buffer, ""
         if tail:
             self._report("truncated", "the reply ends inside a control", text=tail, code=E_TRUNCATED)
@@ -86,7 +86,7 @@ class ReplyReader(FrameReader):
             self._step(Input.UNKNOWN, control.spelling)
 
     def _whole_frames(self, text: str, start: int) -> int:
-        """None: the events of a reply come while it is read."""
+        """No frames: the events of a reply come while it is read."""
         return start
 
     def _control(self, spelling: str) -> None:

@@ -1,4 +1,4 @@
-"""What this implementation reports about a transcript: the answer that the compliance suite compares (§17)."""
+"""The report on a transcript: the answer that the compliance suite compares (§17)."""
 
 from __future__ import annotations
 
@@ -261,20 +261,21 @@ def _of_transcript(transcript: bytes, flags: Flags) -> Json:
     findings = [found for found in read if isinstance(found, Finding)]
     errors = [finding_to_json(finding) for finding in findings if not finding.warning]
     header = reader.header
+    resumed = {id(message) for message in for_prompt(messages, HistoryPolicy.GUIDE)}  # HIP-1.7: what a prompt has
     return {
         "valid": not errors,
         "errors": errors,
         "warnings": [finding_to_json(finding) for finding in findings if finding.warning],
         "header": None if header is None else {"version": header.version, **header.fields},
         **_of_messages(messages),
-        "resumed": _resumed(messages),
+        "resumed": [i for i, message in enumerate(messages) if id(message) in resumed],
         "calls": list(_calls(messages)),
         "harmony": list(_harmony(messages)),
     }
 
 
 def _of_reply(reply: bytes, flags: Flags) -> Json:
-    """What follows ``<|start|>assistant``, as it streams."""
+    """The report on a reply behind ``<|start|>assistant``, as it streams."""
     parser, stream = openchatml(()).parser(), EventStream("reply", accept=STANDARD_EVENTS)
     utf8 = codecs.getincrementaldecoder("utf-8")()
     read = [event for piece in flags.pieces(reply) for event in parser.feed([utf8.decode(piece)])]
@@ -325,14 +326,8 @@ def _shown(message: Message, debug: DebugCapability | None) -> str | Json:
         return {"code": error.code}
 
 
-def _resumed(messages: Sequence[Message]) -> list[int]:
-    """Which messages the next prompt has (HIP-1.7)."""
-    ids = {id(message) for message in for_prompt(messages, HistoryPolicy.GUIDE)}
-    return [i for i, message in enumerate(messages) if id(message) in ids]
-
-
 def _calls(messages: Sequence[Message]) -> Iterator[Json]:
-    """What a router does: each call's tool, what it is given, its deadline, and the reply's number (None: open)."""
+    """The calls as a router runs them: the tool, its arguments, its deadline, and the reply's number (None: open)."""
     replies = {m.call_id: i for i, m in reversed(list(enumerate(messages))) if m.role is Role.TOOL}
     for message in messages:
         if message.is_call:

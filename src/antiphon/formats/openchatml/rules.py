@@ -20,7 +20,7 @@ from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
 
 
 class Rules:
-    """Checks frames in their order; `settle` also fills in what legacy and Harmony text leaves out.
+    """Checks frames in their order; `check_frame` also fills in what legacy and Harmony text leaves out.
 
     ``warnings`` False: what is allowed, and perhaps not meant, is not looked for.
     Memory: the call ids of the transcript, since they are unique in all of it (A-O14).
@@ -51,8 +51,8 @@ class Rules:
         """Whether a frame that neither calls nor answers nor promises a type can break no rule."""
         return not (self._legacy or self._limited or self._require_channels)
 
-    def settle(self, frame: Frame) -> list[Finding]:
-        """What is wrong with the frame, in the order of its text; ``frame.message`` gets the ids that it lacks."""
+    def check_frame(self, frame: Frame) -> list[Finding]:
+        """Returns the frame's findings, in the order of its text; ``frame.message`` gets the ids that it lacks."""
         role, is_call = frame.message.role, frame.message.is_call
         found: list[Finding] = []
         if self._legacy:

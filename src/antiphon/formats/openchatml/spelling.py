@@ -61,15 +61,13 @@ def unescape(text: str) -> str:
 
 def is_utf8(text: str) -> bool:
     """Whether the text can be written as UTF-8, that is, has no lone surrogate."""
-    return text.isascii() or _first_surrogate(text) is None
-
-
-def _first_surrogate(text: str) -> int | None:
+    if text.isascii():
+        return True
     try:
         text.encode("utf-16-le")  # as strict as UTF-8, and faster: most of it is a copy
-    except UnicodeEncodeError as error:
-        return error.start
-    return None
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def spell_body(text: str) -> str:

@@ -91,7 +91,7 @@ class TypeReader:
         if self._depth > MAX_DEPTH:
             raise TypeSyntaxError(f"a type is nested more than {MAX_DEPTH} levels deep")
         notes = self.comments()
-        schema = self._joined("|", lambda: self._joined("&", self._suffixed, _all_of), _any_of)
+        schema = self._joined("|", lambda: self._joined("&", self._suffixed, lambda parts: {"allOf": parts}), _any_of)
         self._depth -= 1
         return described(schema, notes)
 
@@ -246,7 +246,3 @@ def _is_value(schema: Schema) -> bool:
     while "items" in schema:
         schema = schema["items"]
     return "const" in schema or schema == _KINDS["null"]
-
-
-def _all_of(parts: list[Schema]) -> Schema:
-    return {"allOf": parts}

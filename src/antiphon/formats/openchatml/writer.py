@@ -77,11 +77,11 @@ class Writer:
     def skip(self, message: Message) -> None:
         """A message that stands in front of those that are written: its call id is taken."""
         spelled, head = self._canonical(message)
-        self._rules.settle(Frame(message, head, spelled, _NOWHERE, None))
+        self._rules.check_frame(Frame(message, head, spelled, _NOWHERE, None))
         self._number += 1
 
     def close(self) -> str:
-        """What follows the last frame: a line break, or what followed it when it was read."""
+        """The text behind the last frame: a line break, or what followed it when it was read."""
         if self._open:
             raise RenderError("the last message has no end", code=E_TRUNCATED, hint="Give it an end, or fix() it.")
         tail = self._envelope.tail
@@ -144,7 +144,7 @@ class Writer:
         if self._is_free and not head.needs_body and message.role is not Role.TOOL and message.end is not End.CALL:
             return
         literal = not self._is_free and LITERAL.spelling in body and _BLOCK.search(body) is not None
-        for finding in self._rules.settle(Frame(message, head, spelled, _NOWHERE, None, literal)):
+        for finding in self._rules.check_frame(Frame(message, head, spelled, _NOWHERE, None, literal)):
             if not finding.warning:
                 raise self._refused(finding.message, finding.code, finding.hint)
 
@@ -161,7 +161,7 @@ def _read_body(raw: str) -> str | None:
 
 
 def unwritable(conversation: Conversation) -> list[str]:
-    """What a transcript cannot represent of the conversation: descriptions, each with the place in front."""
+    """The parts of a conversation that a transcript cannot represent: descriptions, each with its place in front."""
     settings = replace(conversation.settings, reasoning_effort=None)
     unrepresentable = ["tools: definitions are text of a developer message"] if conversation.tools else []
     unrepresentable += ["response_format"] if conversation.response_format else []

@@ -79,7 +79,7 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class YamlProblem:
-    """What is wrong with a header, in which line and column of it (both from 0), and what to do."""
+    """A fault of a header, its line and column there (both from 0), and a hint."""
 
     message: str
     line: int

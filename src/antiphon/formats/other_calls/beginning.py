@@ -25,7 +25,7 @@ _INPUT = "Action Input:"
 
 
 class Begins(Enum):
-    """What a text is that may be a call."""
+    """The kind of a text that may be a call."""
 
     NO = auto()
     UNDECIDED = auto()
@@ -51,12 +51,12 @@ class Candidate:
 
     @property
     def run(self) -> int:
-        """Of a text that is no call, the characters at its beginning that begin none either."""
+        """Counts the characters at the beginning of a text without a call that begin none either."""
         fence = re.match(r"`+", self.text)
         return fence.end() if fence is not None else 1
 
     def feed(self, text: str) -> Begins:
-        """What the text is with this behind it."""
+        """Adds text; returns what the whole is."""
         self.text += text
         if not self.begun:
             found = self._beginning(self.text)

@@ -121,7 +121,7 @@ class Offered:
         if compiled is None or compiled.fault(written) is None:
             return written
         mended = {
-            key: _typed(value, schema.member(key))
+            key: json.loads(typed(value, schema.member(key))) if isinstance(value, str) else value
             for key, value in arguments.items()
             if value is not None or key in _required(schema.resolved)
         }
@@ -159,7 +159,3 @@ def _known(node: JsonSchema, arguments: dict[str, Any]) -> set[str]:
 def _required(node: JsonSchema) -> Sequence[object]:
     required = node.get("required") if isinstance(node, dict) else None
     return required if isinstance(required, list) else []
-
-
-def _typed(value: Any, schema: Schema) -> Any:
-    return json.loads(typed(value, schema)) if isinstance(value, str) else value

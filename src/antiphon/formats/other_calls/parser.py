@@ -72,7 +72,9 @@ class OtherCalls(ForeseeingParser):
         pieces = list(pieces)
         events = self._parser.feed(pieces)
         self._position += sum(len(piece) if isinstance(piece, str) else 1 for piece in pieces)
-        return self._passed(events) if self._open is not None or _is_of_note(events) else events
+        if self._open is None and not any(isinstance(event, MessageStarted) for event in events):
+            return events
+        return self._passed(events)
 
     def more_text(self, texts: Sequence[str | None], start: int) -> int:
         """As `ForeseeingParser` has it: none while a text is buffered, and none that may begin a call."""
@@ -195,7 +197,3 @@ def _end_of_line(text: str, line: str) -> str:
 
 def _is_answer(message: Message) -> bool:
     return visible_to_user(message) and not message.is_call and message.effective_channel == Channel.FINAL
-
-
-def _is_of_note(events: Sequence[ParserEvent]) -> bool:
-    return any(isinstance(event, MessageStarted) for event in events)

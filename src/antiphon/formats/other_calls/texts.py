@@ -316,7 +316,7 @@ def _laid_out(value: str) -> str:
 
 
 def _until(text: str, mark: Mark) -> tuple[str, str]:
-    """What stands before the mark's close, or before its next opening, where the model left the close out."""
+    """The text before the mark's close, or before its next opening, where the model left the close out."""
     ends = [at for end in (mark.close, mark.open) if end and (at := text.find(end)) >= 0]
     if not ends:
         return text, ""

@@ -50,7 +50,7 @@ class Atoms:
         return self._tag.fullmatch(part) is not None
 
     def prefix(self, texts: Iterable[str]) -> str:
-        """What all the texts begin with."""
+        """The beginning that all the texts share."""
         shared: list[str] = []
         for parts in zip(*map(self.parts, texts), strict=False):
             if len(set(parts)) > 1:
@@ -59,7 +59,7 @@ class Atoms:
         return "".join(shared)
 
     def suffix(self, texts: Iterable[str]) -> str:
-        """What all the texts end with."""
+        """The end that all the texts share."""
         shared: list[str] = []
         for parts in zip(*(reversed(self.parts(text)) for text in texts), strict=False):
             if len(set(parts)) > 1:
@@ -105,15 +105,3 @@ def closes(opening: str, closing: str) -> bool:
     if any(opening.replace(begin, end, 1) == closing for begin, end in _OPENS if begin in opening):
         return True
     return opening.replace("|", "") == closing.replace("|", "")
-
-
-def blanks_before(text: str) -> tuple[str, str]:
-    """The blanks that a text begins with, and the rest."""
-    rest = text.lstrip()
-    return text[: len(text) - len(rest)], rest
-
-
-def blanks_behind(text: str) -> tuple[str, str]:
-    """The text without the blanks at its end, and those."""
-    rest = text.rstrip()
-    return rest, text[len(rest) :]

@@ -56,19 +56,17 @@ def joined(*parts: Grammar | Control | str) -> Chain:
     """The parts one after another. Texts that stand side by side are one: a lexeme is never taken back."""
     found: list[Grammar] = []
     for part in parts:
-        for node in part.parts if isinstance(part, Chain) else (_node(part),):
+        if isinstance(part, str):
+            part = Literal(part)
+        elif isinstance(part, Control):
+            part = ControlToken(part)
+        for node in part.parts if isinstance(part, Chain) else (part,):
             last = found[-1] if found else None
             if isinstance(node, Literal) and isinstance(last, Literal):
                 found[-1] = Literal(last.text + node.text)
             elif node != Literal(""):
                 found.append(node)
     return Chain(tuple(found))
-
-
-def _node(part: Grammar | Control | str) -> Grammar:
-    if isinstance(part, str):
-        return Literal(part)
-    return ControlToken(part) if isinstance(part, Control) else part
 
 
 _ID = Regex(r"[A-Za-z0-9]{9}|0|[1-9][0-9]{0,3}")
@@ -96,7 +94,7 @@ class CallGrammar:
         self.opening: Pieces = spelled.pieces(first.lstrip())
 
     def rest(self, tools: Sequence[ToolSpec], *, first: Sequence[ToolSpec] = ()) -> Grammar:
-        """What follows the opening: the calls, at most as many as there are ids, and what closes them.
+        """The rest behind the opening: the calls, at most as many as there are ids, and what closes them.
 
         ``first``: the tools that the first call may be of, where not of all.
         """

@@ -25,13 +25,13 @@ _FENCE = Marks(("```json", "```"))
 
 
 class Malformed(Exception):
-    """What was read is no call, and nothing of it was made a message."""
+    """The text is no call, and nothing of it was made a message."""
 
     code = "malformed_call"
 
 
 class NotAllowed(Malformed):
-    """A call of what may not be called."""
+    """A call of a tool that may not be called."""
 
     code = NOT_ALLOWED
 
@@ -277,7 +277,11 @@ class CallReader:
         elif mark:
             self._source.put_back(mark)
         if slot.reads == "name":
-            self._name(text, call, whole=mark == slot.after)
+            other, whole = call.name, mark == slot.after
+            if other is None or whole:  # of two names the last whole one counts
+                call.named(text)
+            if other is not None and other != text:
+                self._messages.incident("malformed_call", self._source.position, other if whole else text)
         elif slot.reads == "index" or (self._source.last and not mark):
             if text and not (mark and text.isdigit()):
                 self._messages.incident("malformed_call", self._source.position - len(text), text)
@@ -285,14 +289,6 @@ class CallReader:
             call.call_id = text
             if slot.pattern:
                 call.named(name_in(text, slot.pattern))
-
-    def _name(self, text: str, call: _Call, *, whole: bool) -> None:
-        """The name; where it is written twice, and otherwise, the last that is whole."""
-        other = call.name
-        if other is None or whole:
-            call.named(text)
-        if other is not None and other != text:
-            self._messages.incident("malformed_call", self._source.position, other if whole else text)
 
     def _plain_arguments(self, call: _Call) -> Reading[bool]:
         """One JSON object, in a fence or not; none at all is an empty one."""

@@ -23,7 +23,7 @@ _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
 
 
 class Role(Enum):
-    """What a mark may mean between calls; one mark may have several roles."""
+    """A meaning of a mark between calls; one mark may have several roles."""
 
     REASONING_OPEN = auto()
     REASONING_CLOSE = auto()
@@ -170,17 +170,14 @@ class CompiledDescription:
         self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
 
     def begun_by(self, prompt: Sequence[Piece]) -> str:
-        """What the prompt says of the reply, its controls as characters. Of a long one no more is read than needed."""
+        """Returns the reply's beginning in the prompt, controls as characters; reads no more of it than needed."""
         size, length = _TAIL, sum(1 if isinstance(piece, Control) else len(piece) for piece in prompt)
         while True:
             tail = "".join(map(self._encoded, _last(prompt, size)))
-            if size >= length or self._decides(tail):
+            # Behind an anchor, and with a whole mark of reasoning, the tail says all that the prompt does.
+            if size >= length or (self.anchor in tail and len(tail.rstrip()) >= max(map(len, self.reasoning))):
                 return self.begun(tail)
             size *= 16
-
-    def _decides(self, tail: str) -> bool:
-        """Whether the end of a prompt says of the reply what the whole prompt does."""
-        return self.anchor in tail and len(tail.rstrip()) >= max(map(len, self.reasoning), default=0)
 
     def _encoded(self, piece: Piece) -> str:
         if isinstance(piece, Control):
@@ -188,7 +185,7 @@ class CompiledDescription:
         return SYMBOL.sub("\ufffd", piece)
 
     def begun(self, prompt: str) -> str:
-        """What the prompt says of the reply: behind the anchor, else an opening or closing of reasoning at its end."""
+        """The reply's beginning in the prompt: behind the anchor, else a mark of reasoning at its end."""
         _, found, begun = prompt.rpartition(self.anchor) if self.anchor else ("", "", "")
         if found and not any(Role.END in self.roles[mark] for mark in self.top.all_in(begun)):
             return begun
@@ -208,7 +205,7 @@ class CompiledDescription:
         return [form.open[0] for form in self.forms if mark in form.open or form.open[0].startswith(mark)]
 
     def section_marks(self, forms: Sequence[CompiledForm]) -> Marks:
-        """What may begin a call in the section of these forms, or the section anew, or close it."""
+        """Marks that begin a call in the section of these forms, open the section anew, or close it."""
         return Marks([word for form in forms for word in (*form.open, form.section_open, form.section_close)])
 
     def _closes(self, mark: str) -> bool:

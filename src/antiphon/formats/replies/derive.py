@@ -18,7 +18,7 @@ _ANSWER = Reply(text=ANSWER)
 
 
 class Regions:
-    """What the template says of reasoning and answers. ``layout`` stands between regions and says nothing."""
+    """Finds the marks of reasoning and answers in a template. ``layout`` stands between regions and says nothing."""
 
     def __init__(self, probe: Probe, atoms: Atoms, anchor: str, source: str) -> None:
         self._probe = probe
@@ -30,13 +30,14 @@ class Regions:
         self._before, _, self._behind = self.of_reply(probe.reply(_ANSWER)).partition(ANSWER)
         written = self._written_reasoning()
         self.reasoning = written or self._unwritten_reasoning()
-        self.content = self._content()
+        opening = self._answer_opening()
+        self.content = Region(open=opening, close=self._answer_close(opening).strip()) if opening.strip() else None
         if written is not None and self.reasoning is not None:
             self.reasoning = self._without_opening(self.reasoning)
         self.end = self._answer_end()
 
     def of_reply(self, text: str) -> str:
-        """What stands behind the prompt's anchor."""
+        """The text behind the prompt's anchor."""
         return text.partition(self._anchor)[2] if self._anchor.strip() else text
 
     def lead(self, text: str) -> str:
@@ -58,7 +59,7 @@ class Regions:
         return text.rstrip(), not self._atoms.tags(text)
 
     def end_of(self, behind: str) -> str:
-        """What ends a reply after calls."""
+        """The tag that ends a reply after calls; empty where it is the answer's end."""
         tags = self._atoms.tags(self._own(behind))
         return "" if not tags or self.end in tags else tags[-1]
 
@@ -67,7 +68,7 @@ class Regions:
         return (self.reasoning.open, self.reasoning.close) if self.reasoning is not None else ()
 
     def _begun(self, thinking: bool | None) -> str:
-        """What the prompt says of the reply."""
+        """The reply's beginning in the prompt: the text behind the anchor."""
         prompt = self._probe.prompt(thinking=thinking)
         return prompt.rpartition(self._anchor)[2] if self._anchor.strip() and self._anchor in prompt else ""
 
@@ -76,15 +77,15 @@ class Regions:
             opening, found, rest = self.of_reply(text).partition(REASONING)
             if not found:
                 continue
-            close = rest.partition(ANSWER)[0] if ANSWER in rest else self._close_before_calls(opening, rest)
+            if ANSWER in rest:
+                close = rest.partition(ANSWER)[0]
+            else:
+                close = self._atoms.mirrored(opening, rest) or self._atoms.up_to_tag(rest)
             opening = opening.rpartition(ANSWER)[2]
             if not opening.strip():
                 opening = self._begun(None)
             return Region(open=opening, close=close) if opening.strip() or close.strip() else None
         return None
-
-    def _close_before_calls(self, opening: str, rest: str) -> str:
-        return self._atoms.mirrored(opening, rest) or self._atoms.up_to_tag(rest)
 
     def _unwritten_reasoning(self) -> Region | None:
         """Reasoning that the history leaves out: the prompt opens it, or opens and closes it."""
@@ -100,13 +101,6 @@ class Regions:
                 return Region(open=text.lstrip(), close=closing)
         return None
 
-    def _content(self) -> Region | None:
-        """What stands round an answer; None where nothing does."""
-        opening = self._answer_opening()
-        if not opening.strip():
-            return None
-        return Region(open=opening, close=self._answer_close(opening).strip())
-
     def _answer_opening(self) -> str:
         if self.reasoning is None:
             return self._before.lstrip()
@@ -119,7 +113,7 @@ class Regions:
         return rest.lstrip()
 
     def _answer_close(self, opening: str) -> str:
-        """What closes an answer: what an end follows and calls alike."""
+        """The close of an answer: an end follows it, and calls do."""
         tail = self._answer_tail
         if mirrored := self._atoms.mirrored(opening, tail):
             return mirrored
@@ -132,12 +126,12 @@ class Regions:
 
     @property
     def _answer_tail(self) -> str:
-        """What follows an answer; where nothing does, what begins the next message."""
+        """The text behind an answer; where none is, the beginning of the next message."""
         tail = self._own(self._behind)
         return tail if tail.strip() else self._probe.before_user(_ANSWER).partition(ANSWER)[2]
 
     def _own(self, text: str) -> str:
-        """What follows a reply, without a prompt that the template adds unbidden."""
+        """The text behind a reply, without a prompt that the template adds unbidden."""
         text = self._of_message(text)
         prompt = self._prompt.strip()
         if len(prompt) < 4 or not text.strip().endswith(prompt):
@@ -201,7 +195,7 @@ _PRINTED = re.compile(r"""["']type["']""")
 
 
 def derive(probe: Probe, atoms: Atoms, source: str = "") -> ReplyDescription:
-    """What the template says of replies. It is proven by none of this: `prove` does.
+    """Derives a description from the template; nothing of it is proven before `prove`.
 
     ``source``: the template's own text, in which a closing tag may be named that no rendering shows.
     """
@@ -254,7 +248,7 @@ def _history_of(probe: Probe) -> History:
 
 
 def _anchor_of(probe: Probe, atoms: Atoms) -> str:
-    """What the prompt and every reply in the history begin with; what opens reasoning is none of it."""
+    """The shared beginning of the prompt and every reply in the history, without an opening of reasoning."""
     prompt = probe.prompt()
     samples = [probe.reply(_ANSWER), probe.before_user(_ANSWER), probe.reply(_CALL), *probe.reasoned()]
     written = [text for text in samples if text and atoms.prefix([prompt, text]).strip()]
@@ -274,7 +268,7 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
 
 
 def _same_header(stem: str, prompt: str, written: list[str], atoms: Atoms) -> str:
-    """What stands before every reply, where what is before that differs in no more than blanks; else empty."""
+    """The header of every reply, where the texts before it differ in no more than blanks; else empty."""
     heads = [prompt, *(text.partition(ANSWER)[0] for text in written if ANSWER in text)]
     header = atoms.suffix(heads).lstrip()
     before = {head.removesuffix(header) for head in heads}
@@ -341,7 +335,7 @@ def _calls_of(probe: Probe, atoms: Atoms, regions: Regions) -> tuple[CallForm | 
 
 
 def _result_end(probe: Probe, atoms: Atoms, behind: str) -> str:
-    """What ends a reply with calls where the template writes it before results only."""
+    """The end of a reply with calls that the template writes before results only; else empty."""
     alone, followed = probe.reply(_CALL).rstrip(), probe.before_result(_CALL)
     if not alone or atoms.tags(behind) or not followed.startswith(alone):
         return ""

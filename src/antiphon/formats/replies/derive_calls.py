@@ -85,7 +85,7 @@ def _in_order(text: str, words: list[str]) -> list[int] | None:
 
 
 def _quoting(probe: PairsProbe, before: str, between: str) -> tuple[str, str | None]:
-    """What stands round strings and not round numbers, and what then stands before every value."""
+    """The quote round strings and not round numbers, and the text that then stands before every value."""
     text = probe.write(called(1, {"zqka": 417, "zqkb": "zqvb"}))
     places = _in_order(text, ["zqka", "417", "zqkb"])
     if places is None:
@@ -152,7 +152,7 @@ Write = Callable[[tuple[Call, ...]], str]
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the reply round the calls. ``lead`` takes off what stands before any call (empty reasoning, an
+    """The reply round the calls. ``lead`` takes off what stands before any call (empty reasoning, an
     empty answer), ``tail`` what ends the reply: it gives what is before that, and whether there was an end."""
 
     lead: Callable[[str], str]
@@ -189,7 +189,20 @@ class _FormProbe:
         written = self._located(self._text, self._calls)
         if len(written) != len(self._calls):
             self._calls, self._text, written = called(), self._one, first
-        return self._form_of(written)
+        one = written[0]
+        if one.arguments is None:
+            return self._pairs_form(written)
+        if one.value is not None and one.arguments[0] <= one.start:
+            return self._round(written, CallForm(members=members_of(self._calls[0], [each.value for each in written])))
+        return self._headed(written, [self._head(one, call) for one, call in zip(written, self._calls, strict=True)])
+
+    def _headed(self, written: list[Written], heads: list[Head], pairs: Pairs | None = None) -> tuple[CallForm, str]:
+        """The form of calls with a head before their arguments, and the text behind the last of them."""
+        written, heads = self._with_counts(written, heads)
+        written, id_behind = self._with_late_ids(written, heads)
+        form, tail = self._round(written, CallForm(pairs=pairs, id_behind=id_behind))
+        slots, prefix = slots_of(heads, form.open)
+        return replace(form, head=slots, open=form.open[: len(form.open) - len(prefix)]), tail
 
     def _located(self, text: str, calls: tuple[Call, ...]) -> list[Written]:
         """The calls in the text, in order; nothing where one is missing."""
@@ -201,28 +214,8 @@ class _FormProbe:
             found.append(one)
         return found
 
-    def _form_of(self, written: list[Written]) -> tuple[CallForm, str] | None:
-        first = written[0]
-        if first.arguments is not None and first.value is not None and first.arguments[0] <= first.start:
-            return self._object_form(written)
-        if first.arguments is not None:
-            return self._named_form(written)
-        return self._pairs_form(written)
-
-    def _object_form(self, written: list[Written]) -> tuple[CallForm, str]:
-        members = members_of(self._calls[0], [one.value for one in written])
-        return self._round(written, CallForm(members=members))
-
-    def _named_form(self, written: list[Written]) -> tuple[CallForm, str]:
-        heads = [self._head(one, call) for one, call in zip(written, self._calls, strict=True)]
-        written, heads = self._with_counts(written, heads)
-        written, id_behind = self._with_late_ids(written, heads)
-        form, tail = self._round(written, CallForm(id_behind=id_behind))
-        slots, prefix = slots_of(heads, form.open)
-        return replace(form, head=slots, open=form.open[: len(form.open) - len(prefix)]), tail
-
     def _head(self, one: Written, call: Call) -> Head:
-        """What stands before the arguments: which value, and the text behind it."""
+        """The values before the arguments, each with the text behind it."""
         start, stop = one.start, one.arguments[0] if one.arguments else one.end
         return head_of(self._text[start:stop], call)
 
@@ -230,16 +223,11 @@ class _FormProbe:
         found = derive_pairs(PairsProbe(self._write, self._atoms))
         if found is None:
             return None
-        heads = [head_of(self._to_key(one, call), call) for one, call in zip(written, self._calls, strict=True)]
-        ends = [
-            replace(one, end=one.end + found.behind(self._text[one.end :], call))
-            for one, call in zip(written, self._calls, strict=True)
-        ]
-        ends, heads = self._with_counts(ends, heads)
-        ends, id_behind = self._with_late_ids(ends, heads)
-        form, tail = self._round(ends, CallForm(pairs=found.pairs, id_behind=id_behind))
-        slots, prefix = slots_of(heads, form.open)
-        form = replace(form, head=slots, open=form.open[: len(form.open) - len(prefix)])
+        heads, ends = list[Head](), list[Written]()
+        for one, call in zip(written, self._calls, strict=True):
+            heads.append(head_of(self._text[one.start : one.end].partition(next(iter(call.arguments)))[0], call))
+            ends.append(replace(one, end=one.end + found.behind(self._text[one.end :], call)))
+        form, tail = self._headed(ends, heads, found.pairs)
         return self._without_arguments(form, found.key), tail
 
     def _with_counts(self, written: list[Written], heads: list[Head]) -> tuple[list[Written], list[Head]]:
@@ -275,10 +263,6 @@ class _FormProbe:
             return written, ""
         ends = [at + len(call.call_id) for at, call in zip(places, self._calls, strict=True)]
         return [replace(one, end=end) for one, end in zip(written, ends, strict=True)], before.pop()
-
-    def _to_key(self, one: Written, call: Call) -> str:
-        text = self._text[one.start : one.end]
-        return text.partition(next(iter(call.arguments)))[0]
 
     def _without_arguments(self, form: CallForm, key: str) -> CallForm:
         """The key's opening off the head's end, and blanks where a call without arguments has them."""

@@ -66,7 +66,8 @@ def family_named(name: str) -> Family:
 def completed(found: ReplyDescription, family: Family) -> ReplyDescription:
     """A description with what the family knows beyond it; its other forms of calls are only read."""
     known = family.fills
-    added = tuple(form for form in family.calls if _is_new(form, found.calls))
+    marked = [_beginning(form) for form in found.calls]
+    added = tuple(form for form in family.calls if not form.bare and _beginning(form) not in marked)
     return replace(
         found,
         reasoning=found.reasoning or known.reasoning,
@@ -88,11 +89,6 @@ def whole(found: ReplyDescription, family: Family) -> ReplyDescription:
         layout=known.layout,
         ends=found.ends or known.ends,
     )
-
-
-def _is_new(form: CallForm, forms: tuple[CallForm, ...]) -> bool:
-    """Whether a form adds a marked way to begin a call to those that there are."""
-    return not form.bare and _beginning(form) not in map(_beginning, forms)
 
 
 def _beginning(form: CallForm) -> tuple[str, str, bool]:
@@ -162,7 +158,7 @@ def describe(
     response_template: ReplyDescription | None = None,
     cuts: Cuts = "sampled",
 ) -> Found:
-    """What the operator or the model's files say; else what the template shows, completed by what is known by name.
+    """Finds a description: the operator's, the model files', else the template's, completed by families.
 
     ``variables``: those that the template reads, of which some turn reasoning on. The first candidate that is proven in
     full is taken, else the one that proves most.
@@ -187,14 +183,14 @@ def describe(
 
 
 class DescriptionCache:
-    """What was found, by the template's text and the vocabulary's controls; least recently used out first."""
+    """Descriptions by the template's text and the vocabulary's controls; drops the least recently used first."""
 
     def __init__(self, capacity: int = 32) -> None:
         self._capacity = capacity
         self._found: dict[str, Found] = {}
 
     def get(self, source: str, controls: Collection[Control], find: Callable[[], Found]) -> Found:
-        """What was found before, or what ``find`` finds now."""
+        """Returns the cached description, or caches the one that ``find`` makes."""
         spelled = "\0".join((source, *sorted(control.spelling for control in controls)))
         key = hashlib.sha256(spelled.encode("utf-8", "surrogatepass")).hexdigest()
         found = self._found.pop(key, None) or find()
@@ -211,7 +207,7 @@ def _given(configured: ReplyDescription | None, response_template: ReplyDescript
 
 
 def _candidates(derived: ReplyDescription, source: str) -> Iterator[_Candidate]:
-    """What was derived, completed; as it is; and each family's own."""
+    """Yields the derived description completed, as it is, and each family's own."""
     families = list(families_of(source))
     filled, names = derived, list[str]()
     for family in families:
@@ -232,7 +228,7 @@ def _worth(proof: Proof) -> int:
 
 
 def _found(candidate: _Candidate, proof: Proof) -> Found:
-    """What is not proven is not claimed: calls that are not read back are given up, and it is said."""
+    """Drops calls that are not read back, with a warning: a model claims only forms that are proven."""
     description = candidate.description
     warnings = [_not_read_back(proof.failures)] if proof.failed else []
     if {"call", "one_argument"} <= {*proof.failures} and candidate.origin in ("derived", "family"):

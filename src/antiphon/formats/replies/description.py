@@ -20,7 +20,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands before a call's arguments, up to the literal ``after`` (empty: up to what follows).
+    """A value before a call's arguments, up to the literal ``after`` (empty: up to what follows).
 
     ``call_id`` that spells the name too (``functions.NAME:0``) has a ``pattern`` with ``{name}`` and ``{index}``.
     ``index``: the place of the call, read and left out.

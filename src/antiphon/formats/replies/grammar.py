@@ -1,4 +1,4 @@
-"""What a reply may be, written from the same description that the reader reads by."""
+"""The grammar of replies, written from the description that the reader reads by."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class State(Enum):
     CONTENT = auto()
 
 
-class Begun(msgspec.Struct, frozen=True):
+class PromptState(msgspec.Struct, frozen=True):
     """``has_text``: a part of the answer is there. ``opened``: nothing but a mark that another one begins with."""
 
     state: State = State.NOTHING
@@ -51,18 +51,18 @@ class Begun(msgspec.Struct, frozen=True):
     opened: str = ""
 
 
-def begun_state(description: CompiledDescription, begun: str) -> Begun:
+def prompt_state(description: CompiledDescription, begun: str) -> PromptState:
     """The state behind ``begun``, as `CompiledDescription.begun` finds it. `UnsupportedError` inside a call."""
     state, at = State.NOTHING, 0
     if any(mark != begun and mark.startswith(begun) for mark in description.top.literals if begun in description.roles):
-        return Begun(opened=begun)
+        return PromptState(opened=begun)
     while True:
         start, end = description.top.find(begun, at, last=True)
         if end == start:
             break
         state, at = _behind(description.roles[begun[start:end]], state), end
     text = bool(begun[at:].strip()) and state is not State.REASONING
-    return Begun(State.REASONED if text and state is State.NOTHING else state, text)
+    return PromptState(State.REASONED if text and state is State.NOTHING else state, text)
 
 
 def _behind(roles: set[Role], state: State) -> State:
@@ -80,7 +80,7 @@ def _behind(roles: set[Role], state: State) -> State:
 # What may follow where the prompt has written the beginning of a mark that several things begin with.
 
 
-def behind(grammar: Grammar, opened: Control | str) -> Grammar | None:
+def rest_after_prefix(grammar: Grammar, opened: Control | str) -> Grammar | None:
     """The rest of what begins with ``opened``; None where nothing does."""
     match grammar:
         case Literal(text) if isinstance(opened, str) and text.startswith(opened):
@@ -88,20 +88,20 @@ def behind(grammar: Grammar, opened: Control | str) -> Grammar | None:
         case ControlToken(control) if control == opened:
             return Literal("")
         case Choice(options):
-            found = [rest for option in options if (rest := behind(option, opened)) is not None]
+            found = [rest for option in options if (rest := rest_after_prefix(option, opened)) is not None]
             return choice(*found) if found else None
         case Chain((first, *rest)):
-            return _behind_chain(first, Chain(tuple(rest)), opened)
+            return _chain_after_prefix(first, Chain(tuple(rest)), opened)
         case Repeat(item, _, most) if most == 1:
-            return behind(item, opened)
+            return rest_after_prefix(item, opened)
         case _:
             return None
 
 
-def _behind_chain(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
-    begun = behind(first, opened)
+def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
+    begun = rest_after_prefix(first, opened)
     ways = [joined(begun, rest)] if begun is not None else []
-    if isinstance(first, Repeat) and not first.least and (left_out := behind(rest, opened)) is not None:
+    if isinstance(first, Repeat) and not first.least and (left_out := rest_after_prefix(rest, opened)) is not None:
         ways.append(joined(left_out))
     return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
 
@@ -126,7 +126,7 @@ def reply_grammar(
     where the prompt has begun another; what `ReplyShape.callable` and its schemas raise.
     """
     compiled = CompiledDescription(description, controls, stops)
-    return _ReplyGrammar(shape, description, compiled, controls).reply(begun_state(compiled, begun))
+    return _ReplyGrammar(shape, description, compiled, controls).reply(prompt_state(compiled, begun))
 
 
 class _ReplyGrammar:
@@ -142,9 +142,10 @@ class _ReplyGrammar:
         self._decode = compiled.alphabet.decode
         self._spelled = Spelled(controls, description.literals)
         self._layouts = [joined(*self._spelled.pieces(text)) for text in description.layout]
-        ends = (*description.ends, *compiled.stops)
-        alone = [end for end in dict.fromkeys(ends) if not self._closes_region(end)]
-        self._ends = [self._spelled.pieces(end) for end in alone or dict.fromkeys(ends)]
+        regions = (description.reasoning, description.content)
+        closes = {region.close.strip() for region in regions if region is not None}
+        ends = dict.fromkeys((*description.ends, *compiled.stops))
+        self._ends = [self._spelled.pieces(end) for end in [end for end in ends if str(end) not in closes] or ends]
         self._avoid = tuple(sorted(mark for mark in compiled.top.literals if not compiled.alphabet.symbols & {*mark}))
         self._calls = CallGrammar(shape, description.calls[0], self._spelled) if description.calls else None
         opening = compiled.alphabet.encode(description.calls[0].open).strip() if description.calls else ""
@@ -153,7 +154,7 @@ class _ReplyGrammar:
         )
         """Calls begin as another region does, and are told from it by the tool's name alone."""
 
-    def reply(self, begun: Begun) -> Grammar:
+    def reply(self, begun: PromptState) -> Grammar:
         if begun.opened:
             return self._opened(begun.opened)
         match begun.state:
@@ -168,14 +169,14 @@ class _ReplyGrammar:
 
     def _opened(self, opened: str) -> Grammar:
         """A reply of whose first mark the prompt has written the beginning."""
-        rest: Grammar | None = self._from_the_beginning(Begun())
+        rest: Grammar | None = self._from_the_beginning(PromptState())
         for piece in self._spelled.pieces(self._decode(opened)):
-            rest = rest and behind(rest, piece)
+            rest = rest and rest_after_prefix(rest, piece)
         if rest is None:
             raise UnsupportedError("the prompt has begun a reply of another form", position=Position(path="messages"))
         return rest
 
-    def _from_the_beginning(self, begun: Begun) -> Grammar:
+    def _from_the_beginning(self, begun: PromptState) -> Grammar:
         outcome = self._outcome(begun)
         region = self._description.reasoning
         if region is None or not region.open:
@@ -194,7 +195,7 @@ class _ReplyGrammar:
                 assert_never(mode)
 
     def _thought(self) -> Grammar:
-        """What is thought, behind the opening, and its close. Blanks beside the marks are no thought."""
+        """The reasoning behind its opening, and its close. Blanks beside the marks are no reasoning."""
         region = self._description.reasoning or Region()
         limit, must = self._shape.max_reasoning, self._shape.reasoning == "required"
         text = replace(AnyText(None, self._avoid, limit), nonblank=must)
@@ -203,7 +204,7 @@ class _ReplyGrammar:
             return joined(*blanks, text)
         return joined(*blanks, *self._until(text, region.close.strip()), *self._between(region))
 
-    def _outcome(self, begun: Begun | None = None) -> Grammar:
+    def _outcome(self, begun: PromptState | None = None) -> Grammar:
         """An answer, or calls, before which a text may stand."""
         tools, calls = self._shape.callable, self._calls
         if begun is not None and begun.has_text:
@@ -217,7 +218,8 @@ class _ReplyGrammar:
         if self._shape.must_call:
             return self._called(calls, tools)
         if self._holds_others(calls):
-            return self._with_other_calls(calls, tools)
+            held = text_with_calls(self._shape, tools)
+            return choice(joined(held, self._end()), joined(held, *calls.opening, calls.rest(tools), self._end()))
         text = self._free_text(strict=any(tool.strict for tool in tools) and not calls.unmarked)
         return choice(self._answer(text, calls.unmarked), *self._announced(calls, tools, text))
 
@@ -237,14 +239,10 @@ class _ReplyGrammar:
         bounded = self._shape.max_text is not None or not self._shape.preambles
         return bool(opened) and plain and not bounded and all(isinstance(end, Control) for end in ends)
 
-    def _with_other_calls(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
-        text = text_with_calls(self._shape, tools)
-        return choice(joined(text, self._end()), joined(text, *calls.opening, calls.rest(tools), self._end()))
-
     def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
         if not self._shared:
-            return joined(optional(self._lead(calls)), *calls.opening, calls.rest(tools), self._end())
+            return joined(optional(self._blanks(calls.lead)), *calls.opening, calls.rest(tools), self._end())
         return choice(
             *(
                 joined(blank, *calls.opening, calls.rest(tools, first=[tool]), self._end())
@@ -280,7 +278,7 @@ class _ReplyGrammar:
         plain = self._text_to_end(replace(free, not_first=unmarked))
         return choice(plain, *wrapped) if wrapped else plain
 
-    def _rest_of_answer(self, begun: Begun) -> Grammar:
+    def _rest_of_answer(self, begun: PromptState) -> Grammar:
         """An answer whose region the prompt has opened."""
         content = self._description.content or Region()
         form = self._shape.answer(self._avoid, "printed")
@@ -309,15 +307,12 @@ class _ReplyGrammar:
         return joined(*before, inside, self._mark(content.close))
 
     def _between(self, region: Region) -> list[Grammar]:
-        """What stands behind a region before the next: the layout, needed where its close may be the reply's."""
+        """The layout behind a region before the next, required where the region's close may be the reply's."""
         between: list[Grammar] = [optional(self._blanks(region.close))]
         if self._layouts:
             layout = choice(*self._layouts)
             between.append(layout if self._closes_reply(region) else optional(layout))
         return between
-
-    def _lead(self, calls: CallGrammar) -> Grammar:
-        return self._blanks(calls.lead)
 
     def _mark(self, literal: str) -> Grammar:
         """A literal, before which a model may leave out the blanks."""
@@ -339,7 +334,7 @@ class _ReplyGrammar:
         return joined(optional(choice(*self._layouts)), ends)
 
     def _behind(self, end: Sequence[Control | str]) -> list[Grammar]:
-        """What an engine may add to an end that the model spelled out."""
+        """The control that an engine may add to an end that the model spelled out."""
         return [optional(EndOfTurn())] if isinstance(end[-1], str) else []
 
     def _text_to_end(self, text: AnyText) -> Grammar:
@@ -353,10 +348,6 @@ class _ReplyGrammar:
         """The text, its close, and what is behind that in the close."""
         pieces = self._spelled.pieces(closing) if isinstance(closing, str) else tuple(closing)
         return [replace(text, until=pieces[0]), *pieces[1:]]
-
-    def _closes_region(self, end: Control | str) -> bool:
-        regions = (self._description.reasoning, self._description.content)
-        return any(region is not None and region.close.strip() == str(end) for region in regions)
 
     def _closes_reply(self, region: Region) -> bool:
         return region.close.strip() in self._description.ends

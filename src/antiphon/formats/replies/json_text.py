@@ -36,7 +36,7 @@ class JsonScan:
 
     @property
     def plain(self) -> PlainTexts | None:
-        """What may go on the string that is open; None outside strings."""
+        """Texts that may go on the open string; None outside strings."""
         return self._plain if self.in_string and not self._escaped else None
 
     def feed(self, text: str, start: int) -> int:
@@ -119,7 +119,7 @@ class JsonAnswer:
 
     @property
     def plain(self) -> PlainTexts | None:
-        """What may go on the string that is open, as far as the text is JSON; None outside strings."""
+        """Texts that may go on the open string, as far as the text is JSON; None outside strings."""
         return self._text.plain if self._text is not None else None
 
     def feed(self, text: str) -> None:

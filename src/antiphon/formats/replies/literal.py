@@ -88,7 +88,8 @@ class _Literal:
         if char == "{":
             return self._object(depth)
         if char in "[(":
-            return self._array(depth)
+            items = [self.value(depth + 1) for _ in self._items(_CLOSES[char])]
+            return "[" + ", ".join(items) + "]"
         if self._quoted():
             return json.dumps(self._string(), ensure_ascii=False)
         if number := _NUMBER.match(self._text, self._at):
@@ -116,10 +117,6 @@ class _Literal:
             self._at += 1
             members[key] = self.value(depth + 1)
         return "{" + ", ".join(f"{key}: {value}" for key, value in members.items()) + "}"
-
-    def _array(self, depth: int) -> str:
-        items = [self.value(depth + 1) for _ in self._items(_CLOSES[self._text[self._at]])]
-        return "[" + ", ".join(items) + "]"
 
     def _items(self, close: str) -> Iterator[None]:
         """Once before each item; takes the brackets and the commas."""
@@ -234,7 +231,7 @@ class Schema(msgspec.Struct, frozen=True):
 
     @property
     def resolved(self) -> JsonSchema:
-        """What stands here; anything, where a reference leads nowhere."""
+        """The schema behind references; ``True`` where one leads nowhere."""
         node = self.node
         for _ in range(_MOST_STEPS):
             if not isinstance(node, dict) or not isinstance(node.get("$ref"), str):
@@ -243,7 +240,7 @@ class Schema(msgspec.Struct, frozen=True):
         return True
 
     def member(self, key: str) -> Schema:
-        """What the member of an object, or an item of an array (``key`` of no member), is to be."""
+        """The schema of an object's member, or of an array's item (``key`` of no member)."""
         return Schema(self._member(self.resolved, key, 0), self.root)
 
     def _member(self, node: JsonSchema, key: str, depth: int) -> JsonSchema:

@@ -110,7 +110,7 @@ class Probe:
         return {} if thinking is None else dict.fromkeys(self.switches, thinking)
 
     def prompt(self, *, thinking: bool | None = None, after: Sequence[Reply] = ()) -> str:
-        """What stands where a reply begins; ``after`` a reply with calls and their results, where one is given."""
+        """The text where a reply begins; ``after`` replies with calls and their results, where they are given."""
         return self._text(self._messages(after), thinking, generation=True)
 
     def reply(self, reply: Reply, *, thinking: bool | None = None, tools: Sequence[Json] = TOOLS) -> str:
@@ -127,7 +127,7 @@ class Probe:
         return self._text(self._messages((reply,)), thinking, tools=tools).partition(RESULT)[0]
 
     def reasoned(self) -> Iterator[str]:
-        """What the template writes for reasoning before an answer, before calls, and before calls with results."""
+        """Yields the template's text for reasoning before an answer, before calls, and before calls with results."""
         for thinking in (None, True, False) if self.switches else (None,):
             yield self.reply(Reply(reasoning=REASONING, text=ANSWER), thinking=thinking)
             yield self.reply(Reply(reasoning=REASONING, calls=called()), thinking=thinking)
@@ -150,14 +150,11 @@ class Probe:
         key = json.dumps([messages, kwargs, generation, len(tools), tools is TOOLS])
         if key not in self._written:
             self.renders += 1
-            text = self._render(messages, tools=tools, kwargs=kwargs, generation=generation) if self._may_ask else None
+            may_ask = self.renders <= _MOST_RENDERS
+            text = self._render(messages, tools=tools, kwargs=kwargs, generation=generation) if may_ask else None
             _, found, behind = (text or "").rpartition(USER)
             self._written[key] = behind if found and len(behind) < _MOST_TEXT else ""
         return self._written[key]
-
-    @property
-    def _may_ask(self) -> bool:
-        return self.renders <= _MOST_RENDERS
 
 
 def _user(text: str) -> Json:
@@ -267,10 +264,6 @@ def head_of(text: str, call: Call) -> Head:
     return [("name" if parts[i] == call.name else "call_id", parts[i + 1]) for i in range(1, len(parts), 2)]
 
 
-def _differ_in_number(one: re.Match[str], two: re.Match[str]) -> bool:
-    return one.group(2) != two.group(2) and (one.group(1), one.group(3)) == (two.group(1), two.group(3))
-
-
 def slots_of(heads: list[Head], opening: str) -> tuple[tuple[Slot, ...], str]:
     """The slots, and how much of the opening belongs to the first of them: an id that spells the name begins there."""
     slots: list[Slot] = []
@@ -278,7 +271,7 @@ def slots_of(heads: list[Head], opening: str) -> tuple[tuple[Slot, ...], str]:
     for i, (what, after) in enumerate(heads[0]):
         other = heads[1][i][1] if len(heads) > 1 and i < len(heads[1]) else after
         one, two = _COUNTED.fullmatch(after), _COUNTED.fullmatch(other)
-        if one is None or two is None or not _differ_in_number(one, two):
+        if one is None or two is None or one.group(2) == two.group(2) or one.group(1, 3) != two.group(1, 3):
             slots.append(Slot(reads=what, after=after))
         elif what == "name" and not i and len(one.group(1)) == 1 and one.group(1) in ":#-_.":
             found = _JOINED.search(opening)

@@ -15,7 +15,7 @@ from antiphon.tokens import Control, Piece
 
 from .atoms import Atoms
 from .compiled import CompiledDescription
-from .description import ReplyDescription
+from .description import Region, ReplyDescription
 from .probe import IDS, NAMES, Call, Json, Probe, Reply, tool
 from .reader import DescriptionParser
 
@@ -54,7 +54,9 @@ def shapes_of(description: ReplyDescription) -> Iterator[Shape]:
         return
     yield from _call_shapes()
     yield from _argument_shapes()
-    if closing := _closing(description):
+    form = description.calls[0]
+    closing = (form.close or (form.section.close if form.section is not None else "")).strip()
+    if closing and form.pairs is None:  # in JSON a string may hold it: its strings end at their quotes
         spelled = {"zqka": f"zqva {closing} and on", "zqkb": closing}
         yield Shape("spelled_close", Reply(calls=_calls(spelled)), (NAMES[0], "zqva"))
 
@@ -84,15 +86,6 @@ def _argument_shapes() -> Iterator[Shape]:
     }
     for name, arguments in samples.items():
         yield Shape(name, Reply(calls=_calls(arguments)), (NAMES[0], *arguments))
-
-
-def _closing(description: ReplyDescription) -> str:
-    """What closes a call, where a string may have it: in JSON, whose strings end at their quotes."""
-    form = description.calls[0]
-    if form.pairs is not None:
-        return ""
-    section = form.section.close if form.section is not None else ""
-    return (form.close or section).strip()
 
 
 def _calls(*arguments: Mapping[str, Any]) -> tuple[Call, ...]:
@@ -167,7 +160,7 @@ def prove(
 
 
 class _Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What a template wrote for a shape: the prompt, and the reply behind it."""
+    """A template's text for a shape: the prompt, and the reply behind it."""
 
     prompt: tuple[Piece, ...]
     reply: tuple[Piece, ...]
@@ -198,10 +191,11 @@ class _Prover:
         return Proof(proven=tuple(proven), failed=tuple(failed), unwritten=tuple(unwritten))
 
     def _written_for(self, shape: Shape) -> _Written | None:
-        """What the template writes; None where it writes nothing of the shape."""
+        """Writes a shape with the template; None where it writes nothing of the shape."""
         marked = MarkedText(self._spellings, list(_texts(shape.reply)))
-        reply = _protected(shape.reply, marked)
-        reply = replace(reply, calls=self._with_ids(reply.calls))
+        calls = tuple(replace(each, arguments=_protected_value(each.arguments, marked)) for each in shape.reply.calls)
+        reasoning, answer = marked.protect(shape.reply.reasoning), marked.protect(shape.reply.text)
+        reply = Reply(reasoning=reasoning, text=answer, calls=self._with_ids(calls))
         tools = schema_tools(shape.reply.calls)
         for thinking in (None, True) if shape.reply.reasoning and self._probe.switches else (None,):
             for write in (self._probe.reply, self._probe.before_result):
@@ -237,20 +231,14 @@ class _Prover:
         a reply that the template writes without any.
         """
         anchored = text.find(self._description.anchor) + len(self._description.anchor)
-        opened = self._opens_reasoning(prompt)
+        reasoning = self._description.reasoning or Region()
+        opened = bool(reasoning.open.strip()) and prompt.rstrip().endswith(reasoning.open.strip())
         if opened and marked.plain(text[anchored:]).lstrip().startswith(shape.reply.reasoning[:8] or "\0"):
             return prompt, anchored
         if not prompt or not text.startswith(prompt):
             return text[:anchored], anchored
-        closing = self._description.reasoning.close.strip() if self._description.reasoning else ""
-        unclosed = opened and not shape.reply.reasoning and closing not in text
+        unclosed = opened and not shape.reply.reasoning and reasoning.close.strip() not in text
         return text[: anchored if unclosed else len(prompt)], len(prompt)
-
-    def _opens_reasoning(self, prompt: str) -> bool:
-        reasoning = self._description.reasoning
-        return (
-            reasoning is not None and bool(reasoning.open.strip()) and prompt.rstrip().endswith(reasoning.open.strip())
-        )
 
     def _of_one_message(self, text: str) -> str:
         """The reply without messages behind it: a template may write one as two, or add a prompt unbidden."""
@@ -278,11 +266,6 @@ def _texts(reply: Reply) -> Iterator[str]:
     yield reply.text
     for call in reply.calls:
         yield json.dumps(dict(call.arguments), ensure_ascii=False)
-
-
-def _protected(reply: Reply, marked: MarkedText) -> Reply:
-    calls = tuple(replace(call, arguments=_protected_value(call.arguments, marked)) for call in reply.calls)
-    return Reply(reasoning=marked.protect(reply.reasoning), text=marked.protect(reply.text), calls=calls)
 
 
 def _protected_value(value: Any, marked: MarkedText) -> Any:

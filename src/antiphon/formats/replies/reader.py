@@ -260,7 +260,7 @@ class DescriptionParser(ForeseeingParser):
             yield from self._calls.read((yield from self._chosen(mark, forms)))
 
     def _chosen(self, mark: str, forms: Sequence[CompiledForm]) -> Reading[CompiledForm]:
-        """Of several forms with one opening: objects where one begins, else a name in markup."""
+        """Chooses among forms with one opening: objects where one begins, else a name in markup."""
         if len(forms) == 1:
             return forms[0]
         char = yield from self._source.after_blanks()
@@ -290,7 +290,7 @@ class DescriptionParser(ForeseeingParser):
             self._source.record()
 
     def _not_call(self, code: str, text: str, blanks: str, *, reasoning: bool) -> None:
-        """What looked like a call and is none is said where it stands.
+        """Reports text that looked like a call and is none, at its place.
 
         Cut off before its name, it says nothing, unless there is nothing to call.
         """
@@ -329,7 +329,7 @@ class DescriptionParser(ForeseeingParser):
 
     @property
     def _plain(self) -> PlainTexts | None:
-        """What may go on the open message; what an answer that is JSON has outside its strings is read."""
+        """Texts that may go on the open message; outside its strings an answer in JSON is read."""
         if self._reasoning or self._answer.over:
             return self._description.plain
         return self._description.plain_in_json if self._answer.plain is not None else None

@@ -40,7 +40,7 @@ def load_replies(text: str, kind: Literal["json", "toml"]) -> ReplyDescription:
 
 
 def _unknown(given: Any, known: Any, path: str) -> str:
-    """What is said of the first key that a description does not have; empty where it has them all."""
+    """The message on the first key that a description does not have; empty where it has them all."""
     if isinstance(given, Mapping):
         pairs = [(f"{path}.{key}", value, known.get(key)) for key, value in given.items()]
         wrong = [where for key, (where, _, _) in zip(given, pairs, strict=True) if key not in known]

@@ -127,7 +127,7 @@ _BLANKS = re.compile(r"\s*")
 
 
 class Source:
-    """What was fed and not yet taken. A reading waits (yields) where it needs more than there is.
+    """Text that was fed and not yet taken. A reading waits (yields) where it needs more than there is.
 
     While it waits for the end of something long, a step takes what comes, and it is not resumed for each piece.
     """
@@ -207,7 +207,7 @@ class Source:
         self._taken = [mark]
 
     def recorded(self) -> str:
-        """What was taken since `record`, which ends with that."""
+        """Ends `record`; returns the text that was taken since."""
         taken, self._taken = self._taken or [], None
         return "".join(taken)
 
@@ -268,7 +268,7 @@ class Source:
         return False
 
     def put_back(self, mark: str) -> None:
-        """What was just taken is read again."""
+        """Puts text back that was just taken."""
         self.at -= len(mark)
         self.position -= len(mark)
         if self._taken:

@@ -54,7 +54,7 @@ class NestedReader:
         return (yield from self._source.until(marks, put))
 
     def _report(self, *texts: str) -> None:
-        """What has no place in the value: the name in another tag's close, text between members."""
+        """Reports text without a place in the value: a name in another tag's close, text between members."""
         for text in filter(str.strip, texts):
             self._messages.incident("malformed_argument", self._source.position, text)
 

@@ -42,7 +42,7 @@ class Exhausted(Exception):
 
 
 class Budget:
-    """What one render may still do."""
+    """The work and text that one render may still spend."""
 
     def __init__(self, steps: int, output: int) -> None:
         self.steps = steps
@@ -167,7 +167,7 @@ class Budget:
         self.take(text)
 
     def turns(self, values: Any, weight: int, text: int = 0) -> Any:
-        """What a loop runs over, each turn of this weight and with so much text of the template's own.
+        """Yields a loop's items, charging each turn this weight and so much text of the template's own.
 
         Undefined stays, so that its own error is raised. Sized values keep their length. A list that may grow meanwhile
         is gone through as it was.
@@ -190,7 +190,7 @@ class Budget:
         return given
 
     def searched(self, container: Any) -> Any:
-        """What a value is looked for in, within a chain of comparisons."""
+        """Charges a search in a chain of comparisons; returns the value that is searched."""
         if isinstance(container, Iterator):
             return self.listed(container)
         if isinstance(container, str) and len(container) < 30_000:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 import msgspec
 from msgspec.structs import replace
@@ -59,7 +60,10 @@ def chat_messages(messages: Sequence[Message], history: HistoryPolicy, *, images
                 role=message.role.value, content=content, name=message.name, call_id=message.call_id, parts=parts
             )
         previous = chat[-1] if chat else None
-        if previous and previous.role == new.role == "assistant" and _one_turn(messages[i - 1], message):
+        before = messages[i - 1]
+        # A final frame ends its turn, unless the calls that it announces follow.
+        goes_on = before.role is Role.ASSISTANT and (message.is_call or not is_answer(before))
+        if previous and previous.role == new.role == "assistant" and goes_on:
             chat[-1] = _bundled(previous, new)
         elif message.role is Role.DEVELOPER:
             chat[-1:] = _developer(previous, new)
@@ -73,21 +77,14 @@ def without_dropped_reasoning(messages: Sequence[Message], history: HistoryPolic
 
     A final text that announces calls is no answer: the turn goes on.
     """
-    final = max((i for i, m in enumerate(messages) if is_answer(m) and not _is_call(messages, i + 1)), default=-1)
+    followed = zip_longest(messages, messages[1:])
+    answers = (i for i, (m, after) in enumerate(followed) if is_answer(m) and not (after and after.is_call))
+    final = max(answers, default=-1)
     for i, message in enumerate(messages):
         reasoning = message.role is Role.ASSISTANT and message.channel == Channel.ANALYSIS and not message.is_call
         dropped = history is HistoryPolicy.DROP_ALL or (history is HistoryPolicy.GUIDE and i < final)
         if not (reasoning and dropped):
             yield i, message
-
-
-def _is_call(messages: Sequence[Message], number: int) -> bool:
-    return any(message.is_call for message in messages[number : number + 1])
-
-
-def _one_turn(first: Message, second: Message) -> bool:
-    """Frames of one turn follow each other; a final one ends it, unless the calls that it announces follow."""
-    return first.role is Role.ASSISTANT and (second.is_call or not is_answer(first))
 
 
 def _assistant(message: Message, *, open: bool) -> ChatMessage:

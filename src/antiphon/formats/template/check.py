@@ -1,4 +1,4 @@
-"""What can be said of a chat template before it is trusted: what is understood, what is lost, what changes."""
+"""Judges a chat template before it is trusted: which replies are understood, what is lost, what changes."""
 
 from __future__ import annotations
 
@@ -56,8 +56,6 @@ def compared(prompts: Mapping[str, str], conversations: Mapping[str, Conversatio
 
 # What a template's text has that its sandbox refuses, found without running it.
 
-_OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
-
 
 class UnsafeConstruct(msgspec.Struct, frozen=True):
     """A construct that fails where a rendering comes to it: an attribute of Python's insides, another file."""
@@ -67,25 +65,16 @@ class UnsafeConstruct(msgspec.Struct, frozen=True):
 
 
 def unsafe_constructs(source: str) -> tuple[UnsafeConstruct, ...]:
-    """Those of a template that compiles, in the order of its lines."""
-    parsed = TemplateEnvironment().parse(source)
-    return tuple(sorted(_found(parsed), key=lambda each: (each.line, each.what)))
-
-
-def _found(parsed: nodes.Template) -> Iterator[UnsafeConstruct]:
-    for node in parsed.find_all((nodes.Getattr, nodes.Getitem, *_OTHER_FILES)):
-        if isinstance(node, _OTHER_FILES):
-            yield UnsafeConstruct(node.lineno, f"{type(node).__name__.lower()} of another template")
-        elif (name := _attribute(node)).startswith("_"):
-            yield UnsafeConstruct(node.lineno, f"the attribute {name!r}")
-
-
-def _attribute(node: nodes.Node) -> str:
-    """What a node looks up by a name that stands in the template; empty where it does not."""
-    if isinstance(node, nodes.Getattr):
-        return node.attr
-    key = node.arg if isinstance(node, nodes.Getitem) else None
-    return key.value if isinstance(key, nodes.Const) and isinstance(key.value, str) else ""
+    """Finds the unsafe constructs of a template that compiles, in the order of its lines."""
+    found: list[UnsafeConstruct] = []
+    for node in TemplateEnvironment().parse(source).find_all(nodes.Node):
+        match node:
+            case nodes.Getattr(attr=str(name)) | nodes.Getitem(arg=nodes.Const(value=str(name))):
+                if name.startswith("_"):
+                    found.append(UnsafeConstruct(node.lineno, f"the attribute {name!r}"))
+            case nodes.Include() | nodes.Import() | nodes.FromImport() | nodes.Extends():
+                found.append(UnsafeConstruct(node.lineno, f"{type(node).__name__.lower()} of another template"))
+    return tuple(sorted(found, key=lambda each: (each.line, each.what)))
 
 
 _MOST_ARGUMENTS = 16
@@ -110,7 +99,7 @@ class TemplateCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What would be lost, a sentence each; empty where nothing is."""
+        """The losses, a sentence each; empty without any."""
         shapes = [f"{shape} is not read back as it is written" for shape in self.found.proof.failures]
         raw = ["nothing of the model's replies is understood"] if self.found.origin == "raw" else []
         unsafe = [f"line {each.line} has {each.what}, which is refused" for each in self.unsafe]
@@ -120,7 +109,11 @@ class TemplateCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> TemplateCheck:
     """Tries a template; takes seconds. ``tokenizer``: of the model, to say at which token prompts change."""
-    found = _replies(format)
+    configured = format.found.origin in ("configured", "response_template")
+    if writes_harmony(format.source) and not configured:
+        found = Found(description=PLAIN, origin="harmony")
+    else:
+        found = format.describe(cuts="every")
     conversations = dict(sample_prompts())
     prompts: dict[str, str] = {}
     refused: dict[str, str] = {}
@@ -145,11 +138,3 @@ def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> T
         refused=refused,
         harmony=tuple(compared(prompts, conversations)) if found.origin == "harmony" else (),
     )
-
-
-def _replies(format: JinjaFormat) -> Found:
-    """What is understood of replies; those to a template of Harmony are read as Harmony, unless somebody says how."""
-    said = format.found.origin in ("configured", "response_template")
-    if writes_harmony(format.source) and not said:
-        return Found(description=PLAIN, origin="harmony")
-    return format.describe(cuts="every")

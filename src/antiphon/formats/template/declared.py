@@ -40,7 +40,7 @@ def _filled(pattern: str, values: Mapping[str, str]) -> str:
 
 
 def _texts(tool: Offer, indent: int, protect: Callable[[str], str]) -> dict[str, str]:
-    """What stands in the places of an offer's pattern; JSON in lines is as deep as a list's items are."""
+    """The texts in the places of an offer's pattern; JSON in lines is as deep as a list's items are."""
     written = json.dumps(tool, ensure_ascii=False, indent=indent or None).replace("\n", "\n" + " " * indent)
     texts = {"tool": written, "name": str(tool.get("name", "")), "description": str(tool.get("description") or "")}
     return {place: protect(text) for place, text in texts.items()}
@@ -73,7 +73,7 @@ class DeclaredTemplate(BaseTemplate):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def stated(self) -> dict[str, Any]:
-        """What its table or file gives, though it be what every template begins with, and what a class has changed."""
+        """The fields that its table or file gives, defaults too, and those that a class has changed."""
         return {**super().stated(), **{name: getattr(self, name) for name in self._given}}
 
     def get_prompt(self, prompt: str, sequence_start: bool = True) -> str:
@@ -107,7 +107,9 @@ class DeclaredTemplate(BaseTemplate):
             return self.get_prompt(messages, sequence_start)
         if self.rule.calls and self.rule.calls.dropped:
             messages = [{**message, "tool_calls": ()} for message in messages]
-        prefix = _ends_with_answer(messages) and self._opens_last_answer
+        has_end = bool(self.blocks.eoa + self.blocks.separator)
+        opens_last_answer = self.rule.prefill == "open" or (self.rule.prefill == "strip" and has_end)
+        prefix = opens_last_answer and bool(messages) and messages[-1].get("role") == "assistant"
         text = self.history(messages, sequence_start, tools, continues=prefix)
         return text[:-1] if self.rule.clip == "prompt" and prefix else text
 
@@ -161,11 +163,6 @@ class DeclaredTemplate(BaseTemplate):
         return self.rule.reading == "rounds"
 
     @property
-    def _opens_last_answer(self) -> bool:
-        has_end = bool(self.blocks.eoa + self.blocks.separator)
-        return self.rule.prefill == "open" or (self.rule.prefill == "strip" and has_end)
-
-    @property
     def _resume(self) -> str:
         return self.blocks.separator if self.rule.resume is None else self.rule.resume
 
@@ -182,7 +179,7 @@ class DeclaredTemplate(BaseTemplate):
             )
 
     def _head(self, messages: Sequence[ChatDict], offered: str) -> str:
-        """What comes before the first round: the start, the system block, and the tools (resolutions L-08, X-09)."""
+        """The text before the first round: the start, the system block, and the tools (resolutions L-08, X-09)."""
         blocks, rule = self.blocks, self.rule
         head = rule.start
         apart = bool(rule.offers and rule.offers.place == "apart")
@@ -254,7 +251,7 @@ class DeclaredTemplate(BaseTemplate):
         return (calls.between if message.get("content") is not None else "") + calls.between.join(written)
 
     def _end(self, message: ChatDict, content: str) -> str:
-        """What ends an assistant's message."""
+        """The text that ends an assistant's message."""
         calls = self.rule.calls
         if calls and calls.eoa is not None and (message.get("tool_calls") or any(m in content for m in calls.marks)):
             return calls.eoa
@@ -314,10 +311,6 @@ def _leads(messages: Sequence[ChatDict]) -> bool:
 
 def _is_reply(messages: Sequence[ChatDict], i: int) -> bool:
     return 0 <= i < len(messages) and messages[i].get("role") == "tool"
-
-
-def _ends_with_answer(messages: Sequence[ChatDict]) -> bool:
-    return bool(messages) and messages[-1].get("role") == "assistant"
 
 
 def _named(marker: str, name: str) -> str:

@@ -234,7 +234,7 @@ def _compared(budget: Budget, value: Any, other: Any) -> None:
 
 
 def _numbers(budget: Budget, value: Any, num: Any = 2) -> None:
-    """Of a text, `%` would be formatting."""
+    """Refuses a text, of which `%` would be formatting."""
     budget.charge()
     if not all(isinstance(each, (int, float, Undefined)) for each in (value, num)):
         raise TypeError(f"a {type(value).__name__} is no number")

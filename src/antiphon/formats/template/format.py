@@ -41,7 +41,8 @@ class TemplateFormat(ReplyFormat):
         self.template = template
         self.replies = _anchored(replies, template)
         self.vocabulary = frozenset(controls)
-        self._own = _own_strings(template)
+        # Attributes of a class of the user's, blocks and rule of a declared template.
+        self._own = [text for each in (vars(template), getattr(template, "rule", None)) for text in _strings(each)]
         self._spellings = ControlSpellings(self.vocabulary)
         found = {p for text in self._own for p in self._spellings.scan(text) if isinstance(p, Control)}
         marks = {piece for text in replies.literals for piece in self._spellings.scan(text)}
@@ -85,7 +86,11 @@ class TemplateFormat(ReplyFormat):
         messages = [self._dict(message, placeholders.protect) for message in writable]
         prompt = template.history(
             messages,
-            tools=[_offer(tool) for tool in tools],
+            tools=[
+                {"name": tool.name, "description": tool.description}
+                | ({"parameters": tool.parameters} if tool.parameters is not None else {})
+                for tool in tools
+            ],
             continues=bool(chat) and chat[-1].open,
             opens_reply=reply_as is not None,
             protect=placeholders.protect,
@@ -128,11 +133,6 @@ def _anchored(replies: ReplyDescription, template: BaseTemplate) -> ReplyDescrip
     before = str(getattr(template, "assistant", ""))
     opened = replies.reasoning.open.strip() if replies.reasoning else ""
     return replies if replies.anchor else replace(replies, anchor=before.partition(opened)[0] if opened else before)
-
-
-def _own_strings(template: BaseTemplate) -> list[str]:
-    """The template's own strings: attributes of a class of the user's, blocks and rule of a declared one."""
-    return [text for value in (vars(template), getattr(template, "rule", None)) for text in _strings(value)]
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -189,13 +189,6 @@ def _require_turns(chat: Sequence[ChatMessage]) -> None:
         raise TemplateError(
             "this template can only write users and answers in turn", code="roles_not_in_turn", hint="Join neighbours."
         )
-
-
-def _offer(tool: ToolSpec) -> dict[str, Any]:
-    spec: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    if tool.parameters is not None:
-        spec["parameters"] = tool.parameters
-    return spec
 
 
 # The built-in templates as formats.

@@ -38,15 +38,11 @@ class TemplatedHarmony(Harmony):
         messages = conversation.messages
         before = drop_before(messages, history)
         shown = tuple(m for i, m in enumerate(messages) if i >= before or m.is_call or m.channel != Channel.ANALYSIS)
-        given = replace(self._with_builtins(conversation), messages=shown)
-        return self.template.render(given, reply_as=reply_as, history=history)
-
-    def _with_builtins(self, conversation: Conversation) -> Conversation:
         settings, names = conversation.settings, [namespace.name for namespace in conversation.builtins]
-        if not names or _BUILTINS in settings.template_kwargs or _BUILTINS not in self.arguments:
-            return conversation
-        kwargs = {**settings.template_kwargs, _BUILTINS: names}
-        return replace(conversation, settings=replace(settings, template_kwargs=kwargs))
+        if names and _BUILTINS in self.arguments and _BUILTINS not in settings.template_kwargs:
+            settings = replace(settings, template_kwargs={**settings.template_kwargs, _BUILTINS: names})
+        given = replace(conversation, messages=shown, settings=settings)
+        return self.template.render(given, reply_as=reply_as, history=history)
 
 
 def writes_harmony(template: str) -> bool:

@@ -22,7 +22,7 @@ from .chat import ChatMessage, chat_messages
 from .jinja_values import chat_texts, fitted, message_value, protected, render_variables, texts_of, tool_value
 from .parts import TemplateParts
 from .sandbox import CompiledTemplate
-from .taught import taught, taught_chat
+from .taught import taught_chat, teach_tool_calls
 from .trials import TemplateProbe, Trials, find_capabilities
 from .user_text import ControlSpellings, MarkedText, aligned, unused
 
@@ -79,7 +79,9 @@ class JinjaFormat(ReplyFormat):
         self._teaches = teaches
         self._spellings = ControlSpellings(self.controls)
         self.capabilities = find_capabilities(template, self._special)
-        self.found = self._find_replies()
+        special = map(str, sorted(self._special.items()))
+        key = "\0".join((template.source, *special, *map(repr, (*self._given, teaches))))
+        self.found = _FOUND.get(key, self.controls, self.describe)
         self.replies = self.found.description
         self.stops = self._find_stops()
         self._compiled = CompiledDescription(self.replies, self.vocabulary, self.stops)
@@ -131,7 +133,7 @@ class JinjaFormat(ReplyFormat):
 
     @property
     def parts(self) -> TemplateParts:
-        """What the format was made of, for another process to make it of."""
+        """The arguments that the format was made of, for another process to make it again."""
         replies, response_template = self._given
         return TemplateParts(
             source=self.source, name=self.name, controls=tuple(map(str, self.controls)), special_tokens=self._special,
@@ -233,11 +235,6 @@ class JinjaFormat(ReplyFormat):
             )
         return text[:end]
 
-    def _find_replies(self) -> Found:
-        special = sorted(self._special.items())
-        key = "\0".join((self._template.source, *map(str, special), *map(repr, (*self._given, self._teaches))))
-        return _FOUND.get(key, self.controls, self.describe)
-
     def describe(self, cuts: Cuts = "sampled") -> Found:
         """How the model writes its replies, found anew: as it is said, else as the template does."""
         configured, response_template = self._given
@@ -253,17 +250,15 @@ class JinjaFormat(ReplyFormat):
         own = found.description.calls or found.origin in ("configured", "response_template")
         if own or not self._teaches or Trials(self._template, self._special).says_tools(self.capabilities):
             return found
-        return taught(found)
+        return teach_tool_calls(found)
 
     def _find_stops(self) -> tuple[Control | str, ...]:
-        """What ends a reply, and the model's end token; not what closes a region too: its reader knows which it is."""
+        """The ends of a reply, and the model's end token; none that closes a region too, which its reader knows."""
         end = Control(self._special.get("eos_token", ""))
         ends = [] if self.replies.ends else self._control_behind_an_answer()
         known = [*map(str, ends), *([end.spelling] if end in self.controls else [])]
-        return tuple(map(self._stop, CompiledDescription(self.replies, self.controls, known).stops))
-
-    def _stop(self, spelling: str) -> Control | str:
-        return Control(spelling) if Control(spelling) in self.controls else spelling
+        stops = CompiledDescription(self.replies, self.controls, known).stops
+        return tuple(Control(stop) if Control(stop) in self.controls else stop for stop in stops)
 
     def _control_behind_an_answer(self) -> list[Control]:
         answer = unused(1)[0]

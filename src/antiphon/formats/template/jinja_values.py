@@ -1,4 +1,4 @@
-"""What a Jinja template is given: plain JSON values, their texts protected."""
+"""The values that a Jinja template is given: plain JSON, its texts protected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class IdForm(StrEnum):
 
 
 class TemplateCapabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a template takes. The defaults are what `transformers` hands over; `find_capabilities` finds the rest.
+    """The forms of messages and tools that a template takes, by default those of `transformers`.
 
     ``arguments_as_text``: the arguments of an earlier call as the text that the model wrote, not as an object.
     ``tools_as_list``: an empty list where no tools are offered. ``content_as_parts``: texts as lists of parts.
@@ -119,7 +119,12 @@ def _with_ids(chat: Sequence[ChatMessage], form: IdForm) -> Iterator[ChatMessage
     unanswered: list[str] = []
     count = 0
     for message in chat:
-        ids = [_id(call, count + i, form) for i, call in enumerate(message.calls)]
+        ids = [call.call_id or "" for call in message.calls]
+        for i, call in enumerate(message.calls):
+            if form is IdForm.SHORT:
+                ids[i] = _short_id(ids[i] or f"call {count + i}")
+            elif not ids[i] or call.name not in ids[i]:
+                ids[i] = f"functions.{call.name}:{count + i}"
         count += len(ids)
         unanswered += ids
         if message.calls:
@@ -131,12 +136,6 @@ def _with_ids(chat: Sequence[ChatMessage], form: IdForm) -> Iterator[ChatMessage
             message = replace(message, call_id=renamed.get(id) or (_short_id(id) if form is IdForm.SHORT else id))
             unanswered = [id for id in unanswered if id != message.call_id]
         yield message
-
-
-def _id(call: ChatCall, number: int, form: IdForm) -> str:
-    if form is IdForm.SHORT:
-        return _short_id(call.call_id or f"call {number}")
-    return call.call_id if call.call_id and call.name in call.call_id else f"functions.{call.name}:{number}"
 
 
 def _short_id(id: str) -> str:
@@ -205,6 +204,12 @@ def message_value(
     return entry
 
 
+def _call_value(call: ChatCall, takes: TemplateCapabilities, protect: Callable[[str], str]) -> dict[str, Any]:
+    arguments = protect(call.arguments) if takes.arguments_as_text else _object(call.arguments, protect)
+    function = {"name": protect(call.name), "arguments": arguments}
+    return {"id": protect(call.call_id or ""), "type": "function", "function": function}
+
+
 def _parts(
     message: ChatMessage, takes: TemplateCapabilities, protect: Callable[[str], str]
 ) -> Iterator[dict[str, Any]]:
@@ -214,12 +219,6 @@ def _parts(
         yield {"type": "text", "text": protect(before)}
     for part in message.parts:
         yield {"type": "text", "text": protect(part.text)} if isinstance(part, TextPart) else {"type": takes.image_type}
-
-
-def _call_value(call: ChatCall, takes: TemplateCapabilities, protect: Callable[[str], str]) -> dict[str, Any]:
-    arguments = protect(call.arguments) if takes.arguments_as_text else _object(call.arguments, protect)
-    function = {"name": protect(call.name), "arguments": arguments}
-    return {"id": protect(call.call_id or ""), "type": "function", "function": function}
 
 
 def _object(arguments: str, protect: Callable[[str], str]) -> Any:
@@ -280,7 +279,7 @@ def render_variables(
     today: date | None,
     documents: object = None,
 ) -> dict[str, Any]:
-    """What every rendering of a model's template is given; without tools none, or a list where it needs one."""
+    """The variables of every rendering of a model's template; without tools none, or a list where it needs one."""
     return {
         **special_tokens,
         "messages": list(messages),

@@ -54,10 +54,6 @@ def _reads(budget: Budget, text: str) -> None:
     budget.read(len(text))
 
 
-def _copies(budget: Budget, text: str) -> None:
-    budget.chars(len(text))
-
-
 def _tabs(budget: Budget, text: str, tabsize: int = 8) -> None:
     if tabsize > _WIDEST:
         raise Exhausted("the chat template makes too wide a text")

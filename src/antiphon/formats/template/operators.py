@@ -1,4 +1,4 @@
-"""What an operation of a template costs: computed from its operands before it is done."""
+"""The cost of a template's operations, computed from the operands before the operation is done."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def operation(budget: Budget, operator: str, left: Any, right: Any) -> None:
         return None
     match operator, left, right:
         case "+", str(), str():
-            budget.chars(_added(left, right))
+            escaped = hasattr(left, "__html__") or hasattr(right, "__html__")
+            budget.chars((_ESCAPE if escaped else 1) * (len(left) + len(right)))
         case "%", str(), _:
             percent(budget, left, right)
         case "*", (str() | list() | tuple()) as value, int() as times:
@@ -46,12 +47,6 @@ def operation(budget: Budget, operator: str, left: Any, right: Any) -> None:
         case _ if not (isinstance(left, _JSON) and isinstance(right, _JSON)):
             raise TypeError(f"{type(left).__name__} {operator} {type(right).__name__} is not possible here")
     return None
-
-
-def _added(left: str, right: str) -> int:
-    if hasattr(left, "__html__") or hasattr(right, "__html__"):
-        return _ESCAPE * (len(left) + len(right))
-    return len(left) + len(right)
 
 
 def _arithmetic(operator: str, left: Any, right: Any) -> None:
@@ -185,7 +180,9 @@ def to_json(
     text = json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=_plain
     )
-    return re.sub(r"\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", _private_use, text) if ensure_ascii else text
+    if not ensure_ascii:
+        return text
+    return re.sub(r"\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", lambda escape: chr(int(escape.group(1), 16)), text)
 
 
 def _json_length(budget: Budget, value: Any, apart: int, far: int, wide: int, depth: int = 0) -> int:
@@ -206,10 +203,6 @@ def _json_length(budget: Budget, value: Any, apart: int, far: int, wide: int, de
     if length > budget.output or depth > _MAX_DEPTH:
         raise Exhausted("the chat template makes too long a text")
     return length + sum(_json_length(budget, item, apart, far, wide, depth + 1) for item in inner)
-
-
-def _private_use(escape: re.Match[str]) -> str:
-    return chr(int(escape.group(1), 16))
 
 
 def _plain(value: Any) -> Any:

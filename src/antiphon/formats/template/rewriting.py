@@ -1,4 +1,4 @@
-"""What is changed in a Jinja template before it is compiled, so that all its work is charged."""
+"""Rewrites a Jinja template before it is compiled, so that all its work is charged."""
 
 from __future__ import annotations
 
@@ -88,13 +88,7 @@ class Charged(NodeTransformer):
         node.iter = _filtered(node.iter, TURNS, nodes.Const(steps), nodes.Const(text))
         return node
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
-        return self._paid(node)
-
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
-        return self._paid(node)
-
-    def _paid(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
+    def visit_Macro(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
         """A body that is run by a call begins with what it costs."""
         steps, text = _weight(node)
         self.generic_visit(node)
@@ -102,6 +96,8 @@ class Charged(NodeTransformer):
             paid = _filtered(nodes.Const(steps, lineno=node.lineno), WORK, nodes.Const(text))
             node.body.insert(0, nodes.ExprStmt(paid, lineno=node.lineno))
         return node
+
+    visit_CallBlock = visit_Macro
 
     def visit_AssignBlock(self, node: nodes.AssignBlock) -> nodes.Node:
         self.generic_visit(node)
@@ -118,13 +114,11 @@ class Charged(NodeTransformer):
         node.nodes = [n if isinstance(n, nodes.TemplateData) else _filtered(n, OUT) for n in expressions]
         return node
 
-    def visit_List(self, node: nodes.List) -> nodes.Node:
+    def visit_List(self, node: nodes.List | nodes.Dict) -> nodes.Node:
         self.generic_visit(node)
         return _filtered(node, MADE)
 
-    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:
-        self.generic_visit(node)
-        return _filtered(node, MADE)
+    visit_Dict = visit_List
 
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:
         self.generic_visit(node)
@@ -138,16 +132,7 @@ class Charged(NodeTransformer):
             node.node = _filtered(node.node, SEEN)
         return _filtered(node, MADE)
 
-    def visit_Call(self, node: nodes.Call) -> nodes.Node:
-        return self._spread(node)
-
-    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
-        return self._spread(node)
-
-    def visit_Test(self, node: nodes.Test) -> nodes.Node:
-        return self._spread(node)
-
-    def _spread(self, node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
+    def visit_Call(self, node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
         """Arguments by `*` and `**` are paid before Python lays them out."""
         self.generic_visit(node)
         if node.dyn_args is not None:
@@ -155,6 +140,8 @@ class Charged(NodeTransformer):
         if node.dyn_kwargs is not None:
             node.dyn_kwargs = _filtered(node.dyn_kwargs, SPREAD)
         return node
+
+    visit_Filter = visit_Test = visit_Call
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         self.generic_visit(node)

@@ -8,7 +8,7 @@ and a render that overdraws its budget stops. What has no price is refused by it
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import BuiltinMethodType, CodeType, MethodType
 from typing import Any
 
@@ -134,7 +134,10 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         if price is None or (isinstance(value, Markup) and name in _ESCAPING):
             raise SecurityError(f"{name!r} of a {type(value).__name__} is unsafe and not possible in a chat template")
         if name in CHANGES.get(type(value), ()):
-            self._check_change(value, name, (*args, *kwargs.values()))
+            for arg in (*args, *kwargs.values()):  # what changes a value pays for all that it adds
+                budget.value(arg, depth=1)
+            if not budget.owns(value):
+                raise SecurityError(f"{name} of a {type(value).__name__} that is not the template's own is unsafe")
         price(budget, value, *args, **kwargs)
         if isinstance(value, str) and name in _FORMATS:
             mapped = name == "format_map"
@@ -142,13 +145,6 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             return formatter.vformat(value, () if mapped else args, args[0] if mapped else kwargs)
         made = method(*args, **kwargs)
         return budget.grown(made) if isinstance(made, (list, tuple, dict)) and name not in _TAKES else made
-
-    def _check_change(self, value: Any, name: str, args: Sequence[object]) -> None:
-        """A method that changes a value is called only on the template's own, and pays for what it adds."""
-        for arg in args:
-            self.budget.value(arg, depth=1)
-        if not self.budget.owns(value):
-            raise SecurityError(f"{name} of a {type(value).__name__} that is not the template's own is unsafe")
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Methods that change a list or a dictionary are there for those that the template itself made."""
@@ -247,7 +243,7 @@ class CompiledTemplate:
             raise TemplateError("the chat template cannot be compiled", code="bad_template") from error
 
     def _known(self, error: jinja2.TemplateSyntaxError) -> str | None:
-        """What there is, where the template names a filter or test that is not."""
+        """A hint with the filters or tests there are, where the template names another."""
         if not isinstance(error, jinja2.TemplateAssertionError):
             return None
         names = {
@@ -276,7 +272,7 @@ class CompiledTemplate:
                 self._left -= max(allowed - budget.steps - size, 0)
 
     def budget(self, size: int = 0, steps: int | None = None) -> Budget:
-        """What one render may do, by the parameters of `render`, and by what the renders before it have left."""
+        """The budget of one render, by the parameters of `render`, and by what the renders before it have left."""
         allowed = self.limits.steps if steps is None else steps
         left = allowed if self._left is None else min(allowed, max(self._left, 0))
         return Budget(left + size, self.limits.output + 4 * size)
@@ -290,7 +286,7 @@ def _line(template: jinja2.Template, error: BaseException) -> int | None:
 
 
 def _stopped(error: Exception, line: int | None) -> TemplateError:
-    """What the caller is told: the template's own words, and where in it they stand."""
+    """The error for the caller: the template's own words, and where in it they stand."""
     if isinstance(error, TemplateError):
         return error
     code, message, hint = _words(error)

@@ -72,7 +72,7 @@ class _Step(msgspec.Struct, frozen=True):
 def prompt_changes(
     render: Render, replies: ReplyDescription, arguments: Sequence[str] = (), tokenizer: Tokenizer | None = None
 ) -> tuple[PromptChange, ...]:
-    """What becomes of a prompt in the next turn, on another day, with tools, and with each of the ``arguments``."""
+    """Finds how a prompt changes in the next turn, on another day, with tools, and with each of the ``arguments``."""
     return tuple(_change(step, render, replies, tokenizer) for step in (*_turns(), *_others(arguments)))
 
 
@@ -97,7 +97,7 @@ def _turns() -> Iterator[_Step]:
 
 
 def _others(arguments: Sequence[str]) -> Iterator[_Step]:
-    """What differs between two requests with the same messages."""
+    """Differences between two requests with the same messages."""
     turn = _talk(_ASK)
     other_day = replace(turn, settings=replace(turn.settings, current_date=_DAYS[1]))
     yield _Step("another day", (turn, True), (other_day, True), "date")
@@ -152,7 +152,7 @@ def _common(first: Sequence[object], second: Sequence[object]) -> int:
 
 
 def _cause(former: str, following: str, at: int, replies: ReplyDescription) -> Cause:
-    """What stands where the prompts part: reasoning or its mark, a tool, or else something of the messages."""
+    """The thing where the prompts part: reasoning or its mark, a tool, or else something of the messages."""
     around = former[max(0, at - _SHOWN) : at + _SHOWN]
     marks = [replies.reasoning.open.strip(), replies.reasoning.close.strip()] if replies.reasoning else []
     if any(mark and mark in around for mark in (*marks, _REASON)):

@@ -6,7 +6,7 @@ The form is the commonest: one JSON object between tags. Its reader and its gram
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,8 +36,8 @@ Several calls stand one after the other, each between tags of its own. Results c
 Where no function is needed, answer in plain words."""
 
 
-def taught(found: Found) -> Found:
-    """What was found, with the form that the prompt teaches."""
+def teach_tool_calls(found: Found) -> Found:
+    """The description with the form of calls that the prompt teaches."""
     description = replace(found.description, calls=(TAUGHT_CALL,))
     return replace(found, description=description, warnings=(*found.warnings, WARNING), taught=True)
 
@@ -47,36 +47,29 @@ def taught_chat(chat: Sequence[ChatMessage], offered: Sequence[Mapping[str, Any]
 
     Results that follow each other, and a user's text behind them, are one text of the user's.
     """
-    has_system = bool(chat) and chat[0].role == "system"
-    written: list[ChatMessage] = [_system(chat, offered)] if offered else []
+    written: list[ChatMessage] = []
+    if offered:
+        teaching = _TEACHING.format(
+            tools="\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in offered)
+        )
+        given = chat[0].content if chat and chat[0].role == "system" else ""
+        written = [ChatMessage(role="system", content=f"{given}\n\n{teaching}" if given else teaching)]
+        chat = chat[1:] if chat and chat[0].role == "system" else chat
     after_result = False
-    for message in chat[1:] if offered and has_system else chat:
+    for message in chat:
         is_result = message.role == "tool"
         text = f"<tool_response>\n{message.content}\n</tool_response>" if is_result else message.content
         if after_result and message.role in ("tool", "user") and not message.parts:
             written[-1] = replace(written[-1], content=f"{written[-1].content}\n{text}")
         elif is_result:
             written.append(ChatMessage(role="user", content=text))
+        elif message.calls:
+            parts = [message.content] if message.content else []
+            written.append(replace(message, content="\n".join([*parts, *map(_call, message.calls)]), calls=()))
         else:
-            written.append(_with_calls(message) if message.calls else message)
+            written.append(message)
         after_result = is_result
     return written
-
-
-def _system(chat: Sequence[ChatMessage], offered: Sequence[Mapping[str, Any]]) -> ChatMessage:
-    teaching = _TEACHING.format(tools="\n".join(_offers(offered)))
-    given = chat[0].content if chat and chat[0].role == "system" else ""
-    return ChatMessage(role="system", content=f"{given}\n\n{teaching}" if given else teaching)
-
-
-def _offers(offered: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for tool in offered:
-        yield json.dumps(tool["function"], ensure_ascii=False)
-
-
-def _with_calls(message: ChatMessage) -> ChatMessage:
-    parts = [message.content] if message.content else []
-    return replace(message, content="\n".join([*parts, *map(_call, message.calls)]), calls=())
 
 
 def _call(call: ChatCall) -> str:

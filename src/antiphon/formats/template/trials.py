@@ -99,7 +99,7 @@ class Trials:
         self._special = special_tokens
 
     def text(self, chat: Sequence[ChatMessage], takes: TemplateCapabilities, tools: Sequence[ToolSpec] = ()) -> str:
-        """What the template writes; empty when it fails."""
+        """Renders the template; empty when it fails."""
         variables = render_variables(
             self._special,
             [message_value(message, takes, str) for message in fitted(chat, takes)],
@@ -136,7 +136,7 @@ class Trials:
 
 
 def find_capabilities(template: CompiledTemplate, special_tokens: Mapping[str, str]) -> TemplateCapabilities:
-    """What the template takes: the usual form where it works, else the first form that does."""
+    """Finds the forms that the template takes: the usual one where it works, else the first that does."""
     trials = Trials(template, special_tokens)
     takes = TemplateCapabilities()
     for step in (_base, _system, _arguments, _calls, _reasoning, _images):

@@ -42,9 +42,11 @@ def translate_array(view: canonical.ArrayView, context: TranslationContext) -> J
         return distinct
     context = context.applying()
     schema: dict[str, Any] = {"type": "array"}
-    prefix = _prefix(view, context)
-    if prefix:
-        schema["prefixItems"] = prefix
+    first = list(view.prefix_items)
+    if view.items is not None:  # items in places that the author names may have another order of properties
+        first += [view.items] * (context.prefix - len(first))
+    if first:
+        schema["prefixItems"] = [context.items(i).schema(item) for i, item in enumerate(first)]
     if view.items is not None:
         schema["items"] = context.items().schema(view.items)
     if view.min_items is not None:
@@ -54,13 +56,6 @@ def translate_array(view: canonical.ArrayView, context: TranslationContext) -> J
     containing = [_containing(contains, view, context) for contains in view.contains]
     alternatives = [alternative for alternative in containing if alternative is not None]
     return {"allOf": [schema, *alternatives]} if alternatives else schema
-
-
-def _prefix(view: canonical.ArrayView, context: TranslationContext) -> list[JsonSchema]:
-    """The items of a tuple: also those that are as all behind them, for they may have another order of properties."""
-    items = view.prefix_items
-    rest = [view.items] * (context.prefix - len(items)) if view.items is not None else []
-    return [context.items(i).schema(item) for i, item in enumerate([*items, *rest])]
 
 
 def _distinct(view: canonical.ArrayView, context: TranslationContext) -> JsonSchema | None:

@@ -1,4 +1,4 @@
-"""Of which of an author's alternatives an object of the canonical form is, and its parts where it is of several.
+"""Finds which of an author's alternatives a canonical object is of, and its parts where it is of several.
 
 The canonical form makes one object of alternatives that differ in one property. Where they differ in their order too,
 it is taken apart again:
@@ -52,7 +52,7 @@ class Branch:
         self._seen: dict[int, bool] = {}
 
     def view(self, name: str) -> object:
-        """What values a property has; None where the object says nothing of it."""
+        """The values of a property; None where the object does not name it."""
         if name not in self._views:
             value = self.properties.get(name)
             self._views[name] = None if value is None else value.view()
@@ -95,7 +95,7 @@ def parts(node: CanonicalSchema, branch: Branch, ways: Sequence[Authored]) -> li
 
 
 def _apart(known: Sequence[dict[str, Any]], value: CanonicalSchema, node: CanonicalSchema) -> list[dict[str, Any]]:
-    """Those of several sets of values that a property has some of, if it has no other, and none of two."""
+    """The sets of values that a property has some of, if it has no other, and none of two."""
     forms = [(schema, _form(schema, node)) for i, schema in enumerate(known) if schema not in known[:i]]
     met = [(schema, form) for schema, form in forms if not _is_false(form.intersect(value))]
     if any(not _is_false(one.intersect(other)) for (_, one), (_, other) in combinations(met, 2)):
@@ -114,7 +114,7 @@ def _form(schema: dict[str, Any], node: CanonicalSchema) -> CanonicalSchema:
 
 
 def _values_of(way: Authored, name: str) -> dict[str, Any]:
-    """What an alternative says of the values of a property, as far as types and lists of values go."""
+    """The values of a property in an alternative, as far as types and lists of values go."""
     return next((known for node in way if (known := _values(dict(_properties(node)).get(name)))), {})
 
 

@@ -85,14 +85,10 @@ def normalized(schema: Any, *, top: bool = True) -> Any:
     if not top and isinstance(same.get("$schema"), str) and "$id" not in same and "id" not in same:
         del same["$schema"]
     if same.get("nullable") is True and isinstance(same.get("type"), str):
-        _allow_null(same)
+        same["type"] = [same["type"], "null"]
+        if isinstance(same.get("enum"), list) and None not in same["enum"]:
+            same["enum"] = [*same["enum"], None]
     return same
-
-
-def _allow_null(schema: dict[str, Any]) -> None:
-    schema["type"] = [schema["type"], "null"]
-    if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
-        schema["enum"] = [*schema["enum"], None]
 
 
 Definitions = dict[str, Any]
@@ -246,7 +242,7 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
 
 
 class Enforced(msgspec.Struct, frozen=True):
-    """What an engine can enforce of a schema: the schema that it is shown, and what of the original it does not."""
+    """A schema as an engine can enforce it: the schema that it is shown, and the keywords that it relaxes."""
 
     engine: Any
     relaxed: tuple[Relaxation, ...]
@@ -260,7 +256,7 @@ def compile_schema(
     limits: Limits = LIMITS,
     enforced: Enforced | None = None,
 ) -> CompiledSchema:
-    """What an engine can enforce of ``schema``, which is at ``path`` of the request.
+    """Compiles ``schema``, which is at ``path`` of the request, to the schema that an engine can enforce.
 
     ``enforced`` is what another process found of it, where it is no plain one (`.plain`).
     Errors: `RequestError` for what is no schema or goes beyond ``limits``; `UnsupportedError`, in ``strict`` mode, that
@@ -276,7 +272,7 @@ def compile_schema(
 
 
 def judge_schema(schema: JsonSchema, path: str = "", *, limits: Limits = LIMITS) -> CompiledSchema:
-    """What judges finished values by ``schema``, with nothing of it for an engine; takes time in proportion to it.
+    """A judge of finished values by ``schema``, with nothing of it for an engine; takes time in proportion to it.
 
     Errors: `RequestError` for what is no schema or goes beyond ``limits``.
     """
@@ -342,7 +338,9 @@ class _TypeByDigits:
         self._types = value if isinstance(value, list) else [value]
 
     def validate(self, instance: Any) -> None:
-        if not any(isinstance(instance, _PYTHON[name]) for name in self._types if _is_not_truth(name, instance)):
+        # To Python a truth value is a number.
+        types = [name for name in self._types if name == "boolean"] if isinstance(instance, bool) else self._types
+        if not any(isinstance(instance, _PYTHON[name]) for name in types):
             raise ValueError(f"{instance} is not of type {' or '.join(self._types)}: an integer has digits alone")
 
 
@@ -357,11 +355,6 @@ _PYTHON: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "object": (dict,),
     }
 )
-
-
-def _is_not_truth(name: str, instance: Any) -> bool:
-    """Whether the value is no truth value that would be taken for a number."""
-    return name == "boolean" or not isinstance(instance, bool)
 
 
 def _steps(path: Iterable[str | int]) -> str:

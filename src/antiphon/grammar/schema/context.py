@@ -1,4 +1,4 @@
-"""What the translations of one schema's nodes share: definitions by name, the author's schema, what was relaxed.
+"""The context of translating one schema's nodes: definitions by name, the author's schema, what was relaxed.
 
 Definitions that are referred to are written once, under short names, and may refer to themselves:
 
@@ -116,7 +116,7 @@ class TranslationContext(msgspec.Struct, frozen=True):
         return self.whole.joint(uris, whole, self.places)
 
     def target(self, node: CanonicalSchema) -> CanonicalSchema:
-        """What a reference stands for; any other node itself."""
+        """Resolves a reference; any other node is returned as it is."""
         for _ in range(32):
             match node.view():
                 case canonical.ReferenceView(uri):
@@ -131,7 +131,7 @@ class TranslationContext(msgspec.Struct, frozen=True):
 
     def parts(self, node: CanonicalSchema, branch: Branch) -> list[CanonicalSchema]:
         """The object as several where its author gives alternatives, which it is of, an order each; else itself."""
-        for ways in self.whole.author.torn(self.places, branch):
+        for ways in self.whole.author.lost_orders(self.places, branch):
             several = parts(node, branch, ways)
             if len(several) > 1:
                 return several

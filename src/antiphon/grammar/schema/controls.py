@@ -98,7 +98,9 @@ class _Exclusion:
             self.refers |= schema
             return {"$ref": f"#/$defs/{_ANYTHING}"} if schema else False
         if "enum" in schema or "const" in schema:
-            return self._fixed(schema)
+            if SPELLING.search(json.dumps([schema.get("enum"), schema.get("const")], ensure_ascii=False)):
+                raise self._spells("a value of the schema")
+            return schema
         out = self._inner(schema)
         if "type" not in schema and any(key in schema for key in ("anyOf", "$ref")):
             return out
@@ -118,11 +120,6 @@ class _Exclusion:
         if definitions in schema:
             out[definitions] = {name: self.schema(item) for name, item in schema[definitions].items()}
         return out
-
-    def _fixed(self, schema: dict[str, Any]) -> dict[str, Any]:
-        if SPELLING.search(json.dumps([schema.get("enum"), schema.get("const")], ensure_ascii=False)):
-            raise self._spells("a value of the schema")
-        return schema
 
     def _spells(self, what: str) -> UnsupportedError:
         return UnsupportedError(
@@ -145,7 +142,10 @@ class _Exclusion:
         out = {"type": name, **{key: schema[key] for key in keys if key in schema}, **common}
         match name:
             case "string":
-                _require_pattern(out)
+                if "pattern" in out:
+                    out["allOf"] = [*out.get("allOf", ()), {"type": "string", "pattern": NO_CONTROL}]
+                else:
+                    out["pattern"] = NO_CONTROL
             case "array":
                 self._items(out)
             case "object":
@@ -183,10 +183,3 @@ class _Exclusion:
             pattern = all_except(names, without="<") if names else "^[^<]*$"
             out["patternProperties"] = {pattern: out["additionalProperties"]}
             out["additionalProperties"] = False
-
-
-def _require_pattern(out: dict[str, Any]) -> None:
-    if "pattern" in out:
-        out["allOf"] = [*out.get("allOf", ()), {"type": "string", "pattern": NO_CONTROL}]
-    else:
-        out["pattern"] = NO_CONTROL

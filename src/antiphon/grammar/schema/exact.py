@@ -203,7 +203,7 @@ def translate_number(view: NumericView, context: TranslationContext) -> JsonSche
         context.relax("multipleOf")
         return schema | bounds
     ways: list[JsonSchema] = []
-    if _reaches_zero(bounds):
+    if bounds.get("maximum", 0) >= 0 and bounds.get("exclusiveMaximum", 1) > 0:
         ways += [schema | _from_zero(bounds) | {"multipleOf": _number(step)} for step in steps]
     if _is_below_zero(bounds):
         ways.append(_below_zero(schema, bounds, steps[0], context))
@@ -227,10 +227,6 @@ def _steps(given: Sequence[int | float | Decimal], *, whole: bool) -> list[Decim
 
 def _number(value: Decimal) -> int | float:
     return int(value) if value == value.to_integral_value() else float(value)
-
-
-def _reaches_zero(bounds: dict[str, Any]) -> bool:
-    return bool(bounds.get("maximum", 0) >= 0 and bounds.get("exclusiveMaximum", 1) > 0)
 
 
 def _is_below_zero(bounds: dict[str, Any]) -> bool:

@@ -17,7 +17,7 @@ stopped, so the work is reckoned first, from how the parts lead to each other an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -123,7 +123,7 @@ class _Parts:
                 yield value
 
     def _inner_places(self, part: Any) -> Iterator[tuple[object, Any]]:
-        """What a part leads to below its place: for a name or a number, or for any (None)."""
+        """The parts below the place of a part, by a name or a number, or for any (None)."""
         if not isinstance(part, dict):
             return
         for key, value in part.items():
@@ -137,20 +137,17 @@ class _Parts:
                 yield None, value
 
     def _targets(self, reference: Any) -> Iterator[Any]:
-        """What a reference may lead to. What is not here is a draft of JSON Schema, or was refused."""
+        """Yields the targets of a reference. One that is not here is a draft of JSON Schema, or was refused."""
         if not isinstance(reference, str):
             return
         base, _, fragment = unquote(reference).partition("#")
-        for document in self._documents(base):
+        for document in self._named.get(_last(base), ()) if base else (self._top,):
             if fragment.startswith("/"):
                 yield from _pointed(document, fragment)
             elif not fragment:
                 yield document
         if fragment and not fragment.startswith("/"):
             yield from self._named.get(f"#{fragment}", ())
-
-    def _documents(self, base: str) -> Sequence[Any]:
-        return self._named.get(_last(base), ()) if base else (self._top,)
 
 
 def _names(schema: Any) -> dict[str, list[Any]]:

@@ -201,27 +201,23 @@ def _disjoint(patterns: Sequence[str]) -> bool:
 
 def _with_count(schema: dict[str, Any], view: canonical.ObjectView, context: TranslationContext) -> JsonSchema:
     """The schema with ``minProperties`` and ``maxProperties``, as selections of optional properties."""
-    optional = _optional(schema)
+    required = schema.get("required", ())
+    properties: Mapping[str, JsonSchema] = schema.get("properties", {})
+    optional = [name for name, value in properties.items() if value is not False and name not in required]
     least, most = _optional_count(schema, view, optional)
     if not least and most is None:
         return schema
-    if not schema.get("properties"):
+    if not properties:
         if least > 1:  # The engine counts a name that comes twice as two.
             context.relax("minProperties", "not", "oneOf", "if")
-        return schema | _count_keywords(view)
+        counts = {"minProperties": view.min_properties, "maxProperties": view.max_properties}
+        return schema | {keyword: count for keyword, count in counts.items() if count is not None}
     if not _is_closed(schema) or not _can_be_written_out(least, most, optional):
         context.relax("minProperties" if least else "maxProperties", "not", "oneOf", "if")
         return schema
     if least:
-        return {"anyOf": [_requiring(chosen, schema) for chosen in combinations(optional, least)]}
+        return {"anyOf": [{**schema, "required": [*required, *chosen]} for chosen in combinations(optional, least)]}
     return {"anyOf": [_dropping({*optional} - {*chosen}, schema) for chosen in combinations(optional, most or 0)]}
-
-
-def _optional(schema: Mapping[str, Any]) -> list[str]:
-    """The properties that may be there and need not."""
-    required = schema.get("required", ())
-    properties: Mapping[str, JsonSchema] = schema.get("properties", {})
-    return [name for name, value in properties.items() if value is not False and name not in required]
 
 
 def _optional_count(
@@ -245,15 +241,6 @@ def _can_be_written_out(least: int, most: int | None, optional: Sequence[str]) -
     if (least and most is not None) or most == 0:
         return False
     return comb(len(optional), least or most or 0) <= MOST_SELECTIONS
-
-
-def _count_keywords(view: canonical.ObjectView) -> dict[str, int]:
-    counts = {"minProperties": view.min_properties, "maxProperties": view.max_properties}
-    return {keyword: count for keyword, count in counts.items() if count is not None}
-
-
-def _requiring(names: Sequence[str], schema: Mapping[str, Any]) -> JsonSchema:
-    return {**schema, "required": [*schema.get("required", ()), *names]}
 
 
 def _dropping(names: Collection[str], schema: Mapping[str, Any]) -> JsonSchema:

@@ -44,7 +44,7 @@ class AuthoredSchema:
             self._anchors.setdefault(name, node)
 
     def at(self, reference: str) -> Authored:
-        """What a reference leads to, one of the document or of its canonical form; nothing where that is not found."""
+        """The schemas that a reference in the document or its canonical form leads to; none where it is not found."""
         uri = unquote(reference.removeprefix(_CANONICAL)) if reference.startswith(_CANONICAL) else reference
         try:
             base, fragment = urldefrag(uri)
@@ -121,7 +121,7 @@ class AuthoredSchema:
                 todo += [inner for key in ("allOf", "$ref") if key in node for inner in self._applied(key, node, None)]
         return tuple(found.values())
 
-    def torn(self, places: Authored, branch: Branch) -> Iterator[list[Authored]]:
+    def lost_orders(self, places: Authored, branch: Branch) -> Iterator[list[Authored]]:
         """The choices between orders of which the branch is none: the canonical form has made one object of several.
 
         Of each, the alternatives with all that they require.
@@ -236,7 +236,7 @@ def _of_item(node: dict[str, Any], place: int | None) -> Iterator[Any]:
 
 
 def _named(node: Any, base: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What has a name of its own: anchors (as ``#name``) and the absolute addresses of ``$id``."""
+    """The schemas by names of their own: anchors (as ``#name``) and the absolute addresses of ``$id``."""
     if isinstance(node, list):
         for item in node:
             yield from _named(item, base)

@@ -64,7 +64,7 @@ def _schema(schema: JsonSchema, *, top: bool = False) -> JsonSchema:
 
 
 def _keyword(key: str, value: Any, schema: dict[str, Any], *, top: bool) -> dict[str, Any]:
-    """What the engine is shown of a keyword of ``schema``. Raises `_NotEnforceable`."""
+    """The keyword of ``schema`` as the engine is shown it. Raises `_NotEnforceable`."""
     match key:
         case "pattern":
             return _pattern(value)
@@ -77,7 +77,7 @@ def _keyword(key: str, value: Any, schema: dict[str, Any], *, top: bool) -> dict
         case "$ref" if _stands_alone(schema) and str(value).startswith(("#/$defs/", "#/definitions/")):
             return {key: value}
         case _ if key in _COUNTS:
-            return {key: _whole_number(value)}
+            return {key: int(value) if isinstance(value, float) and value.is_integer() else value}
         case _:
             return {key: _inner_schemas(key, value, top=top)}
 
@@ -126,7 +126,3 @@ def _is_not_below_zero(schema: dict[str, Any]) -> bool:
 
 def _stands_alone(schema: dict[str, Any]) -> bool:
     return all(key in _ANNOTATIONS or key in ("$ref", "$defs", "definitions") for key in schema)
-
-
-def _whole_number(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -207,7 +207,7 @@ def is_regular(pattern: str) -> bool:
 
 
 def engine_fault(schema: dict[str, Any]) -> str:
-    """What the engine has against a schema, in its own words; empty where it takes it. Needs the extra ``local``."""
+    """The engine's fault with a schema, in its own words; empty without one. Needs the extra ``local``."""
     with extra("local", "a grammar"):
         from llguidance import LLMatcher
 

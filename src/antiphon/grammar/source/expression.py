@@ -1,4 +1,4 @@
-"""What a client's rule says, and the limits of a client's grammar."""
+"""The expression of a client's rule, and the limits of a client's grammar."""
 
 from __future__ import annotations
 
@@ -35,13 +35,9 @@ class Chars(msgspec.Struct, frozen=True):
 
     ranges: tuple[tuple[int, int], ...]
 
-    def overlaps(self, other: Chars) -> bool:
-        """Whether a character is in both."""
-        return any(low <= end and start <= high for low, high in self.ranges for start, end in other.ranges)
-
 
 class Named(msgspec.Struct, frozen=True):
-    """What the rule of that name says."""
+    """The expression of the rule of that name."""
 
     name: str
 

@@ -213,7 +213,7 @@ class _LarkReader:
 
     @property
     def _is_terminal(self) -> bool:
-        """What is being read is one lexeme."""
+        """Whether the statement that is read is one lexeme."""
         return (
             not self.current.name[0].islower() and self.current.name.lstrip("_")[:1].isupper()
         ) or self.current.name == "%ignore"
@@ -231,7 +231,7 @@ class _LarkReader:
         if token.text == "(":
             return self._closed(self._either(depth + 1), ")")
         if token.text == "[":
-            return self._optional(self._closed(self._either(depth + 1), "]"))
+            return self._times(self._closed(self._either(depth + 1), "]"), 0, 1)
         self.current.at -= 1
         raise self._place().refuse(f"{token.text[:32]!r} is unexpected")
 
@@ -239,9 +239,6 @@ class _LarkReader:
         if not self._take(bracket):
             raise self._place().refuse(f"{bracket!r} is missing")
         return part
-
-    def _optional(self, part: _Part) -> _Part:
-        return self._times(part, 0, 1)
 
     def _text(self, token: Token) -> _Part:
         literal, folded = (token.text[:-1], True) if token.text.endswith("i") else (token.text, False)

@@ -1,4 +1,4 @@
-"""What of a client's rules the engine may take as one lexeme, which is the longest text and never taken back.
+"""Finds the parts of a client's rules that are safe as one lexeme, which is the longest text and never taken back.
 
 A part that leads to no rule within itself is a pattern. As a lexeme it is quick, but only exact where no text of it,
 with what may come next, begins a lexeme that might be meant there: elsewhere its characters are lexemes one by one.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from .expression import Chars, Either, Expression, Named, Repeated, RuleSet, Sequence, Text, inside, names_in
 from .positions import Alphabet, Automaton, automaton, runs_on
@@ -156,7 +158,7 @@ class Lexemes:
                 return self._start_of_all(parts)
             case Either(options):
                 starts = [self._start(option) for option in options]
-                return any(nullable for nullable, _ in starts), _union(first for _, first in starts)
+                return any(nullable for nullable, _ in starts), reduce(or_, (first for _, first in starts), 0)
             case Repeated(item, least, most):
                 nullable, first = self._start(item)
                 return nullable or least == 0, 0 if most == 0 else first
@@ -223,13 +225,6 @@ class Lexemes:
 
 def _size(expression: Expression) -> int:
     return 1 + sum(map(_size, inside(expression)))
-
-
-def _union(sets: Iterator[int]) -> int:
-    bits = 0
-    for one in sets:
-        bits |= one
-    return bits
 
 
 def _until_still(step: Callable[[], list[bool]]) -> None:

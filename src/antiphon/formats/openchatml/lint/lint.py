@@ -1,4 +1,4 @@
-"""What is wrong, or doubtful, in a transcript by named rules, and the transcript with what can be mended mended."""
+"""Finds faults and doubts in a transcript by named rules, and mends those that can be mended."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ MAX_ROUNDS = 1000
 def findings(
     text: str, *, levels: Mapping[str, Severity] | None = None, fragment: bool = False, harmony: bool = False
 ) -> list[Diagnostic]:
-    """What the rules find in a transcript, in its order.
+    """Finds what the rules report of a transcript, in its order.
 
     ``levels``: the levels of some rules by name, in place of those of the table. ``fragment``: a transcript
     without a header is accepted. ``harmony``: the rules of HIP-1 whatever the header says. Never raises on what it

@@ -1,4 +1,4 @@
-"""What a rule of the linter is, and what it finds."""
+"""Rules of the linter, and their diagnostics."""
 
 from __future__ import annotations
 
@@ -114,16 +114,14 @@ class LintedText:
         """
         at = frame.places.start.offset
         if at not in self._lost_footers:
-            self._lost_footers[at] = dict(self._find_lost_footers(frame))
+            lost = self._lost_footers[at] = {}
+            is_call = frame.message.is_call
+            for found in _LATER_HEAD.finditer(self.text, frame.places.body.offset, frame.places.footer.offset):
+                head = self.heads.read_text(found[1])
+                if not head.problems:
+                    lost[found.start()] = is_call
+                    is_call = head.message().is_call
         return self._lost_footers[at]
-
-    def _find_lost_footers(self, frame: Frame) -> Iterator[tuple[int, bool]]:
-        is_call = frame.message.is_call
-        for found in _LATER_HEAD.finditer(self.text, frame.places.body.offset, frame.places.footer.offset):
-            head = self.heads.read_text(found[1])
-            if not head.problems:
-                yield found.start(), is_call
-                is_call = head.message().is_call
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -189,7 +187,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """What a rule finds: where it begins and ends, what is wrong, what to do, and the change that mends it.
+    """A fault by a rule: its beginning and end, a message, a hint, and the change that mends it.
 
     ``rule`` is the rule's name, ``code`` the specification's code where it has one.
     """
@@ -206,7 +204,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """What a check found, by its offsets in the text."""
+    """A fault that a check found, by its offsets in the text."""
 
     start: int
     end: int
