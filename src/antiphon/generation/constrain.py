@@ -21,7 +21,7 @@ from antiphon.grammar import ReplyShape
 from antiphon.grammar.limits import UNJUDGED
 
 from .call_ids import CALLS, free_ids
-from .departure import Departure, too_costly
+from .departure import GrammarViolation, too_costly
 from .model import Model, called_in_any_form
 from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
@@ -272,7 +272,7 @@ class ReplyGuard:
         """What ends the reply at its limit, where the request says that it is to be whole there."""
 
     def follow(self, ids: Sequence[int]) -> None:
-        """Raises `Departure` at the first id that the grammar does not allow; it knows the error to raise instead.
+        """Raises `GrammarViolation` at the first id that the grammar does not allow; it knows the error to raise instead.
 
         Raises `RequestError` where the grammar's masks take too long.
         """
@@ -286,9 +286,9 @@ class ReplyGuard:
             self._reword(error)
             raise
 
-    def _left(self, ids: Sequence[int], place: int, reason: str) -> Departure:
+    def _left(self, ids: Sequence[int], place: int, reason: str) -> GrammarViolation:
         log.warning("the reply left its grammar at token %d: %s", place, reason)
-        return Departure(self._compiled, ids, place, self._constrained_by, self._reword)
+        return GrammarViolation(self._compiled, ids, place, self._constrained_by, self._reword)
 
     @property
     def _constrained_by(self) -> str | None:
@@ -297,7 +297,7 @@ class ReplyGuard:
         return self._shape.tools_param if self._shape.tools else None
 
     def finish(self) -> None:
-        """The engine says that the reply is whole. Raises `Departure` where it is not."""
+        """The engine says that the reply is whole. Raises `GrammarViolation` where it is not."""
         if not self._matcher.accepting:
             raise self._left(self._ids, len(self._ids), "it ended before its grammar did")
 

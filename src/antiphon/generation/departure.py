@@ -21,7 +21,7 @@ SECONDS = 2.0
 """Of processor time at most, to follow a reply once more. The masks of one that takes longer cost too much anyway."""
 
 
-class Departure(Exception):
+class GrammarViolation(Exception):
     """A reply whose id at ``place`` the grammar does not allow, or that ended there before its grammar did.
 
     ``path`` is of what the request constrains the reply by; ``reword`` puts an error into the wire's names.

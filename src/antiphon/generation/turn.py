@@ -19,7 +19,7 @@ from antiphon.conversation import Event, FinishReason, Incident, Message, Messag
 from antiphon.tokens import Control
 
 from .constrain import guard_of
-from .departure import Departure
+from .departure import GrammarViolation
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
 from .reader import ChoiceReader
@@ -189,7 +189,7 @@ class _Notes:
 class Metering:
     """Reports one turn to the meter and the deadline. It ends with the context, by what is raised there if anything is.
 
-    Instead of a `Departure` its cause is raised.
+    Instead of a `GrammarViolation` its cause is raised.
     """
 
     def __init__(self, plan: Plan, meter: Meter, deadline: Deadline | None) -> None:
@@ -222,7 +222,7 @@ class Metering:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if not isinstance(error, Departure):
+        if not isinstance(error, GrammarViolation):
             self.end(error)
             return
         ended: BaseException = error
