@@ -97,7 +97,7 @@ class Rounds:
     completion_tokens: int = field(default=0, init=False)
     """How many tokens were sampled so far, in all turns."""
     _seconds: float = field(init=False)
-    """Left for tools."""
+    """AbandonedRun for tools."""
     _results: list[Message] = field(default_factory=list, init=False)
     """Of the calls that ran last."""
 

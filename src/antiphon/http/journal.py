@@ -37,7 +37,7 @@ def run_key(owner: str, id: str) -> Key:
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 
-class Left(msgspec.Struct, Generic[AnyRun], frozen=True):
+class AbandonedRun(msgspec.Struct, Generic[AnyRun], frozen=True):
     """A run that another server left: its events so far are in the run's log, and what they depended on is here."""
 
     run: AnyRun
@@ -66,7 +66,7 @@ class Journal(Generic[State]):
         status: Callable[[State], Status] = lambda state: "in_progress",
         open: Store,
         besides: Sequence[Key] = (),
-        left: Left[AnyRun] | None = None,
+        left: AbandonedRun[AnyRun] | None = None,
         gather: float,
     ) -> None:
         self._gather = gather

@@ -12,7 +12,7 @@ from .context import Context
 from .exchange import Exchange
 from .later import Later
 from .post import PostRoute
-from .recorded import LeftStream
+from .recorded import AbandonedStream
 
 
 class LazyRoute(PostRoute):
@@ -27,7 +27,7 @@ class LazyRoute(PostRoute):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (await self.loaded())(scope, receive, send)
 
-    async def go_on(self, exchange: Exchange, left: LeftStream) -> None:
+    async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:
         route = await self.loaded()
         assert isinstance(route, PostRoute)
         await route.go_on(exchange, left)

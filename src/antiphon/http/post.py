@@ -35,7 +35,7 @@ from .errors import INTERNAL, ClientGone, api_error, error_event
 from .exchange import FAULTS, GONE, KEY, Exchange
 from .gate.large import BodyRoom
 from .lifecycle import Work
-from .recorded import KIND, LeftStream, Recording, StreamHead, check_resumable, resumable, unrecorded
+from .recorded import KIND, AbandonedStream, Recording, StreamHead, check_resumable, resumable, unrecorded
 from .runs import into
 from .server_tools import ServerToolUse
 from .session import SessionTurn
@@ -55,11 +55,11 @@ class Post(msgspec.Struct, frozen=True):
     scope: Scope
     receive: Receive
     send: Send
-    left: LeftStream | None = None
+    left: AbandonedStream | None = None
     """The stream of another server that is continued."""
 
     @classmethod
-    def unattended(cls, context: Context, exchange: Exchange, body: bytes, left: LeftStream | None = None) -> Post:
+    def unattended(cls, context: Context, exchange: Exchange, body: bytes, left: AbandonedStream | None = None) -> Post:
         """One whose client is gone: nobody hangs up, and nobody gets the answer."""
         return cls(context, exchange, body, {}, _nobody_hangs_up, _nobody_listens, left)
 
@@ -377,7 +377,7 @@ class PostRoute:
                 error.hint = f"The model {post.exchange.model!r} reads text, and no engine here takes more."
             raise
 
-    async def go_on(self, exchange: Exchange, left: LeftStream) -> None:
+    async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:
         """Makes the rest of a stream that another server left. Raises what `answer` raises before it goes on."""
         await self.answer(Post.unattended(self._context, exchange, left.head.body, left))
 

@@ -17,7 +17,7 @@ from antiphon.wire.writer import StreamForm, events_in, with_id
 from .context import REASONING, Context
 from .exchange import FAULTS, SESSION_HEADERS, Exchange
 from .gate.keys import Scope
-from .journal import Journal, Left, Numbered
+from .journal import Journal, AbandonedRun, Numbered
 from .recovery import note_attempt
 from .runs import Run
 
@@ -107,11 +107,11 @@ class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class LeftStream(msgspec.Struct, frozen=True):
+class AbandonedStream(msgspec.Struct, frozen=True):
     """A stream that another server left, with its head."""
 
     head: StreamHead
-    left: Left[StreamRun]
+    left: AbandonedRun[StreamRun]
 
 
 class Recording:
@@ -127,7 +127,7 @@ class Recording:
         head: StreamHead,
         form: StreamForm,
         *,
-        left: Left[StreamRun] | None,
+        left: AbandonedRun[StreamRun] | None,
         unforeseen: Callable[[Exception], AntiphonError],
     ) -> None:
         self._context = context

@@ -15,7 +15,7 @@ from antiphon.store.runs import RunState, published
 
 from .context import Context
 from .exchange import FAULTS
-from .journal import Left
+from .journal import AbandonedRun
 from .later import Later
 from .runs import Run
 
@@ -34,7 +34,7 @@ class Heir(Protocol[Head]):
     def run(self, key: Key, head: Head | None) -> Run:
         """The run, of which nothing is published yet. None: its events have expired."""
 
-    async def go_on(self, left: Left[Any], head: Head, failed: AntiphonError | None) -> None:
+    async def go_on(self, left: AbandonedRun[Any], head: Head, failed: AntiphonError | None) -> None:
         """Makes the rest of it, beside all requests, or ends it where it cannot be made or has ``failed``.
 
         Raises what is to be tried again, here or elsewhere.
@@ -109,13 +109,13 @@ class Recovery:
             await context.leases.abandon(lease)
             raise
 
-    async def _left(self, run: Run, lease: Lease) -> Left[Run]:
+    async def _left(self, run: Run, lease: Lease) -> AbandonedRun[Run]:
         batches = await self.context.stored_runs.batches(run.key)
         run.recorded, run.log = True, published(batches)
-        return Left(run, lease, [one for batch in batches for one in unpack_inputs(batch.inputs)])
+        return AbandonedRun(run, lease, [one for batch in batches for one in unpack_inputs(batch.inputs)])
 
 
-async def note_attempt(context: Context, left: Left[Any]) -> None:
+async def note_attempt(context: Context, left: AbandonedRun[Any]) -> None:
     """Stores that the run is gone on with once more, before it is."""
     runs, key = context.stored_runs, left.run.key
     state = await runs.state(key)

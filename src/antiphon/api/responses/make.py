@@ -15,7 +15,7 @@ from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
 from antiphon.http.following import making_key
-from antiphon.http.journal import Journal, Left, Numbered, Status, run_key
+from antiphon.http.journal import Journal, AbandonedRun, Numbered, Status, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.runs import into, json_response
@@ -49,7 +49,7 @@ class ResponseMaker:
         claim: Exclusive,
         alone: Exclusive,
         *,
-        left: Left[ResponseRun] | None = None,
+        left: AbandonedRun[ResponseRun] | None = None,
     ) -> None:
         """``claim`` is what an idempotency key gives, ``alone`` the conversation; who lost one of them is stopped."""
         context = post.context
@@ -70,7 +70,7 @@ class ResponseMaker:
         self._run.counted = lambda: self._writer.completion_tokens
         self._has_client = False
 
-    def _recorded(self, left: Left[ResponseRun] | None) -> ResponseJournal | None:
+    def _recorded(self, left: AbandonedRun[ResponseRun] | None) -> ResponseJournal | None:
         """What stores its events as they come; None where they are not stored (`StoredRuns.records`)."""
         context, head, plan = self._post.context, self._plan.head, self._plan
         if left is None and not context.stored_runs.records(
@@ -157,7 +157,7 @@ class ResponseMaker:
             await self._post.send_response(json_response(queued))
 
     def go_on(self, resources: AsyncExitStack) -> None:
-        """Makes the rest of a response that was `Left`, beside all requests; ``resources`` are released at its end."""
+        """Makes the rest of a response that was `AbandonedRun`, beside all requests; ``resources`` are released at its end."""
         self._own(resources)
         if self._plan.head.background:
             self._publish(self._writer.queued())
