@@ -64,14 +64,14 @@ class Entered(msgspec.Struct, tag="entered", array_like=True):
     value: Any
 
 
-class Left(msgspec.Struct, tag="left", array_like=True):
+class Exited(msgspec.Struct, tag="left", array_like=True):
     """It is over: left, or refused with ``fault``."""
 
     id: int
     fault: Fault | None = None
 
 
-Message = Enter | Tell | Note | Leave | Entered | Left
+Message = Enter | Tell | Note | Leave | Entered | Exited
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Peer(asyncio.Protocol):
             case Note() | Leave():
                 if (guest := self._guests.get(message.id)) is not None:
                     self._hear(guest, message)
-            case Entered() | Left():
+            case Entered() | Exited():
                 if (waiting := self._waiting.get(message.id)) is not None:
                     _answer(waiting, message)
 
@@ -225,10 +225,10 @@ class Peer(asyncio.Protocol):
             fault = Fault.of(EngineError(f"the supervisor failed: {type(error).__name__}"))
         finally:
             del self._guests[id]
-            self._send(Left(id, fault))
+            self._send(Exited(id, fault))
 
 
-def _answer(waiting: _Waiting, message: Entered | Left) -> None:
+def _answer(waiting: _Waiting, message: Entered | Exited) -> None:
     if isinstance(message, Entered):
         if not waiting.entered.done():
             waiting.entered.set_result(message.value)
