@@ -215,11 +215,11 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         if isinstance(route.endpoint, PostRoute) and isinstance(route, Route) and "POST" in (route.methods or ())
     }
     context.runs.resumable = frozenset(answering)
-    heirs = {
-        RUN: Later(context, "antiphon.api.responses.recovery:ResponseHeir", spoken),
-        STREAM: Later(context, "antiphon.http.resuming:StreamHeir", answering, errors.at),
+    resumers = {
+        RUN: Later(context, "antiphon.api.responses.recovery:ResponseResumer", spoken),
+        STREAM: Later(context, "antiphon.http.resuming:StreamResumer", answering, errors.at),
     }
-    context.beside.append(Recovery(context, heirs).beside)
+    context.beside.append(Recovery(context, resumers).beside)
     envelope = Middleware(
         Envelope,
         metrics=context.metrics,

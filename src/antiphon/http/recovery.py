@@ -25,7 +25,7 @@ ATTEMPTS = 10
 Head = TypeVar("Head")
 
 
-class Heir(Protocol[Head]):
+class Resumer(Protocol[Head]):
     """Goes on with the runs of one kind. ``head`` is the kind of what each of them began with."""
 
     @property
@@ -43,10 +43,10 @@ class Heir(Protocol[Head]):
 
 @dataclass(slots=True)
 class Recovery:
-    """Takes over what other servers left. ``heirs`` make each an `Heir`, by the kinds of their runs."""
+    """Takes over what other servers left. ``resumers`` make each an `Resumer`, by the kinds of their runs."""
 
     context: Context
-    heirs: Mapping[str, Later]
+    resumers: Mapping[str, Later]
     _taking: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
 
     @asynccontextmanager
@@ -66,7 +66,7 @@ class Recovery:
         """Each look is a query a kind; a store that cannot be used now may be the next time."""
         while True:
             try:
-                for kind in self.heirs:
+                for kind in self.resumers:
                     for key in await self.context.archive.store.abandoned(kind):
                         self.take(key)
             except StoreError as error:
@@ -83,17 +83,17 @@ class Recovery:
 
     async def _take(self, key: Key) -> None:
         try:
-            await self._claim(key, await self.heirs[key.kind].get())
+            await self._claim(key, await self.resumers[key.kind].get())
         except AntiphonError as error:
             FAULTS.warning("%s is not taken over now: %s", key.name, error.code)
         except Exception:  # noqa: BLE001 - nobody waits for it
             FAULTS.exception("%s is not taken over", key.name)
 
-    async def _claim(self, key: Key, heir: Heir[Head]) -> None:
+    async def _claim(self, key: Key, resumer: Resumer[Head]) -> None:
         context, runs = self.context, self.context.stored_runs
         known = await runs.state(key) is not None
-        head = await runs.head(key, heir.head) if known else None
-        run = heir.run(key, head)
+        head = await runs.head(key, resumer.head) if known else None
+        run = resumer.run(key, head)
         lease = await context.leases.acquire(key, signalled=run.signalled, lost=run.lose)
         if lease is None:
             return
@@ -104,7 +104,7 @@ class Recovery:
         try:
             failed = EngineLostError("No server gets any further with the answer.")
             left = await self._left(run, lease)
-            await heir.go_on(left, head, failed if state.attempts >= ATTEMPTS else None)
+            await resumer.go_on(left, head, failed if state.attempts >= ATTEMPTS else None)
         except BaseException:
             await context.leases.abandon(lease)
             raise

@@ -22,7 +22,7 @@ from .post import Post, PostRoute
 from .recorded import AbandonedStream, StreamHead, StreamRun
 
 
-class StreamHeir(msgspec.Struct, frozen=True):
+class StreamResumer(msgspec.Struct, frozen=True):
     """Goes on with streams by the routes that answered their requests, by path. ``shape`` is of errors at a path."""
 
     context: Context

@@ -39,7 +39,7 @@ GONE = Response(id="", created_at=0, status="failed", model="", reasoning={}, te
 """Of a run whose events have expired."""
 
 
-class ResponseHeir(msgspec.Struct, frozen=True):
+class ResponseResumer(msgspec.Struct, frozen=True):
     """Goes on with responses. ``dialects`` are those in which requests came."""
 
     context: Context
