@@ -272,7 +272,7 @@ class ReplyGuard:
         """What ends the reply at its limit, where the request says that it is to be whole there."""
 
     def follow(self, ids: Sequence[int]) -> None:
-        """Raises `GrammarViolation` at the first id that the grammar does not allow; it knows the error to raise instead.
+        """Raises `GrammarViolation` at the first id that the grammar does not allow; it knows the error to raise.
 
         Raises `RequestError` where the grammar's masks take too long.
         """

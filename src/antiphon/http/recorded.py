@@ -17,7 +17,7 @@ from antiphon.wire.writer import StreamForm, events_in, with_id
 from .context import REASONING, Context
 from .exchange import FAULTS, SESSION_HEADERS, Exchange
 from .gate.keys import Scope
-from .journal import Journal, AbandonedRun, Numbered
+from .journal import AbandonedRun, Journal, Numbered
 from .recovery import note_attempt
 from .runs import Run
 

@@ -43,7 +43,7 @@ class Resumer(Protocol[Head]):
 
 @dataclass(slots=True)
 class Recovery:
-    """Takes over what other servers left. ``resumers`` make each an `Resumer`, by the kinds of their runs."""
+    """Takes over what other servers left. ``resumers`` make a `Resumer` each, by the kinds of their runs."""
 
     context: Context
     resumers: Mapping[str, Later]

@@ -15,7 +15,7 @@ from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
 from antiphon.http.following import making_key
-from antiphon.http.journal import Journal, AbandonedRun, Numbered, Status, run_key
+from antiphon.http.journal import AbandonedRun, Journal, Numbered, Status, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.runs import into, json_response
@@ -157,7 +157,7 @@ class ResponseMaker:
             await self._post.send_response(json_response(queued))
 
     def go_on(self, resources: AsyncExitStack) -> None:
-        """Makes the rest of a response that was `AbandonedRun`, beside all requests; ``resources`` are released at its end."""
+        """Makes the rest of an `AbandonedRun`, beside all requests; ``resources`` are released at its end."""
         self._own(resources)
         if self._plan.head.background:
             self._publish(self._writer.queued())
