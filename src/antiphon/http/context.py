@@ -23,7 +23,7 @@ from antiphon.wire.encrypted import ReasoningCipher
 
 from .errors import OPENAI_ERRORS, ErrorShape, without_paths
 from .exchange import FAULTS, Exchange
-from .gate.admission import Admission, Shares
+from .gate.admission import Admission, SharedLimits
 from .gate.idempotency import Idempotency
 from .gate.keys import Keyring, Scope
 from .gate.large import LargeWork
@@ -157,7 +157,7 @@ class Context:
     client_mcp: ClientServers | None = None
     errors: ErrorShape = OPENAI_ERRORS
     isolation: Isolation = field(default_factory=Isolation)
-    shares: Shares | None = None
+    shares: SharedLimits | None = None
     runs: Runs = field(default_factory=Runs)
     transcripts: TranscriptRuns = field(default_factory=TranscriptRuns)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)

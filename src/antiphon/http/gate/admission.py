@@ -102,7 +102,7 @@ class Admission:
 # What several processes of one server have together.
 
 
-class Shares(Protocol):
+class SharedLimits(Protocol):
     """What a process has with the others of its server, where there are any: the limits hold over all of them."""
 
     def admission(self, rules: Rules) -> Admission: ...
