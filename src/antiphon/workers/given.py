@@ -20,7 +20,7 @@ _STORE = ("sessions", "store")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class WorkerConfig:
     """Each key's value and its origin, for one of so many ``workers``. ``folder`` goes with the server."""
 
     values: list[tuple[tuple[str, ...], Any, str]]
@@ -62,9 +62,9 @@ class Memory:
     ) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def given(self, loaded: LoadedConfig) -> Given:
+    def given(self, loaded: LoadedConfig) -> WorkerConfig:
         values = [(key, layered.value, layered.origin) for key, layered in loaded.given.items()]
         if loaded.config.sessions.store == MEMORY:
             file = str(Path(self._folder) / "sessions.db")
             values = [row for row in values if row[0] != _STORE] + [(_STORE, file, "memory, for all workers")]
-        return Given(values, self._folder, self._workers)
+        return WorkerConfig(values, self._folder, self._workers)

@@ -26,7 +26,7 @@ from antiphon.observe.sums import Family, families_of, summed, text_of
 
 from .acceptor import Acceptor, Listener
 from .engines import Shared
-from .given import Given, Memory
+from .given import Memory, WorkerConfig
 from .peer import Ear, Offer, Share
 from .spawned import WorkerProcess
 
@@ -260,7 +260,7 @@ class Supervisor:
 
     @asynccontextmanager
     async def _start(self) -> AsyncGenerator[Share, None]:
-        given: Given = self._given
+        given: WorkerConfig = self._given
         yield Share(given)
 
     @asynccontextmanager

@@ -28,7 +28,7 @@ from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.structs import ready
 
-from .given import Given
+from .given import WorkerConfig
 from .peer import Offer, Peer, Share
 from .remote import RemoteShares
 
@@ -70,7 +70,7 @@ async def work(talk: socket.socket, conduit: socket.socket, folders: list[str]) 
     }  # fmt: skip
     peer = await Peer.over(talk, offers, {})
     try:
-        given = msgspec.convert(await peer.call("start"), ready(Given))
+        given = msgspec.convert(await peer.call("start"), ready(WorkerConfig))
         folders.append(given.folder)
         await worker.serve(given.config(), peer, conduit)
     except AntiphonError as error:
@@ -125,7 +125,7 @@ class Worker:
     @asynccontextmanager
     async def reload(self, given: Any) -> AsyncGenerator[Share, None]:
         await self._built.wait()
-        before, self._config = self._config, msgspec.convert(given, ready(Given)).config()
+        before, self._config = self._config, msgspec.convert(given, ready(WorkerConfig)).config()
         reloaded = await self._reload.reload(self._server)
         self._config = self._config if reloaded.taken else before
         yield Share(reloaded)
