@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # a context has what is made of it
     from .context import Context
 
 
-class Later:
+class LazyObject:
     """What the class at ``place`` (``module:Class``) makes of the context and of ``more``, once."""
 
     def __init__(self, context: Context, place: str, *more: object) -> None:

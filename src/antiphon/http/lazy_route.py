@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .context import Context
 from .exchange import Exchange
-from .later import Later
+from .later import LazyObject
 from .post import PostRoute
 from .recorded import AbandonedStream
 
@@ -18,7 +18,7 @@ from .recorded import AbandonedStream
 class LazyRoute(PostRoute):
     """The route that ``later`` makes, or the ``part`` of what it makes: a route, or a method that answers a request."""
 
-    def __init__(self, context: Context, later: Later, part: str = "") -> None:
+    def __init__(self, context: Context, later: LazyObject, part: str = "") -> None:
         super().__init__(context)
         self._later = later
         self._part = part
@@ -41,7 +41,7 @@ class LazyRoute(PostRoute):
         return self._route
 
 
-class LazyRoutes(Later):
+class LazyRoutes(LazyObject):
     """The routes that a class makes of the context: what it makes is one, or its parts are."""
 
     def __call__(self, part: str = "") -> LazyRoute:

@@ -16,7 +16,7 @@ from antiphon.store.runs import RunState, published
 from .context import Context
 from .exchange import FAULTS
 from .journal import AbandonedRun
-from .later import Later
+from .later import LazyObject
 from .runs import Run
 
 ATTEMPTS = 10
@@ -46,7 +46,7 @@ class Recovery:
     """Takes over what other servers left. ``resumers`` make a `Resumer` each, by the kinds of their runs."""
 
     context: Context
-    resumers: Mapping[str, Later]
+    resumers: Mapping[str, LazyObject]
     _taking: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
 
     @asynccontextmanager
