@@ -98,11 +98,11 @@ class Post(msgspec.Struct, frozen=True):
         return self.exchange.stream
 
     @property
-    def began(self) -> float:
+    def created_at(self) -> float:
         """Unix time in seconds when the answer was begun, be it at another server."""
         return self.left.head.began if self.left else self.context.clock()
 
-    def named(self, id: str) -> str:
+    def answer_id(self, id: str) -> str:
         """The id of the answer: the one that it has already, or ``id``."""
         return self.left.left.run.id if self.left else id
 
@@ -112,7 +112,7 @@ class Post(msgspec.Struct, frozen=True):
         return self.exchange.tenant
 
     @property
-    def reveals(self) -> bool:
+    def may_see_reasoning(self) -> bool:
         """Whether this client may see the model's reasoning."""
         return self.context.reveals(self.exchange)
 
@@ -159,7 +159,7 @@ class Post(msgspec.Struct, frozen=True):
         wire can be resumed.
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
-        check_prompts(drafts, reveals=self.reveals, scored=self.context.limits.max_scored_tokens)
+        check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
         recording = self._recording(drafts, writer, session, id, began)
         tape = recording.tape if recording else None
         plans = [await constrain(self._as_begun(draft)) for draft in drafts]
@@ -260,7 +260,7 @@ class Post(msgspec.Struct, frozen=True):
         return RequestMeter(
             exchange.model or "",
             context.metrics,
-            self.spent,
+            self.charge,
             since=exchange.started,
             tracing=context.tracing,
             parent=exchange.headers.get("traceparent"),
@@ -273,7 +273,7 @@ class Post(msgspec.Struct, frozen=True):
         limits = self.context.limits
         return TimeLimits(limits.first_token_timeout, limits.turn_timeout)
 
-    def spent(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
+    def charge(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
         """Tokens of this request, which the account of its key pays for."""
         self.exchange.spent(prompt=prompt, completion=completion, cached=cached)
         self.context.rates.charge(self.exchange.owner, prompt + completion)
