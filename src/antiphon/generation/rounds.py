@@ -31,7 +31,7 @@ from .meter import UNLIMITED, UNMETERED, Deadline, Meter
 from .plan import Plan
 from .reply import StepEvents
 from .request import TurnRequest
-from .resume.tape import Tape
+from .resume.tape import ReplayLog
 from .turn import Source, steps
 
 RoundEvent = Event | ToolEvent
@@ -91,7 +91,7 @@ class Rounds:
     meter: Meter = UNMETERED
     approved: Sequence[Message] = ()
     gated: Collection[str] = ()
-    tape: Tape | None = None
+    log: ReplayLog | None = None
     request: TurnRequest = field(init=False)
     """Grows by the replies and the results; read it afterwards."""
     completion_tokens: int = field(default=0, init=False)
@@ -123,7 +123,7 @@ class Rounds:
             turn, before = Turn(), self.completion_tokens
             if number or self.approved:
                 self.plan = await prepare_turn(self.plan.model, self.request, off_loop=True)
-            async with aclosing(steps(self.plan, self.meter, deadline, tape=self.tape)) as sampled:
+            async with aclosing(steps(self.plan, self.meter, deadline, log=self.log)) as sampled:
                 async for step in sampled:
                     self.completion_tokens = before + step.completion_tokens
                     if events := turn.note(step.events):
@@ -180,7 +180,7 @@ class Rounds:
         tool_calls = [
             ToolCall.of(one, fallback_id=f"call_{i}", session=self.session, owner=owner) for i, one in enumerate(calls)
         ]
-        run = self.router.run if self.tape is None else partial(self.tape.results, self.router)
+        run = self.router.run if self.log is None else partial(self.log.replay_results, self.router)
         async with aclosing(run(tool_calls, seconds=max(0.0, self._seconds))) as events:
             async for event in events:
                 yield event
@@ -223,17 +223,16 @@ def turns_of(
     meter: Meter = UNMETERED,
     approved: Sequence[Message] = (),
     gated: Collection[str] = (),
-    tape: Tape | None = None,
+    log: ReplayLog | None = None,
 ) -> Source[RoundEvent]:
     """The turn of ``plan``, and those that follow it while the model calls tools that ``router`` serves.
 
-    ``approved`` and ``gated`` are those of `Rounds`. ``tape`` records them, and says how they began where they are made
-    for a second time.
-    Without a router there is one turn, whose calls go back to the caller.
+    ``approved`` and ``gated`` are those of `Rounds`. ``log`` records them, or says how they were when
+    first made. Without a router there is one turn, whose calls go back to the caller.
     """
     if router is None:
-        return partial(steps, plan, meter, tape=tape)
-    return Rounds(plan, router, limits, session, meter=meter, approved=approved, gated=gated, tape=tape).steps
+        return partial(steps, plan, meter, log=log)
+    return Rounds(plan, router, limits, session, meter=meter, approved=approved, gated=gated, log=log).steps
 
 
 async def run_rounds(

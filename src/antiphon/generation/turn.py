@@ -26,7 +26,7 @@ from .reader import ChoiceReader
 from .reader.ids import spelled
 from .reply import ChoiceEvent, PromptLogprobs, StepEvents
 from .resume.continuing import begun
-from .resume.tape import Tape
+from .resume.tape import ReplayLog
 
 Happened = TypeVar("Happened")
 Written = TypeVar("Written")
@@ -94,23 +94,23 @@ async def steps(
     deadline: Deadline | None = None,
     *,
     first_choice: int = 0,
-    tape: Tape | None = None,
+    log: ReplayLog | None = None,
     whole: bool = False,
 ) -> AsyncGenerator[StepEvents[Event], None]:
     """The events of a turn, step by step of its engine; its choices are numbered from ``first_choice`` on.
 
-    ``tape``: what was recorded of the turn stands for what the engine would say, and the rest is recorded (n = 1).
+    ``log``: what was recorded of the turn stands for what the engine would say, and the rest is recorded (n = 1).
     ``whole``: nobody reads before the end, so that the engine may be asked for whole replies.
     """
-    plan = _asked(plan, whole=whole and tape is None)
-    if tape is not None:
-        plan = tape.planned(plan)
-        meter = tape.metered(meter)
+    plan = _asked(plan, whole=whole and log is None)
+    if log is not None:
+        plan = log.replay_plan(plan)
+        meter = log.replay_meter(meter)
     async with Metering(plan, meter, deadline) as metering:
         readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
         notes = _Notes(plan, await _scored(plan), first_choice)
         if plan.sampling.max_tokens > 0:
-            sampling = begun(plan) if tape is None else tape.sampled(plan)
+            sampling = begun(plan) if log is None else log.replay_steps(plan)
             async with aclosing(sampling) as sampled:
                 async for step in sampled:
                     choice, reader = first_choice + step.choice, readers[step.choice]

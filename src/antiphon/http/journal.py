@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
-from antiphon.generation.resume.tape import Input, Tape, pack_inputs
+from antiphon.generation.resume.tape import Input, ReplayLog, pack_inputs
 from antiphon.store import Key, Lease, Leases, StoredRuns, Write
 from antiphon.store.runs import KIND, Batch, RunState, entry_of
 from antiphon.store.store import lease_lost
@@ -88,7 +88,7 @@ class Journal(Generic[State]):
         self._flushing: asyncio.Future[None] | None = None
         self._begun = self._went_on = left is not None
         self.over = self.lost = False
-        self.tape = Tape(self._inputs_add, () if left is None else left.inputs)
+        self.replay_log = ReplayLog(self._inputs_add, () if left is None else left.inputs)
         run.recorded = True
 
     @property

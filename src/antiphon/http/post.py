@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, check_prompts, constrain
-from antiphon.generation.resume.tape import Tape
+from antiphon.generation.resume.tape import ReplayLog
 from antiphon.generation.turn import Drive, Keep, Source, drive_all, in_order, steps
 from antiphon.observe import RequestMeter
 from antiphon.store import Key as StreamKey
@@ -161,13 +161,13 @@ class Post(msgspec.Struct, frozen=True):
         """
         check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
         recording = self._recording(drafts, writer, session, id, began)
-        tape = recording.tape if recording else None
+        log = recording.replay_log if recording else None
         plans = [await constrain(self._as_begun(draft)) for draft in drafts]
         meter = self.meter()
         n = plans[0].request.n
-        sources = [self.turn(plan, meter, first_choice=i * n, tape=tape) for i, plan in enumerate(plans)]
+        sources = [self.turn(plan, meter, first_choice=i * n, log=log) for i, plan in enumerate(plans)]
         if tools is not None:
-            sources = [partial(tools.steps, plans[0], meter, tape=tape)]
+            sources = [partial(tools.steps, plans[0], meter, log=log)]
         slots = plans[0].model.engine.info.slots
         kept = in_order(keep, session.keeper(plans[0]) if session else None)
         run = self.driver(sources, at_once=slots // n, keep=kept)
@@ -178,10 +178,10 @@ class Post(msgspec.Struct, frozen=True):
         async with session.admitted(self.admitted()) if session else self.admitted():
             await self.deliver(run, writer, work)
 
-    def turn(self, plan: Plan, meter: Meter, *, first_choice: int = 0, tape: Tape | None = None) -> Source[Event]:
+    def turn(self, plan: Plan, meter: Meter, *, first_choice: int = 0, log: ReplayLog | None = None) -> Source[Event]:
         """The one turn of ``plan``; its reply may be whole where nobody reads on the way, or limits its first token."""
         whole = not self.exchange.stream and not self.context.limits.first_token_timeout
-        return partial(steps, plan, meter, first_choice=first_choice, whole=whole, tape=tape)
+        return partial(steps, plan, meter, first_choice=first_choice, whole=whole, log=log)
 
     def _as_begun(self, draft: Draft) -> Draft:
         """The draft with the ids of calls that it had where its answer was begun."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, RequestError
-from antiphon.generation.resume.tape import Tape
+from antiphon.generation.resume.tape import ReplayLog
 from antiphon.store import Key
 from antiphon.wire.errors import refused
 from antiphon.wire.writer import StreamForm, events_in, with_id
@@ -151,8 +151,8 @@ class Recording:
         )
 
     @property
-    def tape(self) -> Tape:
-        return self._journal.tape
+    def replay_log(self) -> ReplayLog:
+        return self._journal.replay_log
 
     def publish(self, written: bytes) -> asyncio.Future[None] | None:
         """Takes what the writer made of a step; what it returns is to be awaited."""

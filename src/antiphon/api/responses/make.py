@@ -59,7 +59,7 @@ class ResponseMaker:
         key = run_key(plan.owner, plan.head.id)
         self._run = ResponseRun(key, response=plan.head) if left is None else left.run
         self._journal = self._recorded(left)
-        view = plan.view if self._journal is None else plan.view.taped(self._journal.tape)
+        view = plan.view if self._journal is None else plan.view.replayed(self._journal.replay_log)
         self._writer = ResponseWriter(
             plan.head, view, context.clock, plan.compaction, listings=plan.listings, approved=plan.approved
         )
@@ -228,9 +228,9 @@ class ResponseMaker:
         approved = [call.message for call in plan.approved]
         runnable = tools.served.union(message.recipient or "" for message in approved)
         router = None
-        tape, most = None if self._journal is None else self._journal.tape, plan.head.max_tool_calls
-        if most is not None and tape is not None:
-            most = max(0, most - tape.answered)
+        log, most = None if self._journal is None else self._journal.replay_log, plan.head.max_tool_calls
+        if most is not None and log is not None:
+            most = max(0, most - log.answered)
         if runnable and tools.router is not None:
             router = tools.router.only(runnable, most=most)
         if plan.socket is not None and not plan.socket.generate:
@@ -242,7 +242,7 @@ class ResponseMaker:
             meter=self._post.meter(),
             approved=approved,
             gated=tools.gated,
-            tape=tape,
+            log=log,
         )
 
 

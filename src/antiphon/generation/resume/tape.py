@@ -96,7 +96,7 @@ def unrecorded(one: Input) -> None:
     """Nobody records it."""
 
 
-class Tape:
+class ReplayLog:
     """``recorded`` is what an earlier maker of the reply left; ``record`` takes what comes after it."""
 
     def __init__(self, record: Callable[[Input], None] = unrecorded, recorded: Sequence[Input] = ()) -> None:
@@ -106,7 +106,7 @@ class Tape:
         self.answered = sum(isinstance(one, Called) and one.result is not None for one in recorded)
         """Calls whose results are on record."""
 
-    def planned(self, plan: Plan) -> Plan:
+    def replay_plan(self, plan: Plan) -> Plan:
         """The plan of the next turn, with the prompt that the turn had when it was first made."""
         if self._rest:
             began = self._rest.popleft()
@@ -119,11 +119,11 @@ class Tape:
         self._ids = list(plan.prompt_ids)
         return plan
 
-    def metered(self, meter: Meter) -> Meter:
+    def replay_meter(self, meter: Meter) -> Meter:
         """What counts the turn that was planned; one that is whole on record was counted where it was made."""
         return UNMETERED if any(isinstance(one, TurnBegan | Called) for one in self._rest) else meter
 
-    async def sampled(self, plan: Plan) -> AsyncGenerator[Step, None]:
+    async def replay_steps(self, plan: Plan) -> AsyncGenerator[Step, None]:
         """The steps of a turn: those on record, then the engine's, which goes on after the last recorded id."""
         prompt, cached = len(self._ids), False
         while self._rest and isinstance(one := self._rest[0], Sampled):
@@ -171,7 +171,7 @@ class Tape:
                     raise lost from error
             await asyncio.sleep(LOOKS)
 
-    async def results(
+    async def replay_results(
         self, router: Router, calls: Sequence[ToolCall], *, seconds: float
     ) -> AsyncGenerator[ToolEvent, None]:
         """What happens to the calls: first what is on record. A call whose result is not is run, be it once more."""
@@ -193,7 +193,7 @@ class Tape:
                 self._record(_called(event))
                 yield event
 
-    def made(self, make: Callable[[], Value], kind: type[Value]) -> Value:
+    def replay_value(self, make: Callable[[], Value], kind: type[Value]) -> Value:
         """What ``make`` gave when it was first made."""
         if self._rest:
             one = self._rest.popleft()
