@@ -22,7 +22,7 @@ from antiphon.grammar.limits import UNJUDGED
 
 from .call_ids import CALLS, free_ids
 from .departure import GrammarViolation, too_costly
-from .model import Model, called_in_any_form
+from .model import Model
 from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
 
@@ -225,7 +225,7 @@ def shape_of(draft: Draft) -> ReplyShape:
         response_format=conversation.response_format or ResponseFormat(),
         call_ids=tuple(islice(free_ids(request), CALLS)),
         max_reasoning=_most_reasoning(draft),
-        other_calls=bool(called_in_any_form(draft.model, request)),
+        other_calls=bool(draft.model.called_in_any_form(request)),
     )
 
 

@@ -17,12 +17,11 @@ from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
 from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
 
-from .bridge import bridged
-from .model import Model, called_in_any_form, stop_ids
+from .bridge import PrefixReport, bridged, prefix_report
+from .model import Model, stop_ids
 from .overflow import longest
 from .precedence import Layer, Source, honoured, settled, with_defaults
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
-from .sequences import PrefixReport, prefix_report
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
@@ -70,7 +69,7 @@ class Draft:
             response_format=conversation.response_format,
             calls=self.request.calls,
         )
-        tools = called_in_any_form(self.model, self.request)
+        tools = self.model.called_in_any_form(self.request)
         return OtherCalls(parser, Offered(tools), sure) if tools else parser
 
 
@@ -283,7 +282,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         logprobs=request.logprobs,
         stop_ids=request.stop_token_ids | _own_ends(model, request),
         ignore_eos=request.ignore_eos,
-        confidence=request.logprobs is None and bool(called_in_any_form(model, request)),
+        confidence=request.logprobs is None and bool(model.called_in_any_form(request)),
     )
     return honoured(model.engine.info, asked, request.stated)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.conversation import Conversation, ToolChoice, recipients_of
+from antiphon.conversation import Conversation, Role, ToolChoice, ToolSpec, recipients_of
 from antiphon.errors import RequestError
 from antiphon.formats import NO_OPINION, HistoryPolicy, SamplingDefaults
 from antiphon.formats.raw import RawFormat
@@ -56,6 +57,18 @@ RANGES: Mapping[str, Range] = {
 """By the fields of `TurnRequest`. What an engine cannot do narrows them further."""
 BIAS = Range(-100, 100)
 """Of an entry of ``logit_bias``."""
+
+
+_ASKS_FOR_AN_EXAMPLE = re.compile(
+    r"\b(examples?|samples?|syntax|format|illustration|demonstration)\s+"
+    r"((of|for|a|an|the|such|how|to|you|i|would|could|one|this|that|valid|tool|function|api|json)\s+){0,6}calls?\b"
+    r"|\b(tool|function)\W+calls?\b\W+(\w+\W+){0,4}looks?\b"
+    r"|\blooks?\b\W+(\w+\W+){0,3}\blike\b.{0,80}\bcalls?\b"
+    r"|\bhow\b\W+(\w+\W+){0,6}calls?\b\W+(\w+\W+){0,4}(is|are|be|would)?\W*(written|formatted|spelled|look)",
+    re.IGNORECASE | re.DOTALL,
+)
+_MOST = 4000
+"""Characters at the end of a question that are looked at."""
 
 
 class Overflow(Enum):
@@ -174,3 +187,23 @@ class TurnRequest:
     def requires_grammar(self) -> bool:
         """Something is requested that only a grammar can promise."""
         return self.chosen or self.formatted or any(tool.strict for tool in self.conversation.tools)
+
+    @property
+    def called_in_any_form(self) -> tuple[ToolSpec, ...]:
+        """The tools whose calls may be read in any form; none where the answer has a form.
+
+        A strict tool is called in the trained form alone, and who asks for an example of a call gets one to read.
+        """
+        tools = self.conversation.tools
+        if any(tool.strict for tool in tools) or self.raw is not None or self.formatted:
+            return ()
+        if self.tool_choice.mode == "none" or self._asks_for_an_example:
+            return ()
+        return tuple(tool for tool in tools if self.tool_choice.allows(tool.recipient))
+
+    @property
+    def _asks_for_an_example(self) -> bool:
+        """Whether the last question is for what a call looks like."""
+        messages = self.conversation.messages
+        asked = messages[-1] if messages and messages[-1].role is Role.USER else None
+        return asked is not None and _ASKS_FOR_AN_EXAMPLE.search(asked.text[-_MOST:]) is not None

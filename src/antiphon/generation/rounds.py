@@ -97,7 +97,7 @@ class Rounds:
     completion_tokens: int = field(default=0, init=False)
     """How many tokens were sampled so far, in all turns."""
     _seconds: float = field(init=False)
-    """AbandonedRun for tools."""
+    """Seconds that are left for tools."""
     _results: list[Message] = field(default_factory=list, init=False)
     """Of the calls that ran last."""
 
@@ -227,8 +227,8 @@ def turns_of(
 ) -> Source[RoundEvent]:
     """The turn of ``plan``, and those that follow it while the model calls tools that ``router`` serves.
 
-    ``approved`` and ``gated`` are those of `Rounds`. ``log`` records them, or says how they were when
-    first made. Without a router there is one turn, whose calls go back to the caller.
+    ``approved`` and ``gated`` are those of `Rounds`. ``log`` records them, or says how they were made
+    first. Without a router there is one turn, whose calls go back to the caller.
     """
     if router is None:
         return partial(steps, plan, meter, log=log)
