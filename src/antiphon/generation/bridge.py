@@ -48,7 +48,7 @@ def bridged(
 def _replies(
     model: Model, former: Remembered, request: TurnRequest, asked: Sequence[Piece], rest: Sequence[Piece]
 ) -> Iterator[Sequence[Piece]]:
-    """What may stand in the reply's place: the prompt itself up to the reply's end; or the reply as a last message.
+    """Readings of the reply's place: the prompt itself up to the reply's end; or the reply as a last message.
 
     Most templates end it by a stop. Formats of frames do not, and write more in the same turn.
     """
@@ -63,7 +63,7 @@ def _replies(
 
 
 def _rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple[Piece, ...] | None:
-    """None where the template writes no such history, as one that ends with a reply."""
+    """The pieces; None where the template writes no such history, as one that ends with a reply."""
     reply_as = Role.ASSISTANT if open else None
     with suppress(AntiphonError):
         return tuple(model.format.render(request.conversation, reply_as=reply_as, history=request.history))
@@ -84,7 +84,7 @@ def _read(model: Model, former: Remembered, asked: Sequence[Piece], pieces: Sequ
 
 
 def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:
-    """What the messages say. Templates trim texts, and write no empty ones."""
+    """The meanings of the messages. Templates trim texts, and write no empty ones."""
     trimmed = ((kind, text.strip()) for kind, text in map(meaning, messages))
     return [(kind, text) for kind, text in trimmed if text]
 
@@ -132,7 +132,7 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
 Cause = Literal[
     "tools", "response_format", "date", "reasoning_effort", "arguments", "message", "reasoning", "tokens", "template"
 ]
-"""What was another one. ``reasoning`` is no longer there, ``tokens``: the same text in other tokens, ``template``: it
+"""The part that changed. ``reasoning`` is no longer there, ``tokens``: the same text in other tokens, ``template``: it
 writes the history otherwise than it was sampled."""
 Encode = Callable[[TurnRequest, bool], Sequence[int]]
 """The ids of a request's prompt; with the start of a reply, or without. Raises `AntiphonError`."""
@@ -205,7 +205,8 @@ class _Look(msgspec.Struct, frozen=True):
         """The loss is in the messages, or in how they are written."""
         old, new = self._old, self.request.conversation.messages
         place = self._place()
-        if self._is_retokenized():
+        lost, found = (self._text(ids[self.kept :]) for ids in (self.former.ids, self.ids))
+        if lost and lost == found:
             return PrefixLoss(self.kept, "tokens", place)
         changed = next((i for i, one in enumerate(old) if i >= len(new) or not _is_same(one, new[i])), None)
         if changed is not None and self._keeps_more(self._with(old)):
@@ -231,13 +232,8 @@ class _Look(msgspec.Struct, frozen=True):
             return common(self.former.ids, self.encode(request, True)) > self.kept
         return False
 
-    def _is_retokenized(self) -> bool:
-        """The texts go on alike, up to the next control, where the ids do not."""
-        lost, found = (self._text(ids[self.kept :]) for ids in (self.former.ids, self.ids))
-        return bool(lost) and lost == found
-
     def _text(self, ids: Sequence[int]) -> str:
-        """What the ids say before the first control."""
+        """The text of the ids before the first control."""
         text = takewhile(lambda id: not isinstance(self.tokenizer.piece(id), Control), ids)
         return decode(self.tokenizer, list(text))
 

@@ -56,7 +56,7 @@ class GrammarViolation(Exception):
             mask = matcher.mask()
             if matcher.failed or time.thread_time() > end:
                 return too_costly(self._place, self._path)
-            if not _allows(mask, id):
+            if id // 8 >= len(mask) or not mask[id // 8] >> id % 8 & 1:
                 return self._broken() if any(mask) or matcher.stopped else self._leads_nowhere()
             if matcher.consume([id]) is not None:
                 return too_costly(self._place, self._path)
@@ -92,7 +92,3 @@ def too_costly(tokens: int, path: str | None = None) -> RequestError:
         position=Position(path=path),
         hint="Use simpler patterns: fewer alternatives, and fewer counted repetitions after a wildcard.",
     )
-
-
-def _allows(mask: bytes, id: int) -> bool:
-    return id // 8 < len(mask) and bool(mask[id // 8] >> id % 8 & 1)

@@ -50,7 +50,7 @@ def offers_tools(format: Format) -> bool:
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model's file says of itself. ``values`` are its numbers and words, but for those of its vocabulary.
+    """Facts that a model's file states. ``values`` are its numbers and words, but for those of its vocabulary.
 
     ``parameters`` is how many the model has; ``digest`` is the SHA-256 of the file, in hex, where the catalog has it.
     """
@@ -72,7 +72,7 @@ class Capability(msgspec.Struct, frozen=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model before it answers, by subject; None: it does not apply, or nothing is known of it."""
+    """Facts known of a model before it answers, by subject; None: it does not apply, or nothing is known of it."""
 
     vocabulary: Capability | None = None
     template: Capability | None = None
@@ -112,7 +112,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """What counts for a request that says nothing, and who says so."""
+        """The settings of a request that states none, with their sources."""
         return settings(with_defaults(self.layers))
 
     @property
@@ -124,7 +124,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingSpec(msgspec.Struct, frozen=True):
-    """What a model's embeddings are: ``size`` numbers.
+    """The shape of a model's embeddings: ``size`` numbers.
 
     ``shortens``: their beginnings are embeddings too; ``shorter``: those of these lengths are.
     """
@@ -140,15 +140,15 @@ class EmbeddingSpec(msgspec.Struct, frozen=True):
 
 
 class RankingSpec(msgspec.Struct, frozen=True):
-    """What a model that reads two texts as one needs: ``frame`` tokens beside theirs."""
+    """The needs of a model that reads two texts as one: ``frame`` tokens beside theirs."""
 
     frame: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What the catalog makes of a name and generation runs. ``layers`` are who has an opinion about its settings,
-    ``described`` is what its files say.
+    """An engine, a tokenizer and a format under one name. ``layers`` are the sources of its settings, ``described``
+    is what its files say.
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
     ``embedding`` is for a model that embeds and writes nothing; its format frames the texts. ``ranking`` is for one
@@ -182,7 +182,7 @@ class Model:
     compiler: ReplyCompiler | None = None
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""
     _limit: int | None = field(init=False, repr=False, compare=False)
-    """What the layers say of the context."""
+    """Tokens of context that the layers allow."""
 
     def __post_init__(self) -> None:
         limit = context_of(self.layers)
@@ -190,7 +190,7 @@ class Model:
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of it, for those who choose a model."""
+        """Its facts, for people and programs that choose a model."""
         if self.described is not None:
             return replace_fields(self.described, context=self.context)
         return ModelFacts(
@@ -209,7 +209,7 @@ class Model:
 
     @property
     def task(self) -> Task:
-        """What it is for."""
+        """Its use: to chat, to embed or to rank."""
         if self.ranking is not None:
             return "rank"
         return "chat" if self.embedding is None else "embed"

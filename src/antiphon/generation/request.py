@@ -1,4 +1,4 @@
-"""What is requested of one turn, whichever API it came by."""
+"""The request for one turn, whichever API it came by."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _MOST = 4000
 
 
 class Overflow(Enum):
-    """What becomes of a request whose prompt leaves no room in the context."""
+    """The fate of a request whose prompt leaves no room in the context."""
 
     REFUSE = "refuse"
     """A `ContextError`."""
@@ -141,7 +141,7 @@ class TurnRequest:
     max_reasoning: int | None = None
     """Characters after which each thought of the reply must end, where its model can be bounded."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)
-    """What the ids of the reply's calls are made of, where the model gives none (`generation.call_ids`)."""
+    """The source of the ids of the reply's calls, where the model gives none (`generation.call_ids`)."""
 
     @property
     def calls(self) -> frozenset[str] | None:
@@ -157,7 +157,7 @@ class TurnRequest:
 
     @property
     def stated(self) -> SamplingDefaults:
-        """What the request itself says."""
+        """The settings that the request itself states."""
         return SamplingDefaults(
             temperature=self.temperature,
             top_p=self.top_p,

@@ -35,7 +35,7 @@ from .resume.tape import ReplayLog
 from .turn import Source, steps
 
 RoundEvent = Event | ToolEvent
-"""What `run_rounds` makes: the events of the model's turns, and those of the tools between them."""
+"""An event of `run_rounds`: the events of the model's turns, and those of the tools between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ UNENDED = TurnEnded(FinishReason.ERROR, Usage())
 
 @dataclass(slots=True)
 class Turn:
-    """What one of the turns was, as far as it has come."""
+    """One of the turns, as far as it has come."""
 
     messages: list[Message] = field(default_factory=list)
     ended: TurnEnded = UNENDED
 
     @property
     def calls(self) -> list[Message]:
-        """Those that are whole."""
+        """The calls that are whole."""
         return [message for message in self.messages if message.is_call and message.end is not End.NONE]
 
     def note(self, events: Sequence[Event]) -> list[RoundEvent]:
@@ -99,7 +99,7 @@ class Rounds:
     _seconds: float = field(init=False)
     """Seconds that are left for tools."""
     _results: list[Message] = field(default_factory=list, init=False)
-    """Of the calls that ran last."""
+    """The results of the calls that ran last."""
 
     def __post_init__(self) -> None:
         self.request = self.plan.request
@@ -258,7 +258,7 @@ def _in_order(calls: Sequence[Message], results: Sequence[Message]) -> list[Mess
 
 
 def sum_of(before: Usage, turn: Usage) -> Usage:
-    """What a request cost so far: every round's prompt is evaluated, so prompts add up as well."""
+    """The cost of a request so far: every round's prompt is evaluated, so prompts add up as well."""
     return Usage(
         prompt_tokens=before.prompt_tokens + turn.prompt_tokens,
         completion_tokens=before.completion_tokens + turn.completion_tokens,
@@ -298,7 +298,7 @@ class CancellableRounds:
         return self._rounds.cancel(call_id, reason)
 
     async def steps(self, deadline: Deadline | None = None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
-        """Those of the rounds; where they were cancelled, a `TurnEnded` that says so is the last."""
+        """The steps of the rounds; where they were cancelled, a `TurnEnded` that says so is the last."""
         async with aclosing(self._rounds.steps(deadline)) as steps:
             while not self._cancelled and (step := await self._next(steps)) is not None:
                 yield step

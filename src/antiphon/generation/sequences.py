@@ -1,4 +1,4 @@
-"""What a model was sent and said, remembered with its ids: a conversation that goes on with a turn keeps them."""
+"""Prompts and replies of a model, remembered with their ids: a conversation that goes on with a turn keeps them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ async def steps(
     ``log``: what was recorded of the turn stands for what the engine would say, and the rest is recorded (n = 1).
     ``whole``: nobody reads before the end, so that the engine may be asked for whole replies.
     """
-    plan = _asked(plan, whole=whole and log is None)
+    if whole and log is None and may_be_whole(plan):
+        plan = replace(plan, sampling=replace(plan.sampling, whole=True))
     if log is not None:
         plan = log.replay_plan(plan)
         meter = log.replay_meter(meter)
@@ -136,13 +137,6 @@ async def steps(
                 yield happened if notes.nothing else notes.of(reader, happened)
 
 
-def _asked(plan: Plan, *, whole: bool) -> Plan:
-    """The plan, which asks the engine for whole replies where ``whole`` says so and they may be."""
-    if not whole or not may_be_whole(plan):
-        return plan
-    return replace(plan, sampling=replace(plan.sampling, whole=True))
-
-
 def may_be_whole(plan: Plan) -> bool:
     """Whether the engine gives whole replies, and ends this one by itself where the reader would end it."""
     request, format = plan.request, plan.format
@@ -164,7 +158,7 @@ async def _scored(plan: Plan) -> PromptLogprobs | None:
 
 
 class _Notes:
-    """What a request wants to know of its turn besides its events; a choice that is over is remembered."""
+    """Adds to a turn's events what its request wants to know besides; remembers a choice that is over."""
 
     def __init__(self, plan: Plan, scored: PromptLogprobs | None, first_choice: int) -> None:
         self._plan = plan
@@ -199,12 +193,12 @@ class Metering:
         self._whole = plan.sampling.whole
         self.between = UNMETERED.between if self._whole else self._meter.between
         self.tokens: dict[int, int] = {}
-        """Of each choice that had any event."""
+        """Tokens of each choice that had any event."""
         self.last = 0.0
         """When a token came last (`time.perf_counter`); 0: none did."""
 
     def note(self, events: Sequence[Event], choice: int) -> None:
-        """What is more than text, or the first of it."""
+        """Reports the first event, incidents and ends."""
         if not self.last:
             self.last = time.perf_counter()
             if not self._whole:  # Of a whole reply nobody knows when its first token was there.

@@ -1,4 +1,4 @@
-"""What ids would show of a model's reasoning to a client that may not see it."""
+"""Refusal of ids that would show a model's reasoning to a client that may not see it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_visible(draft: Draft, *, reveals: bool) -> None:
 
 
 def check_prompts(drafts: Sequence[Draft], *, reveals: bool, scored: int) -> None:
-    """What is requested of the prompts' ids may be known to the client, and is not too much.
+    """Checks that the client may know what it requests of the prompts' ids, and that it is not too much.
 
     Raises what `check_visible` raises, and `RequestError` for log probabilities of more than ``scored`` tokens.
     """

@@ -1,4 +1,4 @@
-"""What all routes of one app share. A value made by `create_app`; nothing is global."""
+"""The context that all routes of one app share. A value made by `create_app`; nothing is global."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ModelSource(Protocol):
         """The models that are in memory now."""
 
     def facts(self, name: str) -> ModelFacts | None:
-        """What is known of the model without reading files; None: nothing yet. For any of `names`."""
+        """The facts of the model that are known without reading files; None: nothing yet. For any of `names`."""
 
     async def describe(self, name: str) -> ModelFacts | None:
         """The same, its files read for it; raises what reading them raises."""

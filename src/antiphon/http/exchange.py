@@ -95,7 +95,7 @@ class Exchange:
         return Tenant(owner=self.owner, affinity=next(filter(None, named), None))
 
     def answer_headers(self) -> dict[str, str]:
-        """What every answer carries."""
+        """The headers of every answer."""
         spent = (time.perf_counter() - self.started) * 1000
         headers = {
             "x-request-id": self.id,

@@ -138,7 +138,7 @@ class Post(msgspec.Struct, frozen=True):
         return model
 
     async def off_loop(self, work: Callable[[], Result], *, more: int = 0) -> Result:
-        """What ``work`` makes of the request; a long one (the body, and ``more`` bytes) beside the event loop."""
+        """Runs ``work`` on the request; on a long one (the body, and ``more`` bytes) beside the event loop."""
         return await self.context.large.run(work, len(self.body) + more)
 
     async def answer(
@@ -192,7 +192,7 @@ class Post(msgspec.Struct, frozen=True):
     def _recording(
         self, drafts: Sequence[Draft], writer: Writer[Event], session: SessionTurn | None, id: str | None, began: float
     ) -> Recording | None:
-        """What stores the stream as it is made, where its client requests that. Raises `RequestError`."""
+        """A recording of the stream as it is made, where its client requests one. Raises `RequestError`."""
         exchange = self.exchange
         if not exchange.stream or id is None or not (self.left or resumable(exchange.headers)):
             return None
@@ -255,7 +255,7 @@ class Post(msgspec.Struct, frozen=True):
             yield
 
     def meter(self) -> RequestMeter:
-        """What counts the turns of this request."""
+        """A meter of the turns of this request."""
         context, exchange = self.context, self.exchange
         return RequestMeter(
             exchange.model or "",
@@ -320,7 +320,7 @@ class Post(msgspec.Struct, frozen=True):
             await asyncio.gather(writer, return_exceptions=True)
 
     def unforeseen(self, error: Exception) -> AntiphonError:
-        """What the client gets of an internal error; the log has the rest."""
+        """The client's part of an internal error; the log has the rest."""
         FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
         return INTERNAL
 

@@ -41,7 +41,7 @@ def resumable(headers: Mapping[str, str]) -> bool:
 
 
 def unrecorded(exchange: Exchange) -> list[str]:
-    """What is ignored of a request whose answer is not stored as it is made. Raises `RequestError` for a stream."""
+    """The ignored fields of a request whose answer is not stored as it is made. Raises `RequestError` for a stream."""
     if not resumable(exchange.headers):
         return []
     if exchange.stream:
@@ -82,7 +82,7 @@ class StreamRun(Run):
 
 
 class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What another server needs to make a stream: the request as it came, and what was decided for it.
+    """The request of a stream, for another server that makes it: the request as it came, and what was decided for it.
 
     ``began`` is Unix time in seconds; the answer's day and its time of creation are of then.
     """
@@ -96,7 +96,7 @@ class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, exchange: Exchange, body: bytes, began: float, call_key: str) -> StreamHead:
-        """Of a request, whose calls have ids by ``call_key``."""
+        """The head for a request, whose calls have ids by ``call_key``."""
         return cls(
             body=body,
             path=exchange.path,

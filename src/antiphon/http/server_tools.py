@@ -16,7 +16,7 @@ from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
 
 @dataclass(slots=True)
 class ServerToolUse:
-    """What one request is offered of this server's tools, and the router that answers its calls to them.
+    """The tools of this server that one request is offered, and the router that answers its calls to them.
 
     ``session`` names the state that the tools keep between the calls of the request. ``turn`` is all that the request
     became, when it is over: the model's messages and the tools' results.

@@ -88,7 +88,7 @@ class _Constrained:
                     return
 
     async def _free(self) -> AsyncGenerator[Step, None]:
-        """What the engine samples by itself, up to the first id that does not fit, or where it ended too early."""
+        """Steps that the engine samples freely, up to the first id that does not fit, or where it ended too early."""
         matcher = self._matcher()
         async with aclosing(_freely(self._plan, self._ids)) as sampled:
             async for step in sampled:
