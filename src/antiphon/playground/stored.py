@@ -1,4 +1,4 @@
-"""What the server stores for a key, as the page lists and opens it; it is deleted by the routes of its own API."""
+"""The records of a key, as the page lists and opens them; they are deleted by the routes of their own API."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one kind, the newest first; ``has_more``: there are others that were not looked at."""
+    """The records of one kind, the newest first; ``has_more``: there are others that were not looked at."""
 
     data: list[StoredRecord]
     has_more: bool

@@ -67,7 +67,7 @@ class ListedStore(Store, Protocol):
     """A store that can say what it has."""
 
     def keys(self) -> AsyncIterator[Key | None]:
-        """Of all records, in any order; None for one that is itself damaged. What comes meanwhile may be left out."""
+        """The keys of all records, in any order; None for a damaged one. What comes meanwhile may be left out."""
 
 
 class Head(msgspec.Struct, frozen=True, tag_field="type", tag="antiphon_store"):
@@ -104,7 +104,7 @@ _DECODER: msgspec.json.Decoder[Head | Line | End] = msgspec.json.Decoder(ready(H
 
 @dataclass(slots=True)
 class Found:
-    """What `records` saw so far. ``damaged`` are the keys of records that cannot be read, None for unreadable keys."""
+    """Counts of `records` so far. ``damaged`` are the keys of records that cannot be read, None for unreadable keys."""
 
     records: int = 0
     entries: int = 0
@@ -129,7 +129,9 @@ async def records(store: ListedStore, found: Found) -> AsyncIterator[Line]:
     """Every record that is whole, each as it was at one moment; ``found`` is counted up."""
     async for key in store.keys():
         try:
-            line = await _line(store, _readable(key))
+            if key is None:
+                raise damaged()
+            line = await _line(store, key)
         except StoreError as error:
             if error.code != "store_corrupt":
                 raise
@@ -142,14 +144,8 @@ async def records(store: ListedStore, found: Found) -> AsyncIterator[Line]:
             yield line
 
 
-def _readable(key: Key | None) -> Key:
-    if key is None:
-        raise damaged()
-    return key
-
-
 async def _line(store: Store, key: Key) -> Line | None:
-    """None where it was deleted meanwhile."""
+    """The record of one moment; None where it was deleted meanwhile."""
     known = await store.get(key)
     while known is not None:
         entries = await store.entries(key)

@@ -39,7 +39,7 @@ class WorkerConfig:
 
 
 def part_of(limits: Limits, workers: int) -> Limits:
-    """What one of so many workers has of the limits."""
+    """The part of the limits that one of so many workers has."""
     return msgspec.structs.replace(
         limits,
         max_connections=max(1, limits.max_connections // workers),
@@ -48,7 +48,7 @@ def part_of(limits: Limits, workers: int) -> Limits:
 
 
 class Memory:
-    """What ``sessions.store = memory`` is to so many ``workers``: a file in a folder that goes with the server."""
+    """The store ``sessions.store = memory`` of so many ``workers``: a file in a folder that goes with the server."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers

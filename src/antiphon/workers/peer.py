@@ -27,7 +27,7 @@ _LENGTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What who enters gets: a value, in types that MessagePack has; ``note`` takes what it sends meanwhile."""
+    """A context's gift to its guest: a value, in types that MessagePack has; ``note`` takes the guest's notes."""
 
     value: Any = None
     note: Callable[[Any], None] = lambda note: None
@@ -135,7 +135,7 @@ class Peer(asyncio.Protocol):
                 self._send(Leave(id))
 
     async def call(self, what: str, *arguments: Any) -> Any:
-        """What a context of the other side's gives to who enters and leaves."""
+        """Enters a context of the other side's and leaves it; returns its value."""
         async with self.enter(what, *arguments) as stay:
             return stay.value
 
@@ -192,23 +192,17 @@ class Peer(asyncio.Protocol):
                 self._guests[id] = _Guest(task, over)
             case Tell(what, arguments):
                 self._ears[what](*arguments)
-            case Note() | Leave():
-                if (guest := self._guests.get(message.id)) is not None:
-                    self._hear(guest, message)
+            case Leave(id):
+                if (guest := self._guests.get(id)) is not None:
+                    guest.over.set()
+                    if guest.note is None:  # It waits still.
+                        guest.task.cancel()
+            case Note(id, note):
+                if (guest := self._guests.get(id)) is not None and guest.note is not None:
+                    guest.note(note)
             case Entered() | Exited():
                 if (waiting := self._waiting.get(message.id)) is not None:
                     _answer(waiting, message)
-
-    def _hear(self, guest: _Guest, message: Note | Leave) -> None:
-        if isinstance(message, Leave):
-            self._let_go(guest)
-        elif guest.note is not None:
-            guest.note(message.note)
-
-    def _let_go(self, guest: _Guest) -> None:
-        guest.over.set()
-        if guest.note is None:  # It waits still.
-            guest.task.cancel()
 
     async def _host(self, id: int, offer: Offer, arguments: list[Any], over: asyncio.Event) -> None:
         """Runs a context of ours for the other side, until that leaves it."""

@@ -24,7 +24,7 @@ from .peer import Peer, Stay
 
 
 class RemoteShares:
-    """What the workers of one server have together."""
+    """The limits that the workers of one server have together."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer

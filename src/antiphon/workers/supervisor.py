@@ -283,7 +283,7 @@ def _pass_on(ready: asyncio.Future[ModelSummary], first: asyncio.Future[ModelSum
 
 
 class Counts:
-    """What the supervisor counts itself. ``left`` is what workers had counted that are gone."""
+    """The supervisor's own metrics. ``left`` are those of workers that are gone."""
 
     def __init__(self, workers: Callable[[], int]) -> None:
         self._registry = registry = CollectorRegistry()

@@ -79,7 +79,7 @@ async def work(talk: socket.socket, conduit: socket.socket, folders: list[str]) 
 
 
 class Worker:
-    """What the supervisor asks of a worker."""
+    """The worker's answers to its supervisor."""
 
     def __init__(self) -> None:
         self._config: Config

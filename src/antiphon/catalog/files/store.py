@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class InstalledModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies in the store under a name: ``file`` is a name in its folder, ``size`` is in bytes.
+    """A model in the store: ``file`` is a name in its folder, ``size`` is in bytes.
 
     ``sha256`` is of the file that was fetched; one that was converted has another."""
 
@@ -152,7 +152,7 @@ class ModelStore(msgspec.Struct, frozen=True):
 
 
 def companions_of(entry: ModelEntry) -> Sequence[str]:
-    """What the conversion of an entry's file needs beside it."""
+    """The files that the conversion of an entry's file needs beside it."""
     return ("config.json", "vocab.txt") if entry.convert == "bert" else ()
 
 
