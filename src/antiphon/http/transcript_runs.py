@@ -12,14 +12,14 @@ from antiphon.generation.rounds import CancellableRounds
 
 
 class TranscriptCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A request to cancel an answer: one call, or all of it. ``reason`` is for the tool's reply and the events."""
+    """What is cancelled of an answer: one call, or all of it. ``reason`` is for the tool's reply and the events."""
 
     call_id: str | None = None
     reason: str = "cancelled by the client"
 
 
 class CancelledTranscript(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The answer that was cancelled, or its call."""
+    """What was cancelled."""
 
     id: str
     cancelled: bool

@@ -48,7 +48,7 @@ class ListedTools(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of one answer; ``waiting`` requests are in the queue, ``completion_tokens`` were sampled so far."""
+    """Of one answer; ``waiting`` requests are in the queue, ``completion_tokens`` were sampled so far."""
 
     status: str
     waiting: int

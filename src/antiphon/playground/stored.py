@@ -47,7 +47,7 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """The records of one kind, the newest first; ``has_more``: there are others that were not looked at."""
+    """Of one kind, the newest first; ``has_more``: there are others that were not looked at."""
 
     data: list[StoredRecord]
     has_more: bool
