@@ -116,12 +116,6 @@ def _possible(key: str, value: float) -> bool:
     return value in RANGES[key] if key in RANGES else 1 <= value < 2**31
 
 
-def warn_of_engine(name: str, entry: ModelEntry, config: EngineConfig) -> None:
-    """Says that the context for all models here is not that of a server's model, which its own table can limit."""
-    if entry.engine.remote and config.context:
-        log.warning("%s: engine.context is not for a model on a server; models.%s.context limits it", name, name)
-
-
 def engine_wide(entry: ModelEntry, config: EngineConfig) -> SamplingDefaults:
     """The settings of ``[engine]`` for this model: nothing of a server's, and nothing of one that only embeds."""
     applies = not entry.engine.remote and entry.task == "chat"
@@ -231,7 +225,8 @@ async def describe(
         await try_template(name, entry, source.text)
     format = await asyncio.to_thread(format_of, name, entry, source.text, formats, fallback=config.fallback_format)
     log_replies(name, format)
-    warn_of_engine(name, entry, config)
+    if entry.engine.remote and config.context:  # The context for all models here is not that of a server's.
+        log.warning("%s: engine.context is not for a model on a server; models.%s.context limits it", name, name)
     layers = layers_of(name, entry, config, source.text, format, catalogue=catalogue)
     described = Described(
         name=name,

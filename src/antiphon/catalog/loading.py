@@ -225,21 +225,6 @@ class Loader:
         return path
 
 
-async def load_model(
-    name: str,
-    entry: ModelEntry,
-    path: Path | None,
-    *,
-    config: EngineConfig,
-    formats: FormatRegistry,
-    environ: Mapping[str, str] = NO_SECRETS,
-    memory: ModelMemory | None = None,
-) -> Model:
-    """The model of an entry whose file is at ``path``; None for engines that need none. Errors: `Loader.load`'s."""
-    described = await describe(name, entry, path, config=config, formats=formats)
-    return await open_model(described, config=config, environ=environ, memory=memory)
-
-
 async def open_model(
     described: Described,
     *,

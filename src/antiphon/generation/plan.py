@@ -335,9 +335,8 @@ def _check_scored(model: Model, request: TurnRequest) -> None:
     _within("prompt_logprobs", request.prompt_logprobs, Range(0, model.engine.info.logprobs))
     if request.return_token_ids and "return_token_ids" not in model.engine.info.honours:
         raise model.engine.info.refusal("return_token_ids")
-    of_ids = {"return_token_ids": request.return_token_ids, "prompt_logprobs": request.prompt_logprobs is not None}
-    for name, requested in of_ids.items():
-        if requested and request.overflow is Overflow.EMPTY_ANSWER:
+    for name in request.of_ids:
+        if request.overflow is Overflow.EMPTY_ANSWER:
             raise UnsupportedError(
                 f"{name} cannot be honoured for a prompt that may be too long",
                 position=Position(path=name),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -171,6 +171,14 @@ class TurnRequest:
     def remembered(self) -> bool:
         """The turn is remembered, for a later one to keep its ids or to be compared with it."""
         return self.return_token_ids or self.explain_prefix
+
+    @property
+    def of_ids(self) -> Iterator[str]:
+        """The fields that are set of those that show ids of prompts and replies."""
+        if self.return_token_ids:
+            yield "return_token_ids"
+        if self.prompt_logprobs is not None:
+            yield "prompt_logprobs"
 
     @property
     def chosen(self) -> bool:

@@ -159,7 +159,12 @@ class Rounds:
     async def _run(self, calls: Sequence[Message]) -> AsyncGenerator[StepEvents[RoundEvent], None]:
         """The events of calls, whose results are then the latest."""
         self._results, began = [], self.router.clock()
-        async with aclosing(self._tool_events(calls)) as events:
+        owner = self.request.tenant.owner
+        tool_calls = [
+            ToolCall.of(one, fallback_id=f"call_{i}", session=self.session, owner=owner) for i, one in enumerate(calls)
+        ]
+        run = self.router.run if self.log is None else partial(self.log.replay_results, self.router)
+        async with aclosing(run(tool_calls, seconds=max(0.0, self._seconds))) as events:
             async for event in events:
                 if isinstance(event, ToolEnded):
                     self._results.append(event.result.message(envelope=self.envelope))
@@ -174,16 +179,6 @@ class Rounds:
             for message in conversation.messages
         )
         return replace(conversation, messages=answered)
-
-    async def _tool_events(self, calls: Sequence[Message]) -> AsyncGenerator[ToolEvent, None]:
-        owner = self.request.tenant.owner
-        tool_calls = [
-            ToolCall.of(one, fallback_id=f"call_{i}", session=self.session, owner=owner) for i, one in enumerate(calls)
-        ]
-        run = self.router.run if self.log is None else partial(self.log.replay_results, self.router)
-        async with aclosing(run(tool_calls, seconds=max(0.0, self._seconds))) as events:
-            async for event in events:
-                yield event
 
     def _grow(self, messages: Sequence[Message]) -> None:
         """The reply is history now; a call that was required was made, and the model is free to answer.
@@ -202,16 +197,12 @@ def _check_possible(request: TurnRequest) -> None:
     """Several turns have several prompts, and one answer."""
     if request.n != 1:
         raise UnsupportedError("server-side tools need n = 1", position=Position(path="n"))
-    for name, requested in (
-        ("return_token_ids", request.return_token_ids),
-        ("prompt_logprobs", request.prompt_logprobs is not None),
-    ):
-        if requested:
-            raise UnsupportedError(
-                f"{name} cannot be honoured where the server runs tools: several prompts have one answer",
-                position=Position(path=name),
-                hint="Leave server-side tools out, and answer calls yourself.",
-            )
+    for name in request.of_ids:
+        raise UnsupportedError(
+            f"{name} cannot be honoured where the server runs tools: several prompts have one answer",
+            position=Position(path=name),
+            hint="Leave server-side tools out, and answer calls yourself.",
+        )
 
 
 def turns_of(

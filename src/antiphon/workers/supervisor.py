@@ -26,7 +26,7 @@ from antiphon.observe.sums import Family, families_of, summed, text_of
 
 from .acceptor import Acceptor, Listener
 from .engines import Shared
-from .given import Memory, WorkerConfig
+from .given import Memory
 from .peer import Ear, Offer, Share
 from .spawned import WorkerProcess
 
@@ -260,8 +260,7 @@ class Supervisor:
 
     @asynccontextmanager
     async def _start(self) -> AsyncGenerator[Share, None]:
-        given: WorkerConfig = self._given
-        yield Share(given)
+        yield Share(self._given)
 
     @asynccontextmanager
     async def _cancel(self, owner: str, id: str, request: object) -> AsyncGenerator[Share, None]:
