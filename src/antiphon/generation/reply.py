@@ -30,7 +30,7 @@ from antiphon.tokens import well_formed
 
 PromptLogprobs = Sequence[TokenLogprob | None]
 """One for each id of a prompt, None for the first: nothing comes before it."""
-Happened_co = TypeVar("Happened_co", covariant=True)
+EventT_co = TypeVar("EventT_co", covariant=True)
 
 
 class ChoiceEvent(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class ChoiceEvent(msgspec.Struct, frozen=True):
     completion_tokens: int = 0
 
 
-class StepEvents(msgspec.Struct, Generic[Happened_co], frozen=True, gc=False):
+class StepEvents(msgspec.Struct, Generic[EventT_co], frozen=True, gc=False):
     """One step of an engine for one choice: at least one event, and the tokens of the choice so far.
 
     ``ids``: what was sampled since the choice's last step, where the request has ``return_token_ids``. ``prompt``: the
@@ -50,7 +50,7 @@ class StepEvents(msgspec.Struct, Generic[Happened_co], frozen=True, gc=False):
     """
 
     choice: int
-    events: Sequence[Happened_co]
+    events: Sequence[EventT_co]
     completion_tokens: int = 0
     ids: tuple[int, ...] = ()
     prompt: PromptLogprobs | None = None

@@ -28,11 +28,11 @@ from .reply import ChoiceEvent, PromptLogprobs, StepEvents
 from .resume.continuing import begun
 from .resume.tape import ReplayLog
 
-Happened = TypeVar("Happened")
-Written = TypeVar("Written")
-Source = Callable[[Deadline], AsyncGenerator[StepEvents[Happened], None]]
+EventT = TypeVar("EventT")
+OutputT = TypeVar("OutputT")
+Source = Callable[[Deadline], AsyncGenerator[StepEvents[EventT], None]]
 """Begins the events of a request, whose turns report to the deadline when they begin, write and end."""
-Send = Callable[[Written], Awaitable[None] | None]
+Send = Callable[[OutputT], Awaitable[None] | None]
 """Takes what was written of a step; what it returns is awaited before the next."""
 Keep = Callable[[Sequence[Message]], Awaitable[None]]
 """Stores the messages of a choice that ended."""
@@ -61,9 +61,9 @@ def in_order(*keeps: Keep | None) -> Keep | None:
 
 
 async def drive(
-    source: Source[Happened],
-    write: Callable[[StepEvents[Happened]], Written],
-    send: Send[Written],
+    source: Source[EventT],
+    write: Callable[[StepEvents[EventT]], OutputT],
+    send: Send[OutputT],
     *,
     limits: TimeLimits = UNLIMITED,
     keep: Keep | None = None,
@@ -236,21 +236,21 @@ class Metering:
 
 # Several turns of one request at a time.
 
-Happened_co = TypeVar("Happened_co", covariant=True)
+EventT_co = TypeVar("EventT_co", covariant=True)
 
 
-class Drive(Protocol[Happened_co]):
+class Drive(Protocol[EventT_co]):
     """Runs a request to its end, as `antiphon.generation.turn.drive` does with the events of a source."""
 
     def __call__(
-        self, write: Callable[[StepEvents[Happened_co]], Written], send: Send[Written]
+        self, write: Callable[[StepEvents[EventT_co]], OutputT], send: Send[OutputT]
     ) -> Coroutine[Any, Any, None]: ...
 
 
 def drive_all(
-    sources: Sequence[Source[Happened]],
-    write: Callable[[StepEvents[Happened]], Written],
-    send: Send[Written],
+    sources: Sequence[Source[EventT]],
+    write: Callable[[StepEvents[EventT]], OutputT],
+    send: Send[OutputT],
     *,
     at_once: int,
     limits: TimeLimits = UNLIMITED,

@@ -43,7 +43,7 @@ from .sse import Outbox, fill, send_events
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
-Happened = TypeVar("Happened")
+EventT = TypeVar("EventT")
 
 
 class Post(msgspec.Struct, frozen=True):
@@ -227,13 +227,11 @@ class Post(msgspec.Struct, frozen=True):
         finally:
             recording.leave(making, self.exchange)
 
-    def driver(
-        self, sources: Sequence[Source[Happened]], *, at_once: int = 1, keep: Keep | None = None
-    ) -> Drive[Happened]:
+    def driver(self, sources: Sequence[Source[EventT]], *, at_once: int = 1, keep: Keep | None = None) -> Drive[EventT]:
         """Runs the turns of ``sources``, ``at_once`` at a time, within the server's limits of time."""
         return partial(drive_all, sources, at_once=at_once, limits=self.time_limits, keep=keep)
 
-    async def deliver(self, run: Drive[Happened], writer: Writer[Happened], work: Work) -> None:
+    async def deliver(self, run: Drive[EventT], writer: Writer[EventT], work: Work) -> None:
         """Sends what ``writer`` makes of the steps that ``run`` drives: each as it comes, or all of them at the end."""
         self.ignore(unrecorded(self.exchange))
         if self.exchange.stream:
@@ -242,7 +240,7 @@ class Post(msgspec.Struct, frozen=True):
             await self.run(run(writer.add, _nothing), work)
             await self.send_whole(writer)
 
-    async def send_whole(self, writer: Writer[Happened]) -> None:
+    async def send_whole(self, writer: Writer[EventT]) -> None:
         """The answer that ``writer`` has collected."""
         await self.send_response(Response(writer.whole(), media_type=writer.media_type))
 

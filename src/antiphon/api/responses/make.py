@@ -12,7 +12,7 @@ import msgspec
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
-from antiphon.generation.turn import Send, Source, Written
+from antiphon.generation.turn import OutputT, Send, Source
 from antiphon.http.exchange import FAULTS
 from antiphon.http.following import making_key
 from antiphon.http.journal import AbandonedRun, Journal, Numbered, Status, run_key
@@ -215,7 +215,7 @@ class ResponseMaker:
         self._run.publish([event_bytes(event) for event in events], self._writer.response)
         return None
 
-    async def _drive(self, write: Callable[[StepEvents[RoundEvent]], Written], send: Send[Written]) -> None:
+    async def _drive(self, write: Callable[[StepEvents[RoundEvent]], OutputT], send: Send[OutputT]) -> None:
         """Runs the turns when it is this request's turn. The last step is sent when the response is stored."""
         async with self._post.admitted():
             if self._plan.head.background:
