@@ -39,7 +39,7 @@ FAR = 2 * UNKNOWN
 """While so many ids are left, none is looked for."""
 
 
-class Finisher:
+class WholeAtLimit:
     """Follows one choice of at most ``most`` ids, and knows an ending of it at each of them.
 
     The first id after which no ending would fit any more is not taken: the ending before it is, in its place. A reply
@@ -99,7 +99,7 @@ LOOKS = 4
 """How many looks in a row make a mean."""
 
 
-class MaskWatch:
+class MaskBudget:
     """Computes a mask now and then, as the engine does at each token, and ends replies whose masks take too long."""
 
     def __init__(self, most: float, clock: Callable[[], float] = time.thread_time, *, path: str | None = None) -> None:
@@ -263,11 +263,11 @@ class ReplyGuard:
         self._compiled = compiled
         self._matcher = compiled.matcher()
         self._shape = shape_of(plan)
-        self._watch = MaskWatch(compiled.mask_seconds, path=self._constrained_by)
+        self._watch = MaskBudget(compiled.mask_seconds, path=self._constrained_by)
         self._ids: list[int] = []
         self._reword = plan.request.reword
         ending = plan.ending
-        self.finisher = None if ending is None else Finisher(compiled, plan.sampling.max_tokens, ending)
+        self.finisher = None if ending is None else WholeAtLimit(compiled, plan.sampling.max_tokens, ending)
         """Ends the reply at its limit, where the request says that it is to be whole there."""
 
     def follow(self, ids: Sequence[int]) -> None:
