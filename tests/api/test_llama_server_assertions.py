@@ -15,8 +15,9 @@ import pytest
 import pytest_asyncio
 
 from antiphon.api import create_app
+from antiphon.catalog.describe import describe
 from antiphon.catalog.known_formats import known_formats
-from antiphon.catalog.loading import describe, open_model
+from antiphon.catalog.loading import open_model
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import EngineConfig, shipped_entries
 from kit.api import Got, request, serving

@@ -74,7 +74,7 @@ class Coming:
         self._all[self._owner] += size
 
     def arrived(self) -> None:
-        """It is here: from now on its place in the store counts."""
+        """Marks the file as stored; it counts against the quota."""
         self._all[self._owner] -= self.size
         self.size = 0
 

@@ -21,7 +21,7 @@ from antiphon.library.reload import Reloaded
 from antiphon.observe.sums import Family, growing
 from antiphon.structs import ready
 
-from .peer import Ear, Offer, Peer, Share
+from .peer import Grant, Handler, Peer, Service
 
 _SCRAPE_SECONDS = 5.0
 """How long a scrape waits for a worker; then it has what the worker reported before."""
@@ -80,8 +80,8 @@ class WorkerProcess:
     @classmethod
     async def start(
         cls,
-        offers: Mapping[str, Offer],
-        ears: Mapping[str, Ear],
+        services: Mapping[str, Service],
+        handlers: Mapping[str, Handler],
         on_listening: Callable[[WorkerProcess], object],
         start: Start = program,
     ) -> WorkerProcess:
@@ -97,8 +97,8 @@ class WorkerProcess:
             worker = cls(process, conduit, on_listening)
             worker._peer = await Peer.over(
                 talk.dup(),
-                {**offers, "failed": worker._failed},
-                {**ears, "connections": worker._counted, "ready": worker._is_ready},
+                {**services, "failed": worker._failed},
+                {**handlers, "connections": worker._counted, "ready": worker._is_ready},
             )
         return worker
 
@@ -183,10 +183,10 @@ class WorkerProcess:
             self.ready.set_result(msgspec.convert(summary, ready(ModelSummary)))
 
     @asynccontextmanager
-    async def _failed(self, fault: object) -> AsyncGenerator[Share, None]:
+    async def _failed(self, fault: object) -> AsyncGenerator[Grant, None]:
         error = msgspec.convert(fault, ready(Fault)).error()
         self._reason = f" ({error})"
         if not self.ready.done():
             self.ready.set_exception(error)
             self.ready.exception()
-        yield Share()
+        yield Grant()
