@@ -102,8 +102,7 @@ async def steps(
     ``log``: what was recorded of the turn stands for what the engine would say, and the rest is recorded (n = 1).
     ``whole``: nobody reads before the end, so that the engine may be asked for whole replies.
     """
-    if whole and log is None and may_be_whole(plan):
-        plan = replace(plan, sampling=replace(plan.sampling, whole=True))
+    plan = _asked_whole(plan) if whole and log is None else plan
     if log is not None:
         plan = log.replay_plan(plan)
         meter = log.replay_meter(meter)
@@ -137,15 +136,17 @@ async def steps(
                 yield happened if notes.nothing else notes.of(reader, happened)
 
 
-def may_be_whole(plan: Plan) -> bool:
-    """Whether the engine gives whole replies, and ends this one by itself where the reader would end it."""
+def _asked_whole(plan: Plan) -> Plan:
+    """The plan, which asks the engine for whole replies where it ends them by itself as the reader would."""
     request, format = plan.request, plan.format
     if not plan.model.engine.info.whole or plan.constraint is not None or format.framed:
-        return False
+        return plan
     if request.stop or request.one_call or plan.sampling.logprobs is not None:
-        return False
+        return plan
     tokenizer = plan.model.tokenizer
-    return all(isinstance(stop, Control) and tokenizer.control_id(stop) is not None for stop in format.stops)
+    if not all(isinstance(stop, Control) and tokenizer.control_id(stop) is not None for stop in format.stops):
+        return plan
+    return replace(plan, sampling=replace(plan.sampling, whole=True))
 
 
 async def _scored(plan: Plan) -> PromptLogprobs | None:
