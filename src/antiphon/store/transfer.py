@@ -31,13 +31,13 @@ def migrate(address: str) -> tuple[int, int]:
     """
     name = store_name(address)
     if name in SCHEMES:
-        return _migrate_postgres(address)
+        with needs_extra():
+            from .postgres import VERSION as LATEST
+            from .postgres import open_tables
+        return open_tables(address, migrate=True), LATEST
     if name or address == MEMORY:
         raise ConfigError("this store has no versions", code="store_unusable", hint="Its own package knows about it.")
-    return _migrate_sqlite(Path(address).expanduser())
-
-
-def _migrate_sqlite(path: Path) -> tuple[int, int]:
+    path = Path(address).expanduser()
     try:
         before = _version(path) if path.is_file() else 0
         open_file(path, check=True).close()
@@ -50,13 +50,6 @@ def _version(path: Path) -> int:
     with closing(sqlite3.connect(path)) as connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
-
-
-def _migrate_postgres(address: str) -> tuple[int, int]:
-    with needs_extra():
-        from .postgres import VERSION as LATEST
-        from .postgres import open_tables
-    return open_tables(address, migrate=True), LATEST
 
 
 FORMAT = 1
