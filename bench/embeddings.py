@@ -12,9 +12,10 @@ from pathlib import Path
 import aiohttp
 
 from antiphon.api import create_app
+from antiphon.catalog.describe import describe
 from antiphon.catalog.files.store import ModelStore
 from antiphon.catalog.known_formats import known_formats
-from antiphon.catalog.loading import load_model
+from antiphon.catalog.loading import open_model
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import EngineConfig, load_config, shipped_entries
 from antiphon.generation import plan_embedding
@@ -37,7 +38,8 @@ async def main() -> None:
     store.pull(NAME, entry)
     path = store.path(NAME, entry)
     assert path is not None
-    model = await load_model(NAME, entry, path, config=EngineConfig(threads=1), formats=known_formats())
+    config = EngineConfig(threads=1)
+    model = await open_model(await describe(NAME, entry, path, config=config, formats=known_formats()), config=config)
     ready = asyncio.Event()
     server = Server(create_app(StaticCatalog({NAME: model})), on_ready=lambda url: ready.set())
     serving = asyncio.create_task(server.serve())

@@ -1,4 +1,4 @@
-"""What installed packages add to the tables of engines, formats, stores, tools and wires, by entry points.
+"""Additions of installed packages to the tables of engines, formats, stores, tools and wires, by entry points.
 
 Nothing is imported until it is requested by its name, so a package that nobody uses costs no start-up time.
 """
@@ -25,7 +25,7 @@ def plugin_names(group: str) -> tuple[str, ...]:
 
 
 def load_plugin(group: str, name: str) -> object | None:
-    """What a package publishes under ``name``; None where none does.
+    """The object that a package publishes under ``name``; None where none does.
 
     Errors: `ConfigError`, code ``plugin_unusable`` where its import fails, ``plugin_ambiguous`` where two packages
     publish that name.

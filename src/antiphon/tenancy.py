@@ -30,7 +30,7 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, affinity=affinity or self.affinity, salt=salt or self.salt)
 
     def domain(self, *, shared: bool = False) -> str:
-        """What one request left in a cache is found by another of the same domain, and by no other.
+        """The cache domain: what one request left in a cache is found by others of its domain, and by no other.
 
         ``shared``: the operator lets owners share caches, so only the salt divides them. The domain says nothing of
         whose it is; that of everybody is empty.
@@ -100,7 +100,7 @@ class FairRoom:
             self._leave(owner, count)
 
     def let_in(self) -> None:
-        """Those whose turn it is enter, as far as there is room."""
+        """Lets waiting requests enter in turn, as far as there is room."""
         while self._lines:
             owner = min(self._lines, key=lambda owner: (self._taken[owner], self._turns[owner]))
             if not self._fits(self._lines[owner][0].places):

@@ -15,8 +15,9 @@ import pytest
 import pytest_asyncio
 
 from antiphon.api import create_app
+from antiphon.catalog.describe import describe
 from antiphon.catalog.known_formats import known_formats
-from antiphon.catalog.loading import load_model
+from antiphon.catalog.loading import open_model
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import EngineConfig, shipped_entries
 from kit.api import Got, request, serving
@@ -46,7 +47,9 @@ async def base(smollm2_path: Path, minilm_path: Path) -> AsyncIterator[str]:
     """A server of the default models, and of a cross-encoder that scores by the words that texts share."""
     shipped, config = shipped_entries(), EngineConfig(threads=1, context=2048)
     models = {
-        name: await load_model(name, shipped[name], path, config=config, formats=known_formats())
+        name: await open_model(
+            await describe(name, shipped[name], path, config=config, formats=known_formats()), config=config
+        )
         for name, path in (("smollm2", smollm2_path), ("all-minilm-l6-v2", minilm_path))
     }
     async with serving(create_app(StaticCatalog({**models, "cross": matching(context=4096)}))) as port:

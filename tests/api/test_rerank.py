@@ -55,10 +55,12 @@ RERANKS = ("/v1/rerank", "/rerank", "/v2/rerank", "/reranking", "/v1/reranking",
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def minilm(minilm_path: Path) -> AsyncIterator[Model]:
-    from antiphon.catalog.loading import load_model
+    from antiphon.catalog.describe import describe
+    from antiphon.catalog.loading import open_model
 
-    entry = shipped_entries()["all-minilm-l6-v2"]
-    model = await load_model("minilm", entry, minilm_path, config=EngineConfig(threads=1), formats=known_formats())
+    entry, config = shipped_entries()["all-minilm-l6-v2"], EngineConfig(threads=1)
+    described = await describe("minilm", entry, minilm_path, config=config, formats=known_formats())
+    model = await open_model(described, config=config)
     yield model
     await model.engine.aclose()
 

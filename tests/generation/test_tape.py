@@ -29,7 +29,7 @@ from antiphon.errors import EngineLostError
 from antiphon.generation import Model, Plan, TurnRequest, prepare_turn, turns_of
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.generation.meter import UNLIMITED, Deadline
-from antiphon.generation.resume.tape import Called, Input, Sampled, Tape
+from antiphon.generation.resume.tape import Called, Input, ReplayLog, Sampled
 from antiphon.generation.turn import steps
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer
@@ -152,7 +152,7 @@ async def made(plan: Plan, recorded: Sequence[Input] = ()) -> tuple[list[Event],
     """The events of a reply of which so much is on record, and what is on record then."""
     inputs = list(recorded)
     events: list[Event] = []
-    async with aclosing(steps(plan, tape=Tape(inputs.append, tuple(recorded)))) as turn:
+    async with aclosing(steps(plan, log=ReplayLog(inputs.append, tuple(recorded)))) as turn:
         async for step in turn:
             events += step.events
     return events, inputs
@@ -288,7 +288,7 @@ async def with_tool(recorded: Sequence[Input], runs: list[str]) -> tuple[list[ob
     request = TurnRequest(conversation=Conversation((hi(),), tools=(tool.spec,)), call_key="k", max_tokens=200)
     plan = await prepare_turn(model(scripted(said, grammar=False)), request)
     inputs, events = list(recorded), list[object]()
-    source = turns_of(plan, Router([tool]), tape=Tape(inputs.append, tuple(recorded)))
+    source = turns_of(plan, Router([tool]), log=ReplayLog(inputs.append, tuple(recorded)))
     async with aclosing(source(Deadline(UNLIMITED))) as turns:
         async for step in turns:
             events += step.events

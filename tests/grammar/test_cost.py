@@ -9,7 +9,7 @@ import pytest
 from llguidance import LLMatcher, LLParserLimits
 
 from antiphon.errors import RequestError
-from antiphon.generation.constrain import EVERY, LOOKS, MaskWatch
+from antiphon.generation.constrain import EVERY, LOOKS, MaskBudget
 from antiphon.grammar import LIMITS, Json, Limits, Regex, check_schema, lark
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.grammar.following import Matcher
@@ -95,7 +95,7 @@ def ticking(*seconds: float) -> Iterator[float]:
 def followed(*seconds: float) -> Matcher:
     """A reply whose masks, each time that one is looked at, take so long."""
     clock = ticking(*seconds)
-    watch, matcher = MaskWatch(0.005, clock=lambda: next(clock)), at_the_end_of(0)
+    watch, matcher = MaskBudget(0.005, clock=lambda: next(clock)), at_the_end_of(0)
     for _ in seconds:
         matcher.consume([97] * EVERY)
         watch.look(matcher)
@@ -114,7 +114,7 @@ def test_one_slow_mask_among_quick_ones_ends_nothing() -> None:
 
 
 def test_short_replies_are_not_looked_at() -> None:
-    watch = MaskWatch(0.0, clock=lambda: pytest.fail("looked"))
+    watch = MaskBudget(0.0, clock=lambda: pytest.fail("looked"))
     watch.look(at_the_end_of(EVERY - 1))
 
 
@@ -123,7 +123,7 @@ def test_a_grammar_at_which_the_engine_gives_up_is_refused() -> None:
     vocabulary = Vocabulary(ByteTokenizer([Control("<end>")]), {END})
     text = lark(Regex("(?:.*a.{100}|.*b.{99}c)*"), controls={}, end_ids=())
     limits = LLParserLimits(step_lexer_fuel=1_000)
-    matcher, watch = Matcher(LLMatcher(vocabulary.tokens, text, log_level=0, limits=limits)), MaskWatch(1e9)
+    matcher, watch = Matcher(LLMatcher(vocabulary.tokens, text, log_level=0, limits=limits)), MaskBudget(1e9)
     matcher.consume(b"abcabcabcabcabcabc")
     with pytest.raises(RequestError) as caught:
         watch.look(matcher)

@@ -51,8 +51,8 @@ from antiphon.store.key_file import KEY_BYTES
 from antiphon.workers.acceptor import Acceptor, Listener
 from antiphon.workers.engines import Shared
 from antiphon.workers.given import part_of
-from antiphon.workers.peer import Ear, Offer, Peer, Share
-from antiphon.workers.remote import RemoteShares
+from antiphon.workers.peer import Grant, Handler, Peer, Service
+from antiphon.workers.remote import RemoteLimits
 from antiphon.workers.spawned import Process, WorkerProcess
 from antiphon.workers.supervisor import Counts
 from antiphon.workers.worker import cancelled_here
@@ -186,24 +186,24 @@ async def team_of(several: Several, *, drain: float | None) -> AsyncIterator[Tea
     gone: list[asyncio.Task[str]] = []
     clocks: list[LentClock] = []
     counts = Counts(lambda: len(acceptor.open))
-    ears: dict[str, Ear] = {"log": _log, "model_changed": _nothing}
+    handlers: dict[str, Handler] = {"log": _log, "model_changed": _nothing}
 
     @asynccontextmanager
-    async def metrics() -> AsyncGenerator[Share, None]:
+    async def metrics() -> AsyncGenerator[Grant, None]:
         reports = [await worker.families() for worker in workers]
-        yield Share(text_of(summed([*reports, counts.families()])))
+        yield Grant(text_of(summed([*reports, counts.families()])))
 
     @asynccontextmanager
-    async def cancel(owner: str, id: str, request: object) -> AsyncGenerator[Share, None]:
-        yield Share(any([await worker.cancel(owner, id, request) for worker in workers]))
+    async def cancel(owner: str, id: str, request: object) -> AsyncGenerator[Grant, None]:
+        yield Grant(any([await worker.cancel(owner, id, request) for worker in workers]))
 
     async def begun() -> None:
         """One more worker that serves. What a thread of the test had when it was forked, it may wait for in vain."""
         for last in (False, False, True):
-            offers: dict[str, Offer] = {**several.shared.offers, "metrics": metrics, "cancel": cancel}
-            offers |= Lender(several.loan.objects).offers
+            services: dict[str, Service] = {**several.shared.services, "metrics": metrics, "cancel": cancel}
+            services |= Lender(several.loan.objects).services
             start = partial(_fork, several, drain or 0.0, clocks)
-            worker = await WorkerProcess.start(offers, ears, acceptor.open.add, start)
+            worker = await WorkerProcess.start(services, handlers, acceptor.open.add, start)
             workers.append(worker)
             gone.append(asyncio.create_task(worker.gone()))
             await asyncio.wait([worker.ready])
@@ -315,12 +315,12 @@ async def _work(
     working: list[Starlette] = []
 
     @asynccontextmanager
-    async def scrape() -> AsyncGenerator[Share, None]:
-        yield Share(working[0].state.context.metrics.families() if working else [])
+    async def scrape() -> AsyncGenerator[Grant, None]:
+        yield Grant(working[0].state.context.metrics.families() if working else [])
 
     @asynccontextmanager
-    async def cancel(owner: str, id: str, request: object) -> AsyncGenerator[Share, None]:
-        yield Share(bool(working) and cancelled_here(working[0].state.context, owner, id, request))
+    async def cancel(owner: str, id: str, request: object) -> AsyncGenerator[Grant, None]:
+        yield Grant(bool(working) and cancelled_here(working[0].state.context, owner, id, request))
 
     peer = await Peer.over(talk, {"scrape": scrape, "cancel": cancel}, {})
     _log_to(peer)
@@ -341,7 +341,7 @@ def _application(several: Several, peer: Peer, clock: LentClock | None) -> Starl
     options = {
         **several.options,
         "limits": part_of(several.limits, WORKERS),
-        "shares": RemoteShares(peer),
+        "shares": RemoteLimits(peer),
         "store": several.loan.store(peer) or SqliteStore(Path(several.folder) / "sessions.db"),
         "tools": several.loan.toolbox(peer),
     }

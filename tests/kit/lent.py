@@ -21,7 +21,7 @@ from antiphon.generation import Model
 from antiphon.store import Store
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Tool, Toolbox, ToolCall, ToolOutput, ToolSet
-from antiphon.workers.peer import Offer, Peer, Share
+from antiphon.workers.peer import Grant, Peer, Service
 
 
 class Over(Exception):
@@ -46,41 +46,41 @@ def value_of(answer: bytes) -> Any:
 
 
 class Lender:
-    """The test's side, for one worker: ``offers`` are what that may enter."""
+    """The test's side, for one worker: ``services`` are what that may enter."""
 
     def __init__(self, objects: Sequence[object]) -> None:
         self._objects = objects
         self._streams: dict[int, tuple[AsyncGenerator[Any, None], asyncio.Lock]] = {}
 
     @property
-    def offers(self) -> Mapping[str, Offer]:
+    def services(self) -> Mapping[str, Service]:
         return {"call": self._call, "stream": self._stream, "step": self._step}
 
     @asynccontextmanager
-    async def _call(self, number: int, method: str, arguments: bytes) -> AsyncGenerator[Share, None]:
+    async def _call(self, number: int, method: str, arguments: bytes) -> AsyncGenerator[Grant, None]:
         """What the object's coroutine returns."""
         values, names = pickle.loads(arguments)
         try:
             answer = answered(await getattr(self._objects[number], method)(*values, **names))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is raised there
             answer = answered(error)
-        yield Share(answer)
+        yield Grant(answer)
 
     @asynccontextmanager
-    async def _stream(self, id: int, number: int, arguments: bytes) -> AsyncGenerator[Share, None]:
+    async def _stream(self, id: int, number: int, arguments: bytes) -> AsyncGenerator[Grant, None]:
         """An engine's reply, which is closed where the worker leaves."""
         values, names = pickle.loads(arguments)
         steps, alone = cast(Engine, self._objects[number]).generate(*values, **names), asyncio.Lock()
         self._streams[id] = steps, alone
         try:
-            yield Share()
+            yield Grant()
         finally:
             del self._streams[id]
             async with alone:  # A step that was cancelled may have to end first.
                 await steps.aclose()
 
     @asynccontextmanager
-    async def _step(self, id: int) -> AsyncGenerator[Share, None]:
+    async def _step(self, id: int) -> AsyncGenerator[Grant, None]:
         """Its next step."""
         try:
             steps, alone = self._streams[id]
@@ -90,7 +90,7 @@ class Lender:
             answer = answered(Over())
         except Exception as error:  # noqa: BLE001 - whatever it is, it is raised there
             answer = answered(error)
-        yield Share(answer)
+        yield Grant(answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pytest
 from antiphon.api import Limits
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.http.rules import Rules
-from antiphon.workers.peer import Peer, Share
+from antiphon.workers.peer import Grant, Peer
 from antiphon.workers.remote import RemoteAdmission
 from kit.waiting import until
 
@@ -31,7 +31,7 @@ class Room:
         self.failure: Exception | None = None
 
     @asynccontextmanager
-    async def room(self, name: str) -> AsyncGenerator[Share, None]:
+    async def room(self, name: str) -> AsyncGenerator[Grant, None]:
         self.waiting += 1
         try:
             await self.lock.acquire()
@@ -39,16 +39,16 @@ class Room:
             self.waiting -= 1
         try:
             self.inside.append(name)
-            yield Share({"name": name}, self.notes.append)
+            yield Grant({"name": name}, self.notes.append)
             self.inside.remove(name)
         finally:
             self.lock.release()
 
     @asynccontextmanager
-    async def fails(self) -> AsyncGenerator[Share, None]:
+    async def fails(self) -> AsyncGenerator[Grant, None]:
         if self.failure:
             raise self.failure
-        yield Share()
+        yield Grant()
 
 
 class Pair:
@@ -68,10 +68,10 @@ async def pair() -> AsyncIterator[Pair]:
 
 
 async def test_who_enters_gets_the_value_and_its_notes_come_before_it_leaves(pair: Pair) -> None:
-    async with pair.other.enter("room", "ann") as stay:
-        assert stay.value == {"name": "ann"}
+    async with pair.other.enter("room", "ann") as visit:
+        assert visit.value == {"name": "ann"}
         assert pair.room.inside == ["ann"]
-        stay.note([1, 2])
+        visit.note([1, 2])
     assert (pair.room.inside, pair.room.notes) == ([], [[1, 2]])
     pair.other.tell("say", "hello")
     await until(lambda: pair.room.heard == ["hello"])

@@ -14,7 +14,7 @@ from antiphon.engines.llama_cpp import LlamaCppSettings
 from antiphon.engines.llama_cpp.client import ServedModel
 from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.workers.engines import Opened
-from antiphon.workers.peer import Peer, Share
+from antiphon.workers.peer import Grant, Peer
 from antiphon.workers.remote import RemoteHost
 from kit.vocabularies import sentencepiece
 
@@ -25,8 +25,8 @@ class Lives:
     life = "1"
 
     @asynccontextmanager
-    async def opened(self, *_: object) -> AsyncGenerator[Share, None]:
-        yield Share(Opened(ServedModel(64, 1, 0, frozenset()), "/nowhere.sock", "key", self.life, None, 0))
+    async def opened(self, *_: object) -> AsyncGenerator[Grant, None]:
+        yield Grant(Opened(ServedModel(64, 1, 0, frozenset()), "/nowhere.sock", "key", self.life, None, 0))
 
 
 @pytest.fixture

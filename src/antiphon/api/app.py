@@ -29,7 +29,7 @@ from antiphon.http.gate.idempotency import Idempotency
 from antiphon.http.gate.keys import Keyring
 from antiphon.http.gate.large import LargeWork
 from antiphon.http.gate.rates import Rates, SharedRates
-from antiphon.http.later import Later
+from antiphon.http.later import LazyObject
 from antiphon.http.origins import Origins, cors
 from antiphon.http.post import PostRoute
 from antiphon.http.recorded import KIND as STREAM
@@ -215,11 +215,11 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
         if isinstance(route.endpoint, PostRoute) and isinstance(route, Route) and "POST" in (route.methods or ())
     }
     context.runs.resumable = frozenset(answering)
-    heirs = {
-        RUN: Later(context, "antiphon.api.responses.recovery:ResponseHeir", spoken),
-        STREAM: Later(context, "antiphon.http.resuming:StreamHeir", answering, errors.at),
+    resumers = {
+        RUN: LazyObject(context, "antiphon.api.responses.recovery:ResponseResumer", spoken),
+        STREAM: LazyObject(context, "antiphon.http.resuming:StreamResumer", answering, errors.at),
     }
-    context.beside.append(Recovery(context, heirs).beside)
+    context.beside.append(Recovery(context, resumers).beside)
     envelope = Middleware(
         Envelope,
         metrics=context.metrics,

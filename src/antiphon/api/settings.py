@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from antiphon.config import BatchesConfig, Limits, ServerConfig
 from antiphon.http.context import ServerTools
-from antiphon.http.gate.admission import Shares
+from antiphon.http.gate.admission import SharedLimits
 from antiphon.http.gate.keys import Key
 from antiphon.observe import Tracing
 from antiphon.store import SessionLimits, Store
@@ -44,7 +44,7 @@ class AppOptions(TypedDict, total=False):
     tools: ServerTools | None
     offer_tools: bool
     client_mcp: ClientServers | None
-    shares: Shares | None
+    shares: SharedLimits | None
     clock: Callable[[], float]
 
 
@@ -85,5 +85,5 @@ class AppSettings:
     tools: ServerTools | None = None
     offer_tools: bool = False
     client_mcp: ClientServers | None = None
-    shares: Shares | None = None
+    shares: SharedLimits | None = None
     clock: Callable[[], float] = time.time

@@ -1,4 +1,4 @@
-"""What a model can do here and what it cannot, a line each, before anybody waits for its first answer."""
+"""Capabilities of a model and its lacks here, a line each, before anybody waits for its first answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MemoryNeed(msgspec.Struct, frozen=True):
 def capabilities_of(
     facts: ModelFacts, source: ModelSource, format: Format, memory: MemoryNeed | None = None
 ) -> Capabilities:
-    """What is known of the model, a sentence a subject; what does not apply to it is None."""
+    """The known capabilities of the model, a sentence a subject; None for what does not apply to it."""
     writes = facts.task == "chat"
     return Capabilities(
         vocabulary=_vocabulary(source),

@@ -53,7 +53,7 @@ Describe = Callable[[str, ModelEntry], Awaitable[Described]]
 
 
 class Catalog:
-    """What a server or a program can answer with: a value that is handed around, closed by whoever made it.
+    """The models that a server or a program can answer with: a value that is handed around, closed by whoever made it.
 
     ``listed`` are the names that callers are shown, the default first; an alias, and any other entry, is found too.
     ``embedding`` and ``ranking`` are the defaults for these. ``created`` are Unix times in seconds, by name.
@@ -108,7 +108,7 @@ class Catalog:
         return self._created.get(name, 0)
 
     async def describe(self, name: str) -> ModelFacts | None:
-        """What the files of a model say, read if they are here; None for one whose files nobody can read.
+        """Facts of a model, read from its files if they are here; None for one whose files nobody can read.
 
         Raises `NotFoundError`, and what loading the model would raise before its engine is opened.
         """
@@ -118,7 +118,7 @@ class Catalog:
         return known
 
     def facts(self, name: str) -> ModelFacts | None:
-        """What is known of the model now, without reading any file."""
+        """Facts of the model that are known now, without reading any file."""
         task = self._loading.get(name)
         return task.result().facts if task is not None and is_ready(task) else self._described.get(name)
 

@@ -1,4 +1,4 @@
-"""What a model is, read from its entry and its files before its engine takes any memory."""
+"""Descriptions of models, read from their entries and files before an engine takes any memory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ QUANTIZATIONS = MappingProxyType(
 
 
 def file_facts(source: ModelSource, entry: ModelEntry) -> FileFacts:
-    """Of a model whose file is here."""
+    """The facts in the file of a model that is here."""
     metadata = source.metadata
     architecture, kind = str(metadata.get("general.architecture", "")), metadata.get("general.file_type")
     return FileFacts(
@@ -116,14 +116,8 @@ def _possible(key: str, value: float) -> bool:
     return value in RANGES[key] if key in RANGES else 1 <= value < 2**31
 
 
-def warn_of_engine(name: str, entry: ModelEntry, config: EngineConfig) -> None:
-    """Says that the context for all models here is not that of a server's model, which its own table can limit."""
-    if entry.engine.remote and config.context:
-        log.warning("%s: engine.context is not for a model on a server; models.%s.context limits it", name, name)
-
-
 def engine_wide(entry: ModelEntry, config: EngineConfig) -> SamplingDefaults:
-    """What ``[engine]`` says of this model: nothing of a server's, and nothing of one that only embeds."""
+    """The settings of ``[engine]`` for this model: nothing of a server's, and nothing of one that only embeds."""
     applies = not entry.engine.remote and entry.task == "chat"
     return SamplingDefaults(context=(config.context or None) if applies else None)
 
@@ -195,7 +189,7 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
         return replace_fields(facts, capabilities=capabilities_of(facts, self.source, self.format, self.memory))
 
     def spec(self, config: EngineConfig, environ: Mapping[str, str]) -> ModelSpec:
-        """What its engine is opened with: the entry's settings, and those of ``[engine]`` for a model that runs here.
+        """The spec of its engine: the entry's settings, and those of ``[engine]`` for a model that runs here.
 
         ``environ`` has the keys of servers."""
         entry, text, here = self.entry, self.source.text, self.entry.engine.needs_file
@@ -219,7 +213,7 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
 async def describe(
     name: str, given: ModelEntry, path: Path | None, *, config: EngineConfig, formats: FormatRegistry
 ) -> Described:
-    """What the entry and the files say. ``path`` is the model's file; None for engines that need none.
+    """Describes the model by its entry and its files. ``path`` is the model's file; None for engines that need none.
 
     What may be wrong with the file and the format is found here: errors are those of `Loader.describe`.
     """
@@ -231,7 +225,8 @@ async def describe(
         await try_template(name, entry, source.text)
     format = await asyncio.to_thread(format_of, name, entry, source.text, formats, fallback=config.fallback_format)
     log_replies(name, format)
-    warn_of_engine(name, entry, config)
+    if entry.engine.remote and config.context:  # The context for all models here is not that of a server's.
+        log.warning("%s: engine.context is not for a model on a server; models.%s.context limits it", name, name)
     layers = layers_of(name, entry, config, source.text, format, catalogue=catalogue)
     described = Described(
         name=name,
@@ -288,7 +283,7 @@ def _origin_of_format(name: str, entry: ModelEntry, format: Format, catalogue: s
 
 
 def described_lines(facts: ModelFacts) -> Iterator[str]:
-    """What a model got and from where, for people: a setting a line."""
+    """The settings that a model got and their origins, for people: a setting a line."""
     if facts.format is not None:
         yield f"format {facts.format} ({facts.format_origin})"
     values = {setting.name: setting for setting in facts.settings}

@@ -243,7 +243,7 @@ def template_file(
 
 
 class ModelSource(msgspec.Struct, frozen=True):
-    """What a model's files say. ``metadata`` is that of its GGUF file, where it has one on this machine.
+    """The contents of a model's files. ``metadata`` is that of its GGUF file, where it has one on this machine.
 
     ``parameters`` is how many that file has.
     """
@@ -272,14 +272,14 @@ async def read_source(entry: ModelEntry, path: Path | None) -> ModelSource:
 
 
 def read_file(path: Path) -> GgufFile:
-    """What the file at ``path`` says of its model. Raises `ModelError` where there is none, or it is no GGUF file."""
+    """Reads the file at ``path``. Raises `ModelError` where there is none, or it is no GGUF file."""
     if not path.is_file():
         raise ModelError(f"there is no model file {path}", code="model_not_found")
     return read_gguf(path)
 
 
 def format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, *, fallback: str) -> Format:
-    """What the model is spoken to in; of one that embeds or ranks, what frames each text."""
+    """The format of the model's prompts; of one that embeds or ranks, the frame of each text."""
     if entry.task != "chat":
         if text.sentences is None:
             hint = "Name its GGUF file."

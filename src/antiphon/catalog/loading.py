@@ -62,7 +62,7 @@ def model_of(described: Described, engine: Engine) -> Model:
 
 
 def compiler_of(format: Format, text: ModelText, engine: Engine) -> ReplyCompiler | None:
-    """What makes the grammars of a model's replies; None where llguidance is not installed, which is an extra."""
+    """The compiler of a model's replies' grammars; None where llguidance is not installed, which is an extra."""
     try:
         from antiphon.generation.compile import ReplyCompiler
     except ImportError:
@@ -188,7 +188,7 @@ class Loader:
     described: dict[str, Described] = field(default_factory=dict)
 
     async def describe(self, name: str, entry: ModelEntry, *, fetch: bool = False) -> Described:
-        """What the model's entry and files say of it, before its engine takes memory; `load` reads them no more.
+        """Describes the model by its entry and files, before its engine takes memory; `load` reads them no more.
 
         ``fetch``: files that are fetched on demand are. Raises `ModelError` when there is no such file, `NotFoundError`
         for an unknown format, `ConfigError` and `TemplateError` for a file that cannot be used.
@@ -210,7 +210,7 @@ class Loader:
         )
 
     def forget(self, name: str) -> None:
-        """What was read of the model's files is read anew."""
+        """Forgets what was read of the model's files, so that they are read anew."""
         self.described.pop(name, None)
 
     async def _file(self, name: str, entry: ModelEntry, *, fetch: bool) -> Path:
@@ -223,21 +223,6 @@ class Loader:
             hint = f"Run antiphon pull {name}."
             raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
         return path
-
-
-async def load_model(
-    name: str,
-    entry: ModelEntry,
-    path: Path | None,
-    *,
-    config: EngineConfig,
-    formats: FormatRegistry,
-    environ: Mapping[str, str] = NO_SECRETS,
-    memory: ModelMemory | None = None,
-) -> Model:
-    """The model of an entry whose file is at ``path``; None for engines that need none. Errors: `Loader.load`'s."""
-    described = await describe(name, entry, path, config=config, formats=formats)
-    return await open_model(described, config=config, environ=environ, memory=memory)
 
 
 async def open_model(

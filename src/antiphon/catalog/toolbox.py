@@ -171,14 +171,9 @@ def _browser(settings: ToolSettings) -> ToolSet:
 
     if settings.web:
         return Browser(Web(search=SearxNG(settings.searxng) if settings.searxng else None))
-    return Browser(Corpus(settings.corpus or own_pages()))
-
-
-def own_pages() -> Path:
-    """The small corpus that comes along: Antiphon's own documentation."""
     here = Path(__file__).parent.parent
-    shipped, cloned = here / "pages", here.parent.parent / "docs"
-    return shipped if shipped.is_dir() else cloned
+    shipped, cloned = here / "pages", here.parent.parent / "docs"  # Antiphon's own documentation
+    return Browser(Corpus(settings.corpus or (shipped if shipped.is_dir() else cloned)))
 
 
 def load_module(path: Path) -> ModuleType:

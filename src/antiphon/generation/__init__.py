@@ -1,5 +1,6 @@
 """Turns: prompt → engine → reader → events."""
 
+from .bridge import PrefixLoss, PrefixReport
 from .constrain import constrain, prepare_turn
 from .embedding import Comparison, EmbeddingPlan, Placed, RankingPlan, embed, plan_embedding, plan_ranking, rank
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
@@ -19,7 +20,6 @@ from .precedence import DEFAULTS, NOTHING_CUT, Layer, Setting, Source, context_o
 from .reply import ChoiceEvent, Reply, StepEvents, collect, merge_usage, reply_of
 from .request import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
-from .sequences import PrefixLoss, PrefixReport
 from .turn import prompt_read, run_turn
 from .visibility import check_prompts, check_visible
 

@@ -21,8 +21,8 @@ from antiphon.grammar import ReplyShape
 from antiphon.grammar.limits import UNJUDGED
 
 from .call_ids import CALLS, free_ids
-from .departure import Departure, too_costly
-from .model import Model, called_in_any_form
+from .departure import GrammarViolation, too_costly
+from .model import Model
 from .plan import Draft, Plan, compiler_of, plan_turn
 from .request import TurnRequest
 
@@ -39,7 +39,7 @@ FAR = 2 * UNKNOWN
 """While so many ids are left, none is looked for."""
 
 
-class Finisher:
+class WholeAtLimit:
     """Follows one choice of at most ``most`` ids, and knows an ending of it at each of them.
 
     The first id after which no ending would fit any more is not taken: the ending before it is, in its place. A reply
@@ -99,7 +99,7 @@ LOOKS = 4
 """How many looks in a row make a mean."""
 
 
-class MaskWatch:
+class MaskBudget:
     """Computes a mask now and then, as the engine does at each token, and ends replies whose masks take too long."""
 
     def __init__(self, most: float, clock: Callable[[], float] = time.thread_time, *, path: str | None = None) -> None:
@@ -129,7 +129,7 @@ log = logging.getLogger("antiphon.generation")
 
 
 async def prepare_turn(model: Model, request: TurnRequest, *, most: int | None = None, off_loop: bool = False) -> Plan:
-    """What `run_turn` runs: the prompt and the sampling of ``request``, and the grammar that its reply must follow.
+    """Plans a turn: the prompt and the sampling of ``request``, and the grammar that its reply must follow.
 
     ``off_loop``: a long prompt is rendered and encoded in a thread, beside the event loop.
 
@@ -165,7 +165,7 @@ async def constrain(draft: Draft) -> Plan:
 
 
 async def _held(draft: Draft) -> CompiledGrammar | None:
-    """What keeps the engine from calls in other forms that would be read as text; None where nothing has to."""
+    """The grammar without calls in other forms that would be read as text; None where they need no bar."""
     tools, choice = draft.request.conversation.tools, draft.request.tool_choice
     if choice.mode != "auto" or not isinstance(draft.format, ReplyFormat):
         return None
@@ -214,9 +214,10 @@ def _shortest(draft: Draft, compiled: CompiledGrammar) -> tuple[int, ...]:
 
 
 def shape_of(draft: Draft) -> ReplyShape:
-    """What the request requires of its reply."""
+    """The shape that the request requires of its reply."""
     request = draft.request
     conversation = request.conversation
+    bounds = (request.max_reasoning, draft.model.thinking_budget)
     return ReplyShape(
         tools=conversation.tools,
         builtins=conversation.builtins,
@@ -224,21 +225,19 @@ def shape_of(draft: Draft) -> ReplyShape:
         parallel=not request.one_call,
         response_format=conversation.response_format or ResponseFormat(),
         call_ids=tuple(islice(free_ids(request), CALLS)),
-        max_reasoning=_most_reasoning(draft),
-        other_calls=bool(called_in_any_form(draft.model, request)),
+        max_reasoning=min((bound for bound in bounds if bound is not None), default=None),
+        other_calls=bool(draft.model.called_in_any_form(request)),
     )
 
 
-def _most_reasoning(draft: Draft) -> int | None:
-    """The nearer of two bounds: what the request says, and the model's own."""
-    bounds = (draft.request.max_reasoning, draft.model.thinking_budget)
-    return min((bound for bound in bounds if bound is not None), default=None)
-
-
 def _needs_grammar(draft: Draft) -> bool:
-    """There are tools or were, or none may be called, or the answer has a form, thoughts a bound, or replies channels.
+    """Whether a grammar must hold the reply.
 
-    A model that reads of calls goes on to call, also where it is offered nothing any more.
+    * It has a form, or a call is required.
+    * Its thoughts have a bound.
+    * Tools are offered, or none may be called.
+    * The model reads of earlier calls: it goes on to call, also where it is offered nothing any more.
+    * Its format is framed.
     """
     request = draft.request
     if request.requires_grammar:
@@ -253,7 +252,7 @@ def _needs_grammar(draft: Draft) -> bool:
 
 
 def guard_of(plan: Plan) -> ReplyGuard | None:
-    """What follows one choice of a constrained plan; None where the reply is free."""
+    """A new guard for one choice of a constrained plan; None where the reply is free."""
     return None if plan.constraint is None else ReplyGuard(plan.constraint, plan)
 
 
@@ -264,15 +263,15 @@ class ReplyGuard:
         self._compiled = compiled
         self._matcher = compiled.matcher()
         self._shape = shape_of(plan)
-        self._watch = MaskWatch(compiled.mask_seconds, path=self._constrained_by)
+        self._watch = MaskBudget(compiled.mask_seconds, path=self._constrained_by)
         self._ids: list[int] = []
         self._reword = plan.request.reword
         ending = plan.ending
-        self.finisher = None if ending is None else Finisher(compiled, plan.sampling.max_tokens, ending)
-        """What ends the reply at its limit, where the request says that it is to be whole there."""
+        self.finisher = None if ending is None else WholeAtLimit(compiled, plan.sampling.max_tokens, ending)
+        """Ends the reply at its limit, where the request says that it is to be whole there."""
 
     def follow(self, ids: Sequence[int]) -> None:
-        """Raises `Departure` at the first id that the grammar does not allow; it knows the error to raise instead.
+        """Raises `GrammarViolation` at the first id that the grammar does not allow; it knows the error to raise.
 
         Raises `RequestError` where the grammar's masks take too long.
         """
@@ -286,9 +285,9 @@ class ReplyGuard:
             self._reword(error)
             raise
 
-    def _left(self, ids: Sequence[int], place: int, reason: str) -> Departure:
+    def _left(self, ids: Sequence[int], place: int, reason: str) -> GrammarViolation:
         log.warning("the reply left its grammar at token %d: %s", place, reason)
-        return Departure(self._compiled, ids, place, self._constrained_by, self._reword)
+        return GrammarViolation(self._compiled, ids, place, self._constrained_by, self._reword)
 
     @property
     def _constrained_by(self) -> str | None:
@@ -297,12 +296,12 @@ class ReplyGuard:
         return self._shape.tools_param if self._shape.tools else None
 
     def finish(self) -> None:
-        """The engine says that the reply is whole. Raises `Departure` where it is not."""
+        """The engine says that the reply is whole. Raises `GrammarViolation` where it is not."""
         if not self._matcher.accepting:
             raise self._left(self._ids, len(self._ids), "it ended before its grammar did")
 
     def faults(self, messages: Sequence[Message]) -> list[Incident]:
-        """What finished values lack that no grammar could enforce; a strict value that lacks it is an error."""
+        """Incidents for what finished values lack and no grammar enforces. Raises `EngineError` for a strict value."""
         found: list[Incident] = []
         for message in messages:
             path, strict = self._place(message)

@@ -21,7 +21,7 @@ SECONDS = 2.0
 """Of processor time at most, to follow a reply once more. The masks of one that takes longer cost too much anyway."""
 
 
-class Departure(Exception):
+class GrammarViolation(Exception):
     """A reply whose id at ``place`` the grammar does not allow, or that ended there before its grammar did.
 
     ``path`` is of what the request constrains the reply by; ``reword`` puts an error into the wire's names.
@@ -56,7 +56,7 @@ class Departure(Exception):
             mask = matcher.mask()
             if matcher.failed or time.thread_time() > end:
                 return too_costly(self._place, self._path)
-            if not _allows(mask, id):
+            if id // 8 >= len(mask) or not mask[id // 8] >> id % 8 & 1:
                 return self._broken() if any(mask) or matcher.stopped else self._leads_nowhere()
             if matcher.consume([id]) is not None:
                 return too_costly(self._place, self._path)
@@ -92,7 +92,3 @@ def too_costly(tokens: int, path: str | None = None) -> RequestError:
         position=Position(path=path),
         hint="Use simpler patterns: fewer alternatives, and fewer counted repetitions after a wildcard.",
     )
-
-
-def _allows(mask: bytes, id: int) -> bool:
-    return id // 8 < len(mask) and bool(mask[id // 8] >> id % 8 & 1)

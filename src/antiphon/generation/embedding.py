@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, takewhile
 from typing import Literal
 
@@ -45,7 +45,7 @@ def plan_embedding(
     limit: int | None = None,
     paths: Sequence[str] | None = None,
 ) -> EmbeddingPlan:
-    """What the engine will be given, of texts and of ids of this model's vocabulary, which need not be framed yet.
+    """Plans the embeddings of texts and of ids of this model's vocabulary, which need not be framed yet.
 
     An input that is too long is an error, or cut at its end: to ``limit`` tokens (-1: as many as the model reads), with
     ``truncate`` to those. ``paths`` are where the request has the inputs.
@@ -176,7 +176,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class RankingPlan(msgspec.Struct, frozen=True):
-    """What the engine will be given: a query and its documents, all cut to what fits; or the embeddings of all texts.
+    """The engine's input: a query and its documents, all cut to what fits; or the embeddings of all texts.
 
     ``pairs`` are the numbers of two embeddings each; ``embedding`` None: the model reads pairs itself.
     """
@@ -188,7 +188,7 @@ class RankingPlan(msgspec.Struct, frozen=True):
 
     @property
     def method(self) -> Method:
-        """What the scores are: cosines from -1 to 1, or the sigmoid of a cross-encoder's logit, from 0 to 1."""
+        """The kind of the scores: cosines from -1 to 1, or the sigmoid of a cross-encoder's logit, from 0 to 1."""
         return "cross-encoder" if self.embedding is None else "cosine"
 
 
@@ -218,11 +218,19 @@ def plan_ranking(
 
 async def rank(plan: RankingPlan, *, tenant: Tenant = NOBODY) -> Ranking:
     """A score for each document of each comparison, in their order. Errors are the engine's."""
-    if plan.embedding is None:
-        return await _by_pairs(plan, tenant)
-    made = await embed(plan.embedding, tenant=tenant)
-    scores = await asyncio.to_thread(lambda: tuple(cosine(made.vectors[a], made.vectors[b]) for a, b in plan.pairs))
-    return Ranking(scores, made.tokens)
+    if plan.embedding is not None:
+        made = await embed(plan.embedding, tenant=tenant)
+        scores = await asyncio.to_thread(lambda: tuple(cosine(made.vectors[a], made.vectors[b]) for a, b in plan.pairs))
+        return Ranking(scores, made.tokens)
+    engine = plan.model.engine
+    if not isinstance(engine, Ranker):
+        raise UnsupportedError(f"{plan.model.name!r} ranks no documents", position=Position(path="model"))
+    parts = [
+        await engine.rank(query, documents[first : first + BATCH], tenant=tenant)
+        for query, documents in plan.queries
+        for first in range(0, len(documents), BATCH)
+    ]
+    return Ranking(tuple(score for part in parts for score in part.scores), sum(part.tokens for part in parts))
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
@@ -293,11 +301,8 @@ def _document(model: Model, document: Placed, room: int, most: int, *, cuts: boo
 
 def _count(model: Model, text: str, most: int) -> int:
     """Tokens of the text; of one with more than ``most``, ``most`` + 1."""
-    return len(encode_pieces([text], model.tokenizer, limit=most)) if _may(model, text, most) else most + 1
-
-
-def _may(model: Model, text: str, most: int) -> bool:
-    return may_fit([text], model.tokenizer, most)
+    fits = may_fit([text], model.tokenizer, most)
+    return len(encode_pieces([text], model.tokenizer, limit=most)) if fits else most + 1
 
 
 def _too_long(model: Model, placed: Placed, most: int, what: str) -> ContextError:
@@ -307,18 +312,3 @@ def _too_long(model: Model, placed: Placed, most: int, what: str) -> ContextErro
         position=Position(path=placed.path),
         hint=TOO_LONG,
     )
-
-
-async def _by_pairs(plan: RankingPlan, tenant: Tenant) -> Ranking:
-    engine = plan.model.engine
-    if not isinstance(engine, Ranker):
-        raise UnsupportedError(f"{plan.model.name!r} ranks no documents", position=Position(path="model"))
-    parts = [await engine.rank(query, documents, tenant=tenant) for query, documents in _batches(plan)]
-    return Ranking(tuple(score for part in parts for score in part.scores), sum(part.tokens for part in parts))
-
-
-def _batches(plan: RankingPlan) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What a caller who goes away leaves behind is no more than one of them."""
-    for query, documents in plan.queries:
-        for first in range(0, len(documents), BATCH):
-            yield query, documents[first : first + BATCH]

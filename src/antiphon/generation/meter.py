@@ -1,4 +1,4 @@
-"""Who looks on at turns, and for how long they may go on. It gets numbers and ends, never content."""
+"""Meters of turns, and limits of their time. A meter gets numbers and ends, never content."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Deadline:
         self._set(None)
 
     def cause(self, error: BaseException) -> BaseException:
-        """What really ended a turn that ``error`` ended: the time, or just that."""
+        """The real end of a turn that ``error`` ended: the time, or just that."""
         return self._error() if self._timeout.expired() else error
 
     def _set(self, when: float | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -51,7 +50,7 @@ def offers_tools(format: Format) -> bool:
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model's file says of itself. ``values`` are its numbers and words, but for those of its vocabulary.
+    """Facts that a model's file states. ``values`` are its numbers and words, but for those of its vocabulary.
 
     ``parameters`` is how many the model has; ``digest`` is the SHA-256 of the file, in hex, where the catalog has it.
     """
@@ -73,7 +72,7 @@ class Capability(msgspec.Struct, frozen=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model before it answers, by subject; None: it does not apply, or nothing is known of it."""
+    """Facts known of a model before it answers, by subject; None: it does not apply, or nothing is known of it."""
 
     vocabulary: Capability | None = None
     template: Capability | None = None
@@ -113,7 +112,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """What counts for a request that says nothing, and who says so."""
+        """The settings of a request that states none, with their sources."""
         return settings(with_defaults(self.layers))
 
     @property
@@ -125,7 +124,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingSpec(msgspec.Struct, frozen=True):
-    """What a model's embeddings are: ``size`` numbers.
+    """The shape of a model's embeddings: ``size`` numbers.
 
     ``shortens``: their beginnings are embeddings too; ``shorter``: those of these lengths are.
     """
@@ -141,15 +140,15 @@ class EmbeddingSpec(msgspec.Struct, frozen=True):
 
 
 class RankingSpec(msgspec.Struct, frozen=True):
-    """What a model that reads two texts as one needs: ``frame`` tokens beside theirs."""
+    """The needs of a model that reads two texts as one: ``frame`` tokens beside theirs."""
 
     frame: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What the catalog makes of a name and generation runs. ``layers`` are who has an opinion about its settings,
-    ``described`` is what its files say.
+    """An engine, a tokenizer and a format under one name. ``layers`` are the sources of its settings, ``described``
+    is what its files say.
 
     ``created`` is a Unix time in seconds. ``max_output_tokens`` None: only the context limits an answer.
     ``embedding`` is for a model that embeds and writes nothing; its format frames the texts. ``ranking`` is for one
@@ -183,7 +182,7 @@ class Model:
     compiler: ReplyCompiler | None = None
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""
     _limit: int | None = field(init=False, repr=False, compare=False)
-    """What the layers say of the context."""
+    """Tokens of context that the layers allow."""
 
     def __post_init__(self) -> None:
         limit = context_of(self.layers)
@@ -191,7 +190,7 @@ class Model:
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of it, for those who choose a model."""
+        """Its facts, for people and programs that choose a model."""
         if self.described is not None:
             return replace_fields(self.described, context=self.context)
         return ModelFacts(
@@ -210,7 +209,7 @@ class Model:
 
     @property
     def task(self) -> Task:
-        """What it is for."""
+        """Its use: to chat, to embed or to rank."""
         if self.ranking is not None:
             return "rank"
         return "chat" if self.embedding is None else "embed"
@@ -221,45 +220,13 @@ class Model:
         most = self.engine.info.context
         return most if self._limit is None else min(most, self._limit)
 
+    def called_in_any_form(self, request: TurnRequest) -> tuple[ToolSpec, ...]:
+        """The tools whose calls are read in any form, not only in the one that the model was trained on."""
+        return () if self.calls == "trained" else request.called_in_any_form
+
 
 def stop_ids(format: Format, tokenizer: Tokenizer) -> frozenset[int]:
     """The ids of the format's stops that are controls of this vocabulary; the parser finds the others in the text."""
     controls = (stop for stop in format.stops if isinstance(stop, Control))
     ids = (tokenizer.control_id(control) for control in controls)
     return frozenset(id for id in ids if id is not None)
-
-
-# Which calls are read in other forms than the one that a model was trained on.
-
-_ASKS_FOR_AN_EXAMPLE = re.compile(
-    r"\b(examples?|samples?|syntax|format|illustration|demonstration)\s+"
-    r"((of|for|a|an|the|such|how|to|you|i|would|could|one|this|that|valid|tool|function|api|json)\s+){0,6}calls?\b"
-    r"|\b(tool|function)\W+calls?\b\W+(\w+\W+){0,4}looks?\b"
-    r"|\blooks?\b\W+(\w+\W+){0,3}\blike\b.{0,80}\bcalls?\b"
-    r"|\bhow\b\W+(\w+\W+){0,6}calls?\b\W+(\w+\W+){0,4}(is|are|be|would)?\W*(written|formatted|spelled|look)",
-    re.IGNORECASE | re.DOTALL,
-)
-_MOST = 4000
-"""Characters at the end of a question that are looked at."""
-
-
-def called_in_any_form(model: Model, request: TurnRequest) -> tuple[ToolSpec, ...]:
-    """The tools whose calls are read in any form; none where only the trained form counts, or an answer has a form.
-
-    A strict tool is called in the trained form alone, and who asks for an example of a call gets one to read.
-    """
-    tools = request.conversation.tools
-    if model.calls == "trained" or any(tool.strict for tool in tools):
-        return ()
-    if request.raw is not None or request.formatted or request.tool_choice.mode == "none":
-        return ()
-    if _asks_for_an_example(request):
-        return ()
-    return tuple(tool for tool in tools if request.tool_choice.allows(tool.recipient))
-
-
-def _asks_for_an_example(request: TurnRequest) -> bool:
-    """Whether the last question is for what a call looks like."""
-    messages = request.conversation.messages
-    asked = messages[-1] if messages and messages[-1].role is Role.USER else None
-    return asked is not None and _ASKS_FOR_AN_EXAMPLE.search(asked.text[-_MOST:]) is not None

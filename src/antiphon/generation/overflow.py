@@ -15,7 +15,7 @@ Planned = TypeVar("Planned")
 
 
 def longest(request: TurnRequest, plan: Callable[[TurnRequest], Planned]) -> Planned:
-    """What ``plan`` makes of ``request`` with as many of its turns as fit. Instructions and the last turn stay.
+    """Plans ``request`` with as many of its turns as fit. Instructions and the last turn stay.
 
     Whole turns go, oldest first: a cut inside one would part a call from its answer. Raises the `ContextError` of the
     whole request where nothing fits.

@@ -1,4 +1,4 @@
-"""What a request is before it runs: prompt ids, sampling, stops, limits; checked once, before admission."""
+"""Plans a request before it runs: prompt ids, sampling, stops, limits; checked once, before admission."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
 from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
 
-from .bridge import bridged
-from .model import Model, called_in_any_form, stop_ids
+from .bridge import PrefixReport, bridged, prefix_report
+from .model import Model, stop_ids
 from .overflow import longest
 from .precedence import Layer, Settled, Source, honoured, settled, with_defaults
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
-from .sequences import PrefixReport, prefix_report
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
@@ -42,7 +41,7 @@ _PASSED = {one.name for one in fields(Sampling)} & {one.name for one in fields(T
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is decided before the grammar of the reply is compiled. It cannot be run: `constrain` makes it a `Plan`."""
+    """All decisions before the grammar of the reply is compiled. It cannot be run: `constrain` makes it a `Plan`."""
 
     model: Model
     request: TurnRequest
@@ -50,7 +49,7 @@ class Draft:
     prompt_ids: tuple[int, ...]
     sampling: Sampling
     prefix: PrefixReport | None = field(default=None, kw_only=True)
-    """What it keeps of an earlier prompt, where the request has ``explain_prefix``."""
+    """Its share of an earlier prompt, where the request has ``explain_prefix``."""
 
     @property
     def remembered(self) -> bool:
@@ -60,7 +59,7 @@ class Draft:
 
     @property
     def format(self) -> Format:
-        """What the prompt was rendered in, and the reply is read in."""
+        """The format of the prompt and of the reply."""
         return format_of(self.model, self.request)
 
     def parser(self, sure: Sure | None = None) -> Parser:
@@ -73,7 +72,7 @@ class Draft:
             response_format=conversation.response_format,
             calls=self.request.calls,
         )
-        tools = called_in_any_form(self.model, self.request)
+        tools = self.model.called_in_any_form(self.request)
         return OtherCalls(parser, Offered(tools), sure) if tools else parser
 
 
@@ -122,7 +121,7 @@ def format_of(model: Model, request: TurnRequest) -> Format:
 
 
 def compiler_of(model: Model, request: TurnRequest) -> ReplyCompiler | None:
-    """What makes the grammar of the reply; None where no grammar can constrain it."""
+    """The compiler of the reply's grammar; None where no grammar can constrain it."""
     return model.compiler if model.engine.info.grammar else None
 
 
@@ -161,7 +160,7 @@ def _rendered(model: Model, request: TurnRequest, *, opens_reply: bool = True) -
 
 
 def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport | None:
-    """What the prompt keeps of an earlier one, where that is requested."""
+    """Reports what the prompt keeps of an earlier one, where that is requested."""
     if not request.explain_prefix:
         return None
 
@@ -172,7 +171,7 @@ def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixR
 
 
 def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:
-    """What makes the prompt too long: the tools, if it fits without them. One beyond its limits is an error itself."""
+    """The field to blame: the tools, if the prompt fits without them. Raises for one that is beyond its own limits."""
     conversation = request.conversation
     for i, tool in enumerate(conversation.tools):
         check_schema(tool.parameters, f"tools[{i}].function.parameters")
@@ -273,6 +272,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
     length = chosen.max_tokens or None if request.max_tokens is None else request.max_tokens
     limits = [room, length, request.most_tokens, model.max_output_tokens]
     passed = {name: value for name in _PASSED if (value := getattr(request, name)) is not None}
+    own_ends = frozenset[int]() if request.ignore_eos else stop_ids(format_of(model, request), model.tokenizer)
     asked = Sampling(
         **passed,
         max_tokens=min(limit for limit in limits if limit is not None),
@@ -282,14 +282,10 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
         min_p=chosen.min_p,
         seed=None if request.seed is None else request.seed % 2**64,
         repetition_penalty=chosen.repetition_penalty,
-        stop_ids=request.stop_token_ids | _own_ends(model, request),
-        confidence=request.logprobs is None and bool(called_in_any_form(model, request)),
+        stop_ids=request.stop_token_ids | own_ends,
+        confidence=request.logprobs is None and bool(model.called_in_any_form(request)),
     )
     return honoured(model.engine.info, asked, request.stated)
-
-
-def _own_ends(model: Model, request: TurnRequest) -> frozenset[int]:
-    return frozenset() if request.ignore_eos else stop_ids(format_of(model, request), model.tokenizer)
 
 
 def check_request(model: Model, request: TurnRequest) -> None:
@@ -306,7 +302,9 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _check_stop_ids(model, request.stop_token_ids)
     _refuse_unconstrained(model, request)
     _check_finish(model, request)
-    _check_logit_bias(model, request)
+    for id, bias in request.logit_bias.items():
+        _check_id("logit_bias", id, model)
+        _within(f"logit_bias.{id}", bias, BIAS)
 
 
 def check_numbers(request: TurnRequest) -> None:
@@ -316,7 +314,7 @@ def check_numbers(request: TurnRequest) -> None:
 
 
 def _refuse_unconstrained(model: Model, request: TurnRequest) -> None:
-    """What only a grammar can promise is refused where none can be enforced: a wish in the prompt is not a promise."""
+    """Refuses what only a grammar can promise where none can be enforced: a wish in the prompt is not a promise."""
     if compiler_of(model, request) is None and request.requires_grammar and not request.best_effort:
         path = "response_format" if request.formatted else "tool_choice" if request.chosen else "tools"
         raise UnsupportedError(
@@ -327,7 +325,7 @@ def _refuse_unconstrained(model: Model, request: TurnRequest) -> None:
 
 
 def _check_scored(model: Model, request: TurnRequest) -> None:
-    """What is requested of the prompt's own ids needs an engine that reads them, and a prompt that is one."""
+    """Refuses requests for the prompt's own ids on an engine that does not read them, or of no single prompt."""
     if request.prompt_logprobs is not None and not model.engine.info.scores:
         raise UnsupportedError(
             f"the engine {model.engine.info.name!r} does not report log probabilities of a prompt",
@@ -337,9 +335,8 @@ def _check_scored(model: Model, request: TurnRequest) -> None:
     _within("prompt_logprobs", request.prompt_logprobs, Range(0, model.engine.info.logprobs))
     if request.return_token_ids and "return_token_ids" not in model.engine.info.honours:
         raise model.engine.info.refusal("return_token_ids")
-    of_ids = {"return_token_ids": request.return_token_ids, "prompt_logprobs": request.prompt_logprobs is not None}
-    for name, requested in of_ids.items():
-        if requested and request.overflow is Overflow.EMPTY_ANSWER:
+    for name in request.of_ids:
+        if request.overflow is Overflow.EMPTY_ANSWER:
             raise UnsupportedError(
                 f"{name} cannot be honoured for a prompt that may be too long",
                 position=Position(path=name),
@@ -382,12 +379,6 @@ def _check_stop_ids(model: Model, ids: frozenset[int]) -> None:
 def _check_id(path: str, id: int, model: Model) -> None:
     if not 0 <= id < model.tokenizer.size:
         raise _refused(path, f"the vocabulary has no token {id}; its ids are 0 … {model.tokenizer.size - 1}")
-
-
-def _check_logit_bias(model: Model, request: TurnRequest) -> None:
-    for id, bias in request.logit_bias.items():
-        _check_id("logit_bias", id, model)
-        _within(f"logit_bias.{id}", bias, BIAS)
 
 
 def _within(name: str, value: float | None, allowed: Range) -> None:

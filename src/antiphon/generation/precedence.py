@@ -20,7 +20,7 @@ _RECOMMENDED = frozenset({"temperature", "top_p", "top_k", "min_p", "repetition_
 
 
 class Source(IntEnum):
-    """Who has an opinion about a setting, the strongest first (resolution X-53)."""
+    """The sources of a setting, the strongest first (resolution X-53)."""
 
     REQUEST = 0
     TEMPLATE = 1
@@ -48,7 +48,7 @@ _WORDS = {
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """What one source says. ``place`` is where it says so, for people: a key, a file, a format."""
+    """The values of one source. ``place`` is where it states them, for people: a key, a file, a format."""
 
     source: Source
     values: SamplingDefaults
@@ -75,7 +75,7 @@ _RECOMMENDING = (Source.DIALECT, Source.CATALOGUE, Source.MODEL, Source.DEFAULT)
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What counts for one setting, who says so, and what it overrode, the strongest first."""
+    """The value of one setting, its source, and what it overrode, the strongest first."""
 
     name: str
     value: float
@@ -85,7 +85,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """Who says so, and where, for people."""
+        """The source and its place, for people."""
         return f"{self.source.words}: {self.place}" if self.place else self.source.words
 
 

@@ -30,19 +30,19 @@ from antiphon.tokens import well_formed
 
 PromptLogprobs = Sequence[TokenLogprob | None]
 """One for each id of a prompt, None for the first: nothing comes before it."""
-Happened_co = TypeVar("Happened_co", covariant=True)
+EventT_co = TypeVar("EventT_co", covariant=True)
 
 
 class ChoiceEvent(msgspec.Struct, frozen=True):
-    """What happened in one of the ``n`` choices of a turn, for which ``completion_tokens`` were sampled so far."""
+    """An event of one of the ``n`` choices of a turn, for which ``completion_tokens`` were sampled so far."""
 
     choice: int
     event: Event
     completion_tokens: int = 0
 
 
-class StepEvents(msgspec.Struct, Generic[Happened_co], frozen=True, gc=False):
-    """What one step of an engine was to one choice: at least one event, and the tokens of the choice so far.
+class StepEvents(msgspec.Struct, Generic[EventT_co], frozen=True, gc=False):
+    """One step of an engine for one choice: at least one event, and the tokens of the choice so far.
 
     ``ids``: what was sampled since the choice's last step, where the request has ``return_token_ids``. ``prompt``: the
     log probability of each id of the prompt (None for the first), with a choice's first step, where it has
@@ -50,7 +50,7 @@ class StepEvents(msgspec.Struct, Generic[Happened_co], frozen=True, gc=False):
     """
 
     choice: int
-    events: Sequence[Happened_co]
+    events: Sequence[EventT_co]
     completion_tokens: int = 0
     ids: tuple[int, ...] = ()
     prompt: PromptLogprobs | None = None
@@ -111,7 +111,7 @@ def merge_usage(replies: Sequence[Usage]) -> Usage:
 
 
 def as_history(messages: Sequence[Message]) -> Iterator[Message]:
-    """What later turns see of an answer: one that its limit cut ends there; a call that was cut was never made."""
+    """An answer as later turns see it: one that its limit cut ends there; a call that was cut was never made."""
     for message in messages:
         if message.end is not End.NONE:
             yield message
@@ -120,7 +120,7 @@ def as_history(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def meaning(message: Message) -> tuple[str, str]:
-    """What a message says, apart from its spelling: whom it calls and with what value; a thought; or a text."""
+    """The meaning of a message, apart from its spelling: whom it calls and with what value; a thought; or a text."""
     if message.is_call:
         return message.recipient or "", canonical(message.text)
     return "analysis" if message.channel == Channel.ANALYSIS else "", message.text

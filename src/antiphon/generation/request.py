@@ -1,9 +1,10 @@
-"""What is requested of one turn, whichever API it came by."""
+"""The request for one turn, whichever API it came by."""
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from antiphon.conversation import Conversation, ToolChoice, recipients_of
+from antiphon.conversation import Conversation, Role, ToolChoice, ToolSpec, recipients_of
 from antiphon.errors import RequestError
 from antiphon.formats import NO_OPINION, HistoryPolicy, SamplingDefaults
 from antiphon.formats.raw import RawFormat
@@ -58,8 +59,20 @@ BIAS = Range(-100, 100)
 """Of an entry of ``logit_bias``."""
 
 
+_ASKS_FOR_AN_EXAMPLE = re.compile(
+    r"\b(examples?|samples?|syntax|format|illustration|demonstration)\s+"
+    r"((of|for|a|an|the|such|how|to|you|i|would|could|one|this|that|valid|tool|function|api|json)\s+){0,6}calls?\b"
+    r"|\b(tool|function)\W+calls?\b\W+(\w+\W+){0,4}looks?\b"
+    r"|\blooks?\b\W+(\w+\W+){0,3}\blike\b.{0,80}\bcalls?\b"
+    r"|\bhow\b\W+(\w+\W+){0,6}calls?\b\W+(\w+\W+){0,4}(is|are|be|would)?\W*(written|formatted|spelled|look)",
+    re.IGNORECASE | re.DOTALL,
+)
+_MOST = 4000
+"""Characters at the end of a question that are looked at."""
+
+
 class Overflow(Enum):
-    """What becomes of a request whose prompt leaves no room in the context."""
+    """The fate of a request whose prompt leaves no room in the context."""
 
     REFUSE = "refuse"
     """A `ContextError`."""
@@ -128,7 +141,7 @@ class TurnRequest:
     max_reasoning: int | None = None
     """Characters after which each thought of the reply must end, where its model can be bounded."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)
-    """What the ids of the reply's calls are made of, where the model gives none (`generation.call_ids`)."""
+    """The source of the ids of the reply's calls, where the model gives none (`generation.call_ids`)."""
 
     @property
     def calls(self) -> frozenset[str] | None:
@@ -144,7 +157,7 @@ class TurnRequest:
 
     @property
     def stated(self) -> SamplingDefaults:
-        """What the request itself says."""
+        """The settings that the request itself states."""
         return SamplingDefaults(
             temperature=self.temperature,
             top_p=self.top_p,
@@ -158,6 +171,14 @@ class TurnRequest:
     def remembered(self) -> bool:
         """The turn is remembered, for a later one to keep its ids or to be compared with it."""
         return self.return_token_ids or self.explain_prefix
+
+    @property
+    def of_ids(self) -> Iterator[str]:
+        """The fields that are set of those that show ids of prompts and replies."""
+        if self.return_token_ids:
+            yield "return_token_ids"
+        if self.prompt_logprobs is not None:
+            yield "prompt_logprobs"
 
     @property
     def chosen(self) -> bool:
@@ -174,3 +195,23 @@ class TurnRequest:
     def requires_grammar(self) -> bool:
         """Something is requested that only a grammar can promise."""
         return self.chosen or self.formatted or any(tool.strict for tool in self.conversation.tools)
+
+    @property
+    def called_in_any_form(self) -> tuple[ToolSpec, ...]:
+        """The tools whose calls may be read in any form; none where the answer has a form.
+
+        A strict tool is called in the trained form alone, and who asks for an example of a call gets one to read.
+        """
+        tools = self.conversation.tools
+        if any(tool.strict for tool in tools) or self.raw is not None or self.formatted:
+            return ()
+        if self.tool_choice.mode == "none" or self._asks_for_an_example:
+            return ()
+        return tuple(tool for tool in tools if self.tool_choice.allows(tool.recipient))
+
+    @property
+    def _asks_for_an_example(self) -> bool:
+        """Whether the last question is for what a call looks like."""
+        messages = self.conversation.messages
+        asked = messages[-1] if messages and messages[-1].role is Role.USER else None
+        return asked is not None and _ASKS_FOR_AN_EXAMPLE.search(asked.text[-_MOST:]) is not None

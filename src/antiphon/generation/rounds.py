@@ -31,11 +31,11 @@ from .meter import UNLIMITED, UNMETERED, Deadline, Meter
 from .plan import Plan
 from .reply import StepEvents
 from .request import TurnRequest
-from .resume.tape import Tape
+from .resume.tape import ReplayLog
 from .turn import Source, steps
 
 RoundEvent = Event | ToolEvent
-"""What `run_rounds` makes: the events of the model's turns, and those of the tools between them."""
+"""An event of `run_rounds`: the events of the model's turns, and those of the tools between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ UNENDED = TurnEnded(FinishReason.ERROR, Usage())
 
 @dataclass(slots=True)
 class Turn:
-    """What one of the turns was, as far as it has come."""
+    """One of the turns, as far as it has come."""
 
     messages: list[Message] = field(default_factory=list)
     ended: TurnEnded = UNENDED
 
     @property
     def calls(self) -> list[Message]:
-        """Those that are whole."""
+        """The calls that are whole."""
         return [message for message in self.messages if message.is_call and message.end is not End.NONE]
 
     def note(self, events: Sequence[Event]) -> list[RoundEvent]:
@@ -91,15 +91,15 @@ class Rounds:
     meter: Meter = UNMETERED
     approved: Sequence[Message] = ()
     gated: Collection[str] = ()
-    tape: Tape | None = None
+    log: ReplayLog | None = None
     request: TurnRequest = field(init=False)
     """Grows by the replies and the results; read it afterwards."""
     completion_tokens: int = field(default=0, init=False)
     """How many tokens were sampled so far, in all turns."""
     _seconds: float = field(init=False)
-    """Left for tools."""
+    """Seconds that are left for tools."""
     _results: list[Message] = field(default_factory=list, init=False)
-    """Of the calls that ran last."""
+    """The results of the calls that ran last."""
 
     def __post_init__(self) -> None:
         self.request = self.plan.request
@@ -123,7 +123,7 @@ class Rounds:
             turn, before = Turn(), self.completion_tokens
             if number or self.approved:
                 self.plan = await prepare_turn(self.plan.model, self.request, off_loop=True)
-            async with aclosing(steps(self.plan, self.meter, deadline, tape=self.tape)) as sampled:
+            async with aclosing(steps(self.plan, self.meter, deadline, log=self.log)) as sampled:
                 async for step in sampled:
                     self.completion_tokens = before + step.completion_tokens
                     if events := turn.note(step.events):
@@ -159,7 +159,12 @@ class Rounds:
     async def _run(self, calls: Sequence[Message]) -> AsyncGenerator[StepEvents[RoundEvent], None]:
         """The events of calls, whose results are then the latest."""
         self._results, began = [], self.router.clock()
-        async with aclosing(self._tool_events(calls)) as events:
+        owner = self.request.tenant.owner
+        tool_calls = [
+            ToolCall.of(one, fallback_id=f"call_{i}", session=self.session, owner=owner) for i, one in enumerate(calls)
+        ]
+        run = self.router.run if self.log is None else partial(self.log.replay_results, self.router)
+        async with aclosing(run(tool_calls, seconds=max(0.0, self._seconds))) as events:
             async for event in events:
                 if isinstance(event, ToolEnded):
                     self._results.append(event.result.message(envelope=self.envelope))
@@ -174,16 +179,6 @@ class Rounds:
             for message in conversation.messages
         )
         return replace(conversation, messages=answered)
-
-    async def _tool_events(self, calls: Sequence[Message]) -> AsyncGenerator[ToolEvent, None]:
-        owner = self.request.tenant.owner
-        tool_calls = [
-            ToolCall.of(one, fallback_id=f"call_{i}", session=self.session, owner=owner) for i, one in enumerate(calls)
-        ]
-        run = self.router.run if self.tape is None else partial(self.tape.results, self.router)
-        async with aclosing(run(tool_calls, seconds=max(0.0, self._seconds))) as events:
-            async for event in events:
-                yield event
 
     def _grow(self, messages: Sequence[Message]) -> None:
         """The reply is history now; a call that was required was made, and the model is free to answer.
@@ -202,16 +197,12 @@ def _check_possible(request: TurnRequest) -> None:
     """Several turns have several prompts, and one answer."""
     if request.n != 1:
         raise UnsupportedError("server-side tools need n = 1", position=Position(path="n"))
-    for name, requested in (
-        ("return_token_ids", request.return_token_ids),
-        ("prompt_logprobs", request.prompt_logprobs is not None),
-    ):
-        if requested:
-            raise UnsupportedError(
-                f"{name} cannot be honoured where the server runs tools: several prompts have one answer",
-                position=Position(path=name),
-                hint="Leave server-side tools out, and answer calls yourself.",
-            )
+    for name in request.of_ids:
+        raise UnsupportedError(
+            f"{name} cannot be honoured where the server runs tools: several prompts have one answer",
+            position=Position(path=name),
+            hint="Leave server-side tools out, and answer calls yourself.",
+        )
 
 
 def turns_of(
@@ -223,17 +214,16 @@ def turns_of(
     meter: Meter = UNMETERED,
     approved: Sequence[Message] = (),
     gated: Collection[str] = (),
-    tape: Tape | None = None,
+    log: ReplayLog | None = None,
 ) -> Source[RoundEvent]:
     """The turn of ``plan``, and those that follow it while the model calls tools that ``router`` serves.
 
-    ``approved`` and ``gated`` are those of `Rounds`. ``tape`` records them, and says how they began where they are made
-    for a second time.
-    Without a router there is one turn, whose calls go back to the caller.
+    ``approved`` and ``gated`` are those of `Rounds`. ``log`` records them, or says how they were made
+    first. Without a router there is one turn, whose calls go back to the caller.
     """
     if router is None:
-        return partial(steps, plan, meter, tape=tape)
-    return Rounds(plan, router, limits, session, meter=meter, approved=approved, gated=gated, tape=tape).steps
+        return partial(steps, plan, meter, log=log)
+    return Rounds(plan, router, limits, session, meter=meter, approved=approved, gated=gated, log=log).steps
 
 
 async def run_rounds(
@@ -259,7 +249,7 @@ def _in_order(calls: Sequence[Message], results: Sequence[Message]) -> list[Mess
 
 
 def sum_of(before: Usage, turn: Usage) -> Usage:
-    """What a request cost so far: every round's prompt is evaluated, so prompts add up as well."""
+    """The cost of a request so far: every round's prompt is evaluated, so prompts add up as well."""
     return Usage(
         prompt_tokens=before.prompt_tokens + turn.prompt_tokens,
         completion_tokens=before.completion_tokens + turn.completion_tokens,
@@ -299,7 +289,7 @@ class CancellableRounds:
         return self._rounds.cancel(call_id, reason)
 
     async def steps(self, deadline: Deadline | None = None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
-        """Those of the rounds; where they were cancelled, a `TurnEnded` that says so is the last."""
+        """The steps of the rounds; where they were cancelled, a `TurnEnded` that says so is the last."""
         async with aclosing(self._rounds.steps(deadline)) as steps:
             while not self._cancelled and (step := await self._next(steps)) is not None:
                 yield step

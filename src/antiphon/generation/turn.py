@@ -19,20 +19,20 @@ from antiphon.conversation import Event, FinishReason, Incident, Message, Messag
 from antiphon.tokens import Control
 
 from .constrain import guard_of
-from .departure import Departure
+from .departure import GrammarViolation
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
 from .reader import ChoiceReader
 from .reader.ids import spelled
 from .reply import ChoiceEvent, PromptLogprobs, StepEvents
 from .resume.continuing import begun
-from .resume.tape import Tape
+from .resume.tape import ReplayLog
 
-Happened = TypeVar("Happened")
-Written = TypeVar("Written")
-Source = Callable[[Deadline], AsyncGenerator[StepEvents[Happened], None]]
+EventT = TypeVar("EventT")
+OutputT = TypeVar("OutputT")
+Source = Callable[[Deadline], AsyncGenerator[StepEvents[EventT], None]]
 """Begins the events of a request, whose turns report to the deadline when they begin, write and end."""
-Send = Callable[[Written], Awaitable[None] | None]
+Send = Callable[[OutputT], Awaitable[None] | None]
 """Takes what was written of a step; what it returns is awaited before the next."""
 Keep = Callable[[Sequence[Message]], Awaitable[None]]
 """Stores the messages of a choice that ended."""
@@ -61,9 +61,9 @@ def in_order(*keeps: Keep | None) -> Keep | None:
 
 
 async def drive(
-    source: Source[Happened],
-    write: Callable[[StepEvents[Happened]], Written],
-    send: Send[Written],
+    source: Source[EventT],
+    write: Callable[[StepEvents[EventT]], OutputT],
+    send: Send[OutputT],
     *,
     limits: TimeLimits = UNLIMITED,
     keep: Keep | None = None,
@@ -94,23 +94,23 @@ async def steps(
     deadline: Deadline | None = None,
     *,
     first_choice: int = 0,
-    tape: Tape | None = None,
+    log: ReplayLog | None = None,
     whole: bool = False,
 ) -> AsyncGenerator[StepEvents[Event], None]:
     """The events of a turn, step by step of its engine; its choices are numbered from ``first_choice`` on.
 
-    ``tape``: what was recorded of the turn stands for what the engine would say, and the rest is recorded (n = 1).
+    ``log``: what was recorded of the turn stands for what the engine would say, and the rest is recorded (n = 1).
     ``whole``: nobody reads before the end, so that the engine may be asked for whole replies.
     """
-    plan = _asked(plan, whole=whole and tape is None)
-    if tape is not None:
-        plan = tape.planned(plan)
-        meter = tape.metered(meter)
+    plan = _asked_whole(plan) if whole and log is None else plan
+    if log is not None:
+        plan = log.replay_plan(plan)
+        meter = log.replay_meter(meter)
     async with Metering(plan, meter, deadline) as metering:
         readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
         notes = _Notes(plan, await _scored(plan), first_choice)
         if plan.sampling.max_tokens > 0:
-            sampling = begun(plan) if tape is None else tape.sampled(plan)
+            sampling = begun(plan) if log is None else log.replay_steps(plan)
             async with aclosing(sampling) as sampled:
                 async for step in sampled:
                     choice, reader = first_choice + step.choice, readers[step.choice]
@@ -136,22 +136,17 @@ async def steps(
                 yield happened if notes.nothing else notes.of(reader, happened)
 
 
-def _asked(plan: Plan, *, whole: bool) -> Plan:
-    """The plan, which asks the engine for whole replies where ``whole`` says so and they may be."""
-    if not whole or not may_be_whole(plan):
-        return plan
-    return replace(plan, sampling=replace(plan.sampling, whole=True))
-
-
-def may_be_whole(plan: Plan) -> bool:
-    """Whether the engine gives whole replies, and ends this one by itself where the reader would end it."""
+def _asked_whole(plan: Plan) -> Plan:
+    """The plan, which asks the engine for whole replies where it ends them by itself as the reader would."""
     request, format = plan.request, plan.format
     if not plan.model.engine.info.whole or plan.constraint is not None or format.framed:
-        return False
+        return plan
     if request.stop or request.one_call or plan.sampling.logprobs is not None:
-        return False
+        return plan
     tokenizer = plan.model.tokenizer
-    return all(isinstance(stop, Control) and tokenizer.control_id(stop) is not None for stop in format.stops)
+    if not all(isinstance(stop, Control) and tokenizer.control_id(stop) is not None for stop in format.stops):
+        return plan
+    return replace(plan, sampling=replace(plan.sampling, whole=True))
 
 
 async def _scored(plan: Plan) -> PromptLogprobs | None:
@@ -164,7 +159,7 @@ async def _scored(plan: Plan) -> PromptLogprobs | None:
 
 
 class _Notes:
-    """What a request wants to know of its turn besides its events; a choice that is over is remembered."""
+    """Adds to a turn's events what its request wants to know besides; remembers a choice that is over."""
 
     def __init__(self, plan: Plan, scored: PromptLogprobs | None, first_choice: int) -> None:
         self._plan = plan
@@ -189,7 +184,7 @@ class _Notes:
 class Metering:
     """Reports one turn to the meter and the deadline. It ends with the context, by what is raised there if anything is.
 
-    Instead of a `Departure` its cause is raised.
+    Instead of a `GrammarViolation` its cause is raised.
     """
 
     def __init__(self, plan: Plan, meter: Meter, deadline: Deadline | None) -> None:
@@ -199,12 +194,12 @@ class Metering:
         self._whole = plan.sampling.whole
         self.between = UNMETERED.between if self._whole else self._meter.between
         self.tokens: dict[int, int] = {}
-        """Of each choice that had any event."""
+        """Tokens of each choice that had any event."""
         self.last = 0.0
         """When a token came last (`time.perf_counter`); 0: none did."""
 
     def note(self, events: Sequence[Event], choice: int) -> None:
-        """What is more than text, or the first of it."""
+        """Reports the first event, incidents and ends."""
         if not self.last:
             self.last = time.perf_counter()
             if not self._whole:  # Of a whole reply nobody knows when its first token was there.
@@ -222,7 +217,7 @@ class Metering:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        if not isinstance(error, Departure):
+        if not isinstance(error, GrammarViolation):
             self.end(error)
             return
         ended: BaseException = error
@@ -242,21 +237,21 @@ class Metering:
 
 # Several turns of one request at a time.
 
-Happened_co = TypeVar("Happened_co", covariant=True)
+EventT_co = TypeVar("EventT_co", covariant=True)
 
 
-class Drive(Protocol[Happened_co]):
+class Drive(Protocol[EventT_co]):
     """Runs a request to its end, as `antiphon.generation.turn.drive` does with the events of a source."""
 
     def __call__(
-        self, write: Callable[[StepEvents[Happened_co]], Written], send: Send[Written]
+        self, write: Callable[[StepEvents[EventT_co]], OutputT], send: Send[OutputT]
     ) -> Coroutine[Any, Any, None]: ...
 
 
 def drive_all(
-    sources: Sequence[Source[Happened]],
-    write: Callable[[StepEvents[Happened]], Written],
-    send: Send[Written],
+    sources: Sequence[Source[EventT]],
+    write: Callable[[StepEvents[EventT]], OutputT],
+    send: Send[OutputT],
     *,
     at_once: int,
     limits: TimeLimits = UNLIMITED,

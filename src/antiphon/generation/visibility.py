@@ -1,4 +1,4 @@
-"""What ids would show of a model's reasoning to a client that may not see it."""
+"""Refusal of ids that would show a model's reasoning to a client that may not see it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ def check_visible(draft: Draft, *, reveals: bool) -> None:
     request = draft.request
     if reveals or request.raw is not None or not may_think(draft.format):
         return
-    of_ids = {"return_token_ids": request.return_token_ids, "prompt_logprobs": request.prompt_logprobs is not None}
-    for name, requested in of_ids.items():
-        if requested:
-            raise VisibilityError(
-                f"{name} would show the reasoning of {draft.model.name!r}, which this server hides.",
-                position=Position(path=name),
-                hint="The server's owner, or a key with the scope debug, can allow it.",
-            )
+    for name in request.of_ids:
+        raise VisibilityError(
+            f"{name} would show the reasoning of {draft.model.name!r}, which this server hides.",
+            position=Position(path=name),
+            hint="The server's owner, or a key with the scope debug, can allow it.",
+        )
 
 
 def check_prompts(drafts: Sequence[Draft], *, reveals: bool, scored: int) -> None:
-    """What is requested of the prompts' ids may be known to the client, and is not too much.
+    """Checks that the client may know what it requests of the prompts' ids, and that it is not too much.
 
     Raises what `check_visible` raises, and `RequestError` for log probabilities of more than ``scored`` tokens.
     """

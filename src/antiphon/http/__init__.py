@@ -1,1 +1,1 @@
-"""What every request passes, whatever it calls for: keys, rates, queues, limits, errors, streams."""
+"""Stages of every request, whatever it calls for: keys, rates, queues, limits, errors, streams."""

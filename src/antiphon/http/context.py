@@ -1,4 +1,4 @@
-"""What all routes of one app share. A value made by `create_app`; nothing is global."""
+"""The context that all routes of one app share. A value made by `create_app`; nothing is global."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from antiphon.wire.encrypted import ReasoningCipher
 
 from .errors import OPENAI_ERRORS, ErrorShape, without_paths
 from .exchange import FAULTS, Exchange
-from .gate.admission import Admission, Shares
+from .gate.admission import Admission, SharedLimits
 from .gate.idempotency import Idempotency
 from .gate.keys import Keyring, Scope
 from .gate.large import LargeWork
@@ -65,7 +65,7 @@ class ModelSource(Protocol):
         """The models that are in memory now."""
 
     def facts(self, name: str) -> ModelFacts | None:
-        """What is known of the model without reading files; None: nothing yet. For any of `names`."""
+        """The facts of the model that are known without reading files; None: nothing yet. For any of `names`."""
 
     async def describe(self, name: str) -> ModelFacts | None:
         """The same, its files read for it; raises what reading them raises."""
@@ -157,7 +157,7 @@ class Context:
     client_mcp: ClientServers | None = None
     errors: ErrorShape = OPENAI_ERRORS
     isolation: Isolation = field(default_factory=Isolation)
-    shares: Shares | None = None
+    shares: SharedLimits | None = None
     runs: Runs = field(default_factory=Runs)
     transcripts: TranscriptRuns = field(default_factory=TranscriptRuns)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)

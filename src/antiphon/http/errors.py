@@ -166,7 +166,7 @@ def api_error(error: AntiphonError, shape: ErrorShape = OPENAI_ERRORS, *, reques
 
 
 def sentences(message: str, hint: str | None) -> str:
-    """What is wrong, and what to do about it."""
+    """Joins a message and its hint, as sentences."""
     if hint is None:
         return message
     return f"{message} {hint}" if message.endswith((".", "!", "?")) else f"{message}. {hint}"

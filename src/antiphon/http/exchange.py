@@ -73,7 +73,7 @@ class Exchange:
     counted: bool = False
     resume: str | None = None
     """The path at which its stream can be read again, and gone on with."""
-    also: Callable[[], Mapping[str, str]] = dict
+    extra_headers: Callable[[], Mapping[str, str]] = dict
     """More headers, made when the answer begins."""
 
     @classmethod
@@ -95,7 +95,7 @@ class Exchange:
         return Tenant(owner=self.owner, affinity=next(filter(None, named), None))
 
     def answer_headers(self) -> dict[str, str]:
-        """What every answer carries."""
+        """The headers of every answer."""
         spent = (time.perf_counter() - self.started) * 1000
         headers = {
             "x-request-id": self.id,
@@ -118,7 +118,7 @@ class Exchange:
             headers["x-antiphon-finish-reason"] = self.finish
         if self.ignored:
             headers["x-antiphon-ignored"] = ignored_names(self.ignored)
-        return {**headers, **self.also()}
+        return {**headers, **self.extra_headers()}
 
     def _timing(self, spent: float) -> list[tuple[str, float]]:
         steps = (("plan", self.planned), ("queue", self.admitted), ("first", self.first_event))

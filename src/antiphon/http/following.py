@@ -23,7 +23,7 @@ QUIET = 20
 
 
 def making_key(owner: str, id: str) -> Key:
-    """What the server has a lease of that makes a response in the background which is not recorded."""
+    """The key of the lease on a response that is made in the background and not recorded."""
     return Key("response", owner, id)
 
 

@@ -1,4 +1,4 @@
-"""What one answer publishes while it is made: stored first, in batches, and then there for who follows it."""
+"""A journal of one answer while it is made: events are stored first, in batches, then published to its followers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, Literal, TypeVar
 import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
-from antiphon.generation.resume.tape import Input, Tape, pack_inputs
+from antiphon.generation.resume.tape import Input, ReplayLog, pack_inputs
 from antiphon.store import Key, Lease, Leases, StoredRuns, Write
 from antiphon.store.runs import KIND, Batch, RunState, entry_of
 from antiphon.store.store import lease_lost
@@ -26,7 +26,7 @@ Store = Callable[[Write], Awaitable[None]]
 Numbered = tuple[int, bytes]
 """An event as it is sent, with its number; they count from 0."""
 State = TypeVar("State")
-"""What is published with events: the answer as it is after them."""
+"""The answer as it is after the events with which it is published."""
 Status = Literal["queued", "in_progress"]
 
 
@@ -37,7 +37,7 @@ def run_key(owner: str, id: str) -> Key:
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 
-class Left(msgspec.Struct, Generic[AnyRun], frozen=True):
+class AbandonedRun(msgspec.Struct, Generic[AnyRun], frozen=True):
     """A run that another server left: its events so far are in the run's log, and what they depended on is here."""
 
     run: AnyRun
@@ -66,7 +66,7 @@ class Journal(Generic[State]):
         status: Callable[[State], Status] = lambda state: "in_progress",
         open: Store,
         besides: Sequence[Key] = (),
-        left: Left[AnyRun] | None = None,
+        left: AbandonedRun[AnyRun] | None = None,
         gather: float,
     ) -> None:
         self._gather = gather
@@ -88,7 +88,7 @@ class Journal(Generic[State]):
         self._flushing: asyncio.Future[None] | None = None
         self._begun = self._went_on = left is not None
         self.over = self.lost = False
-        self.tape = Tape(self._inputs_add, () if left is None else left.inputs)
+        self.replay_log = ReplayLog(self._inputs.append, () if left is None else left.inputs)
         run.recorded = True
 
     @property
@@ -100,9 +100,6 @@ class Journal(Generic[State]):
     def published(self) -> int:
         """How many events are stored, and may be known to clients."""
         return len(self._run.log)
-
-    def _inputs_add(self, one: Input) -> None:
-        self._inputs.append(one)
 
     def publish(self, events: Iterable[Numbered], state: State) -> asyncio.Future[None] | None:
         """Takes events to store and to publish; those that were are passed over. What it returns is to be awaited."""
@@ -184,7 +181,7 @@ class Journal(Generic[State]):
             FAULTS.warning("the lease of %s runs out by itself: %s", self._run.id, error.code)
 
     async def _stop_flushing(self) -> None:
-        """What waits is not stored any more; what is being stored is."""
+        """Drops what waits; what is being stored is stored to its end."""
         async with self._storing:
             self._waiting.clear()
             self._inputs.clear()
@@ -220,18 +217,14 @@ class Journal(Generic[State]):
     async def _write(self, batch: Batch, store: Store | None) -> None:
         entries = [entry_of(batch)]
         if self._lease is None:
-            self._lease = await self._claimed()
+            self._lease = await self._leases.acquire(self._run.key, signalled=self._run.signalled, lost=self._run.lose)
+            assert self._lease is not None, "an id that is given twice"
         if not self._begun:
             entries.insert(0, entry_of(self._head))
             store = store or self._open
         state = RunState("over" if batch.over else self._status(self._state))
         write = self._runs.write(self._lease.key, state, self._lease, *entries)
         await (store(write) if store is not None else self._runs.store.put_all(write))
-
-    async def _claimed(self) -> Lease:
-        lease = await self._leases.acquire(self._run.key, signalled=self._run.signalled, lost=self._run.lose)
-        assert lease is not None, "an id that is given twice"
-        return lease
 
 
 async def _to_its_end(work: Coroutine[None, None, None]) -> None:

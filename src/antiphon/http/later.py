@@ -1,4 +1,4 @@
-"""What is imported and made when it is first used."""
+"""Objects that are imported and made when they are first used."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:  # a context has what is made of it
     from .context import Context
 
 
-class Later:
-    """What the class at ``place`` (``module:Class``) makes of the context and of ``more``, once."""
+class LazyObject:
+    """An object that the class at ``place`` (``module:Class``) makes of the context and of ``more``, once."""
 
     def __init__(self, context: Context, place: str, *more: object) -> None:
         self._context = context
         self._place = place
         self._more = more
         self.made: Any = None
-        """None until it is first used."""
+        """The object; None until it is first used."""
 
     async def get(self) -> Any:
         """It, the same each time; imported beside the event loop."""

@@ -10,15 +10,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .context import Context
 from .exchange import Exchange
-from .later import Later
+from .later import LazyObject
 from .post import PostRoute
-from .recorded import LeftStream
+from .recorded import AbandonedStream
 
 
 class LazyRoute(PostRoute):
     """The route that ``later`` makes, or the ``part`` of what it makes: a route, or a method that answers a request."""
 
-    def __init__(self, context: Context, later: Later, part: str = "") -> None:
+    def __init__(self, context: Context, later: LazyObject, part: str = "") -> None:
         super().__init__(context)
         self._later = later
         self._part = part
@@ -27,7 +27,7 @@ class LazyRoute(PostRoute):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (await self.loaded())(scope, receive, send)
 
-    async def go_on(self, exchange: Exchange, left: LeftStream) -> None:
+    async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:
         route = await self.loaded()
         assert isinstance(route, PostRoute)
         await route.go_on(exchange, left)
@@ -41,7 +41,7 @@ class LazyRoute(PostRoute):
         return self._route
 
 
-class LazyRoutes(Later):
+class LazyRoutes(LazyObject):
     """The routes that a class makes of the context: what it makes is one, or its parts are."""
 
     def __call__(self, part: str = "") -> LazyRoute:

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, check_prompts, constrain
-from antiphon.generation.resume.tape import Tape
+from antiphon.generation.resume.tape import ReplayLog
 from antiphon.generation.turn import Drive, Keep, Source, drive_all, in_order, steps
 from antiphon.observe import RequestMeter
 from antiphon.store import Key as StreamKey
@@ -35,7 +35,7 @@ from .errors import INTERNAL, ClientGone, api_error, error_event
 from .exchange import FAULTS, GONE, KEY, Exchange
 from .gate.large import BodyRoom
 from .lifecycle import Work
-from .recorded import KIND, LeftStream, Recording, StreamHead, check_resumable, resumable, unrecorded
+from .recorded import KIND, AbandonedStream, Recording, StreamHead, check_resumable, resumable, unrecorded
 from .runs import into
 from .server_tools import ServerToolUse
 from .session import SessionTurn
@@ -43,7 +43,7 @@ from .sse import Outbox, fill, send_events
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
-Happened = TypeVar("Happened")
+EventT = TypeVar("EventT")
 
 
 class Post(msgspec.Struct, frozen=True):
@@ -55,11 +55,11 @@ class Post(msgspec.Struct, frozen=True):
     scope: Scope
     receive: Receive
     send: Send
-    left: LeftStream | None = None
+    left: AbandonedStream | None = None
     """The stream of another server that is continued."""
 
     @classmethod
-    def unattended(cls, context: Context, exchange: Exchange, body: bytes, left: LeftStream | None = None) -> Post:
+    def unattended(cls, context: Context, exchange: Exchange, body: bytes, left: AbandonedStream | None = None) -> Post:
         """One whose client is gone: nobody hangs up, and nobody gets the answer."""
         return cls(context, exchange, body, {}, _nobody_hangs_up, _nobody_listens, left)
 
@@ -98,11 +98,11 @@ class Post(msgspec.Struct, frozen=True):
         return self.exchange.stream
 
     @property
-    def began(self) -> float:
+    def created_at(self) -> float:
         """Unix time in seconds when the answer was begun, be it at another server."""
         return self.left.head.began if self.left else self.context.clock()
 
-    def named(self, id: str) -> str:
+    def answer_id(self, id: str) -> str:
         """The id of the answer: the one that it has already, or ``id``."""
         return self.left.left.run.id if self.left else id
 
@@ -112,7 +112,7 @@ class Post(msgspec.Struct, frozen=True):
         return self.exchange.tenant
 
     @property
-    def reveals(self) -> bool:
+    def may_see_reasoning(self) -> bool:
         """Whether this client may see the model's reasoning."""
         return self.context.reveals(self.exchange)
 
@@ -138,7 +138,7 @@ class Post(msgspec.Struct, frozen=True):
         return model
 
     async def off_loop(self, work: Callable[[], Result], *, more: int = 0) -> Result:
-        """What ``work`` makes of the request; a long one (the body, and ``more`` bytes) beside the event loop."""
+        """Runs ``work`` on the request; on a long one (the body, and ``more`` bytes) beside the event loop."""
         return await self.context.large.run(work, len(self.body) + more)
 
     async def answer(
@@ -159,15 +159,15 @@ class Post(msgspec.Struct, frozen=True):
         wire can be resumed.
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
-        check_prompts(drafts, reveals=self.reveals, scored=self.context.limits.max_scored_tokens)
+        check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
         recording = self._recording(drafts, writer, session, id, began)
-        tape = recording.tape if recording else None
+        log = recording.replay_log if recording else None
         plans = [await constrain(self._as_begun(draft)) for draft in drafts]
         meter = self.meter()
         n = plans[0].request.n
-        sources = [self.turn(plan, meter, first_choice=i * n, tape=tape) for i, plan in enumerate(plans)]
+        sources = [self.turn(plan, meter, first_choice=i * n, log=log) for i, plan in enumerate(plans)]
         if tools is not None:
-            sources = [partial(tools.steps, plans[0], meter, tape=tape)]
+            sources = [partial(tools.steps, plans[0], meter, log=log)]
         slots = plans[0].model.engine.info.slots
         kept = in_order(keep, session.keeper(plans[0]) if session else None)
         run = self.driver(sources, at_once=slots // n, keep=kept)
@@ -178,10 +178,10 @@ class Post(msgspec.Struct, frozen=True):
         async with session.admitted(self.admitted()) if session else self.admitted():
             await self.deliver(run, writer, work)
 
-    def turn(self, plan: Plan, meter: Meter, *, first_choice: int = 0, tape: Tape | None = None) -> Source[Event]:
+    def turn(self, plan: Plan, meter: Meter, *, first_choice: int = 0, log: ReplayLog | None = None) -> Source[Event]:
         """The one turn of ``plan``; its reply may be whole where nobody reads on the way, or limits its first token."""
         whole = not self.exchange.stream and not self.context.limits.first_token_timeout
-        return partial(steps, plan, meter, first_choice=first_choice, whole=whole, tape=tape)
+        return partial(steps, plan, meter, first_choice=first_choice, whole=whole, log=log)
 
     def _as_begun(self, draft: Draft) -> Draft:
         """The draft with the ids of calls that it had where its answer was begun."""
@@ -192,7 +192,7 @@ class Post(msgspec.Struct, frozen=True):
     def _recording(
         self, drafts: Sequence[Draft], writer: Writer[Event], session: SessionTurn | None, id: str | None, began: float
     ) -> Recording | None:
-        """What stores the stream as it is made, where its client requests that. Raises `RequestError`."""
+        """A recording of the stream as it is made, where its client requests one. Raises `RequestError`."""
         exchange = self.exchange
         if not exchange.stream or id is None or not (self.left or resumable(exchange.headers)):
             return None
@@ -227,13 +227,11 @@ class Post(msgspec.Struct, frozen=True):
         finally:
             recording.leave(making, self.exchange)
 
-    def driver(
-        self, sources: Sequence[Source[Happened]], *, at_once: int = 1, keep: Keep | None = None
-    ) -> Drive[Happened]:
+    def driver(self, sources: Sequence[Source[EventT]], *, at_once: int = 1, keep: Keep | None = None) -> Drive[EventT]:
         """Runs the turns of ``sources``, ``at_once`` at a time, within the server's limits of time."""
         return partial(drive_all, sources, at_once=at_once, limits=self.time_limits, keep=keep)
 
-    async def deliver(self, run: Drive[Happened], writer: Writer[Happened], work: Work) -> None:
+    async def deliver(self, run: Drive[EventT], writer: Writer[EventT], work: Work) -> None:
         """Sends what ``writer`` makes of the steps that ``run`` drives: each as it comes, or all of them at the end."""
         self.ignore(unrecorded(self.exchange))
         if self.exchange.stream:
@@ -242,7 +240,7 @@ class Post(msgspec.Struct, frozen=True):
             await self.run(run(writer.add, _nothing), work)
             await self.send_whole(writer)
 
-    async def send_whole(self, writer: Writer[Happened]) -> None:
+    async def send_whole(self, writer: Writer[EventT]) -> None:
         """The answer that ``writer`` has collected."""
         await self.send_response(Response(writer.whole(), media_type=writer.media_type))
 
@@ -255,12 +253,12 @@ class Post(msgspec.Struct, frozen=True):
             yield
 
     def meter(self) -> RequestMeter:
-        """What counts the turns of this request."""
+        """A meter of the turns of this request."""
         context, exchange = self.context, self.exchange
         return RequestMeter(
             exchange.model or "",
             context.metrics,
-            self.spent,
+            self.charge,
             since=exchange.started,
             tracing=context.tracing,
             parent=exchange.headers.get("traceparent"),
@@ -273,7 +271,7 @@ class Post(msgspec.Struct, frozen=True):
         limits = self.context.limits
         return TimeLimits(limits.first_token_timeout, limits.turn_timeout)
 
-    def spent(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
+    def charge(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
         """Tokens of this request, which the account of its key pays for."""
         self.exchange.spent(prompt=prompt, completion=completion, cached=cached)
         self.context.rates.charge(self.exchange.owner, prompt + completion)
@@ -320,7 +318,7 @@ class Post(msgspec.Struct, frozen=True):
             await asyncio.gather(writer, return_exceptions=True)
 
     def unforeseen(self, error: Exception) -> AntiphonError:
-        """What the client gets of an internal error; the log has the rest."""
+        """The client's part of an internal error; the log has the rest."""
         FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
         return INTERNAL
 
@@ -377,7 +375,7 @@ class PostRoute:
                 error.hint = f"The model {post.exchange.model!r} reads text, and no engine here takes more."
             raise
 
-    async def go_on(self, exchange: Exchange, left: LeftStream) -> None:
+    async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:
         """Makes the rest of a stream that another server left. Raises what `answer` raises before it goes on."""
         await self.answer(Post.unattended(self._context, exchange, left.head.body, left))
 

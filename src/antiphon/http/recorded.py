@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, RequestError
-from antiphon.generation.resume.tape import Tape
+from antiphon.generation.resume.tape import ReplayLog
 from antiphon.store import Key
 from antiphon.wire.errors import refused
 from antiphon.wire.writer import StreamForm, events_in, with_id
@@ -17,7 +17,7 @@ from antiphon.wire.writer import StreamForm, events_in, with_id
 from .context import REASONING, Context
 from .exchange import FAULTS, SESSION_HEADERS, Exchange
 from .gate.keys import Scope
-from .journal import Journal, Left, Numbered
+from .journal import AbandonedRun, Journal, Numbered
 from .recovery import note_attempt
 from .runs import Run
 
@@ -41,7 +41,7 @@ def resumable(headers: Mapping[str, str]) -> bool:
 
 
 def unrecorded(exchange: Exchange) -> list[str]:
-    """What is ignored of a request whose answer is not stored as it is made. Raises `RequestError` for a stream."""
+    """The ignored fields of a request whose answer is not stored as it is made. Raises `RequestError` for a stream."""
     if not resumable(exchange.headers):
         return []
     if exchange.stream:
@@ -82,7 +82,7 @@ class StreamRun(Run):
 
 
 class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What another server needs to make a stream: the request as it came, and what was decided for it.
+    """The request of a stream, for another server that makes it: the request as it came, and what was decided for it.
 
     ``began`` is Unix time in seconds; the answer's day and its time of creation are of then.
     """
@@ -96,7 +96,7 @@ class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, exchange: Exchange, body: bytes, began: float, call_key: str) -> StreamHead:
-        """Of a request, whose calls have ids by ``call_key``."""
+        """The head for a request, whose calls have ids by ``call_key``."""
         return cls(
             body=body,
             path=exchange.path,
@@ -107,11 +107,11 @@ class StreamHead(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class LeftStream(msgspec.Struct, frozen=True):
+class AbandonedStream(msgspec.Struct, frozen=True):
     """A stream that another server left, with its head."""
 
     head: StreamHead
-    left: Left[StreamRun]
+    left: AbandonedRun[StreamRun]
 
 
 class Recording:
@@ -127,7 +127,7 @@ class Recording:
         head: StreamHead,
         form: StreamForm,
         *,
-        left: Left[StreamRun] | None,
+        left: AbandonedRun[StreamRun] | None,
         unforeseen: Callable[[Exception], AntiphonError],
     ) -> None:
         self._context = context
@@ -151,8 +151,8 @@ class Recording:
         )
 
     @property
-    def tape(self) -> Tape:
-        return self._journal.tape
+    def replay_log(self) -> ReplayLog:
+        return self._journal.replay_log
 
     def publish(self, written: bytes) -> asyncio.Future[None] | None:
         """Takes what the writer made of a step; what it returns is to be awaited."""

@@ -15,8 +15,8 @@ from antiphon.store.runs import RunState, published
 
 from .context import Context
 from .exchange import FAULTS
-from .journal import Left
-from .later import Later
+from .journal import AbandonedRun
+from .later import LazyObject
 from .runs import Run
 
 ATTEMPTS = 10
@@ -25,7 +25,7 @@ ATTEMPTS = 10
 Head = TypeVar("Head")
 
 
-class Heir(Protocol[Head]):
+class Resumer(Protocol[Head]):
     """Goes on with the runs of one kind. ``head`` is the kind of what each of them began with."""
 
     @property
@@ -34,7 +34,7 @@ class Heir(Protocol[Head]):
     def run(self, key: Key, head: Head | None) -> Run:
         """The run, of which nothing is published yet. None: its events have expired."""
 
-    async def go_on(self, left: Left[Any], head: Head, failed: AntiphonError | None) -> None:
+    async def go_on(self, left: AbandonedRun[Any], head: Head, failed: AntiphonError | None) -> None:
         """Makes the rest of it, beside all requests, or ends it where it cannot be made or has ``failed``.
 
         Raises what is to be tried again, here or elsewhere.
@@ -43,10 +43,10 @@ class Heir(Protocol[Head]):
 
 @dataclass(slots=True)
 class Recovery:
-    """Takes over what other servers left. ``heirs`` make each an `Heir`, by the kinds of their runs."""
+    """Takes over what other servers left. ``resumers`` make a `Resumer` each, by the kinds of their runs."""
 
     context: Context
-    heirs: Mapping[str, Later]
+    resumers: Mapping[str, LazyObject]
     _taking: dict[Key, asyncio.Task[None]] = field(default_factory=dict)
 
     @asynccontextmanager
@@ -66,7 +66,7 @@ class Recovery:
         """Each look is a query a kind; a store that cannot be used now may be the next time."""
         while True:
             try:
-                for kind in self.heirs:
+                for kind in self.resumers:
                     for key in await self.context.archive.store.abandoned(kind):
                         self.take(key)
             except StoreError as error:
@@ -83,17 +83,17 @@ class Recovery:
 
     async def _take(self, key: Key) -> None:
         try:
-            await self._claim(key, await self.heirs[key.kind].get())
+            await self._claim(key, await self.resumers[key.kind].get())
         except AntiphonError as error:
             FAULTS.warning("%s is not taken over now: %s", key.name, error.code)
         except Exception:  # noqa: BLE001 - nobody waits for it
             FAULTS.exception("%s is not taken over", key.name)
 
-    async def _claim(self, key: Key, heir: Heir[Head]) -> None:
+    async def _claim(self, key: Key, resumer: Resumer[Head]) -> None:
         context, runs = self.context, self.context.stored_runs
         known = await runs.state(key) is not None
-        head = await runs.head(key, heir.head) if known else None
-        run = heir.run(key, head)
+        head = await runs.head(key, resumer.head) if known else None
+        run = resumer.run(key, head)
         lease = await context.leases.acquire(key, signalled=run.signalled, lost=run.lose)
         if lease is None:
             return
@@ -104,18 +104,18 @@ class Recovery:
         try:
             failed = EngineLostError("No server gets any further with the answer.")
             left = await self._left(run, lease)
-            await heir.go_on(left, head, failed if state.attempts >= ATTEMPTS else None)
+            await resumer.go_on(left, head, failed if state.attempts >= ATTEMPTS else None)
         except BaseException:
             await context.leases.abandon(lease)
             raise
 
-    async def _left(self, run: Run, lease: Lease) -> Left[Run]:
+    async def _left(self, run: Run, lease: Lease) -> AbandonedRun[Run]:
         batches = await self.context.stored_runs.batches(run.key)
         run.recorded, run.log = True, published(batches)
-        return Left(run, lease, [one for batch in batches for one in unpack_inputs(batch.inputs)])
+        return AbandonedRun(run, lease, [one for batch in batches for one in unpack_inputs(batch.inputs)])
 
 
-async def note_attempt(context: Context, left: Left[Any]) -> None:
+async def note_attempt(context: Context, left: AbandonedRun[Any]) -> None:
     """Stores that the run is gone on with once more, before it is."""
     runs, key = context.stored_runs, left.run.key
     state = await runs.state(key)

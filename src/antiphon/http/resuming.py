@@ -17,12 +17,12 @@ from .context import Context
 from .errors import ErrorShape
 from .exchange import FAULTS, Exchange
 from .gate.keys import Principal
-from .journal import Left
+from .journal import AbandonedRun
 from .post import Post, PostRoute
-from .recorded import LeftStream, StreamHead, StreamRun
+from .recorded import AbandonedStream, StreamHead, StreamRun
 
 
-class StreamHeir(msgspec.Struct, frozen=True):
+class StreamResumer(msgspec.Struct, frozen=True):
     """Goes on with streams by the routes that answered their requests, by path. ``shape`` is of errors at a path."""
 
     context: Context
@@ -36,7 +36,7 @@ class StreamHeir(msgspec.Struct, frozen=True):
     def run(self, key: Key, head: StreamHead | None) -> StreamRun:
         return StreamRun(key)
 
-    async def go_on(self, left: Left[StreamRun], head: StreamHead, failed: AntiphonError | None) -> None:
+    async def go_on(self, left: AbandonedRun[StreamRun], head: StreamHead, failed: AntiphonError | None) -> None:
         """Returns when it is made; what never will go well ends the stream."""
         exchange = self._exchange(left, head)
         try:
@@ -46,13 +46,13 @@ class StreamHeir(msgspec.Struct, frozen=True):
             if route is None:
                 raise NotFoundError("This server has no such path.", code="model_not_found")
             with self.context.rates.behind(left.run.owner):
-                await route.go_on(exchange, LeftStream(head, left))
+                await route.go_on(exchange, AbandonedStream(head, left))
         except AntiphonError as error:
             if isinstance(error, OverloadedError | StoreError | ConflictError) or error.code == "model_not_found":
                 raise
             await self._end(left, Post.unattended(self.context, exchange, head.body).form.error(error))
 
-    def _exchange(self, left: Left[StreamRun], head: StreamHead) -> Exchange:
+    def _exchange(self, left: AbandonedRun[StreamRun], head: StreamHead) -> Exchange:
         headers = Headers(head.headers)
         return Exchange(
             id=f"req_{secrets.token_hex(12)}",
@@ -64,7 +64,7 @@ class StreamHeir(msgspec.Struct, frozen=True):
             errors=self.shape(head.path, headers),
         )
 
-    async def _end(self, left: Left[StreamRun], written: bytes) -> None:
+    async def _end(self, left: AbandonedRun[StreamRun], written: bytes) -> None:
         """The stream ends with an error: what it was made from is not here any more, or no server gets on with it."""
         run, runs = left.run, self.context.stored_runs
         events = [with_id(number, event) for number, event in enumerate(events_in(written), len(run.log))]

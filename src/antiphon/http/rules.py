@@ -1,4 +1,4 @@
-"""What may change while a server runs."""
+"""Settings that may change while a server runs."""
 
 from __future__ import annotations
 

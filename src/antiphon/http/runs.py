@@ -96,7 +96,7 @@ class Run:
             self.work.stop(self.cancelled())
 
     def cancelled(self) -> AntiphonError:
-        """What who waits for it is told of a client that cancelled it."""
+        """The error that followers get when a client cancelled the run."""
         raise NotImplementedError
 
     def lose(self) -> None:

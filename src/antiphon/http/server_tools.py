@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from antiphon.conversation import Event, Message, MessageEnded, MessageStarted, TurnEnded
 from antiphon.generation import Meter, Plan, StepEvents
 from antiphon.generation.meter import Deadline
-from antiphon.generation.resume.tape import Tape
+from antiphon.generation.resume.tape import ReplayLog
 from antiphon.generation.rounds import Rounds
 from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
 
 
 @dataclass(slots=True)
 class ServerToolUse:
-    """What one request is offered of this server's tools, and the router that answers its calls to them.
+    """The tools of this server that one request is offered, and the router that answers its calls to them.
 
     ``session`` names the state that the tools keep between the calls of the request. ``turn`` is all that the request
     became, when it is over: the model's messages and the tools' results.
@@ -27,11 +27,11 @@ class ServerToolUse:
     turn: tuple[Message, ...] = ()
 
     async def steps(
-        self, plan: Plan, meter: Meter, deadline: Deadline, *, tape: Tape | None = None
+        self, plan: Plan, meter: Meter, deadline: Deadline, *, log: ReplayLog | None = None
     ) -> AsyncGenerator[StepEvents[Event], None]:
         """The events of all turns as the client sees them: calls that run here, and their results, are left out."""
         router = self.offer.router
-        rounds = Rounds(plan, router, session=self.session, meter=meter, tape=tape)
+        rounds = Rounds(plan, router, session=self.session, meter=meter, log=log)
         hidden, before = False, len(plan.request.conversation.messages)
         async with aclosing(rounds.steps(deadline)) as steps:
             async for step in steps:

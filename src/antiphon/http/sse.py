@@ -63,7 +63,7 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        """What comes next must wait for `room`."""
+        """Whether the next event must wait for `room`."""
         return self._size >= self._limit
 
     def write(self, chunk: bytes) -> asyncio.Future[None] | None:

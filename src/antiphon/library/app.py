@@ -29,7 +29,7 @@ from antiphon.errors import Position
 from antiphon.formats import FormatFactory
 from antiphon.generation import Capabilities
 from antiphon.http.context import Context
-from antiphon.http.gate.admission import Shares
+from antiphon.http.gate.admission import SharedLimits
 from antiphon.http.gate.keys import KeyFile
 from antiphon.observe import Exported, Tracing
 from antiphon.playground.site import site_wire
@@ -210,7 +210,7 @@ async def assembled(
     preload: bool = True,
     mounted: bool = False,
     opening: OpenEngine = open_here,
-    shares: Shares | None = None,
+    shares: SharedLimits | None = None,
     **additions: Unpack[Additions],
 ) -> AsyncIterator[Parts]:
     """The application of a configuration; its tools and traces are open until the block is left.

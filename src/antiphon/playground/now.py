@@ -1,4 +1,4 @@
-"""What the page is told of the present: the tools that run at the server, and how far an answer is."""
+"""The present, for the page: the tools that run at the server, and how far an answer is."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Now:
         return json_response(ListedTools(offered=self._context.offer_tools, tools=listed))
 
     async def progress(self, request: Request) -> Response:
-        """Of a response that this server makes for the same key. Raises `NotFoundError` for any other."""
+        """The progress of a response that this server makes for the same key. Raises `NotFoundError` for any other."""
         exchange: Exchange = request.scope[KEY]
         run = self._context.runs.get(run_key(exchange.owner, request.path_params["id"]))
         if not isinstance(run, ResponseRun) or run.over:

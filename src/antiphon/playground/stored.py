@@ -1,4 +1,4 @@
-"""What the server stores for a key, as the page lists and opens it; it is deleted by the routes of its own API."""
+"""The records of a key, as the page lists and opens them; they are deleted by the routes of their own API."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Channel(Protocol):
         """The messages of one reply; closing it stops the work there. ``session`` may choose the replica."""
 
     async def ask(self, method: str, *arguments: object) -> bytes:
-        """What another method answers."""
+        """Calls another method; returns its answer."""
 
 
 class Ray(EngineSettings, frozen=True, kw_only=True, tag="ray"):

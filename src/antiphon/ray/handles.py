@@ -13,7 +13,7 @@ from antiphon.errors import UNREACHABLE, AntiphonError, EngineError, EngineLostE
 
 
 class Response(AsyncIterable[bytes], Awaitable[bytes], Protocol):
-    """What a call of a handle gives."""
+    """The response to a call of a handle."""
 
     def cancel(self) -> None: ...
 
@@ -81,7 +81,7 @@ class RayChannel:
 
 
 def engine_error(error: Exception) -> AntiphonError:
-    """What Ray raises, as one of ours: a replica that is gone is an engine that was lost."""
+    """An error of Ray as one of ours: a replica that is gone is an engine that was lost."""
     if isinstance(error, BackPressureError | DeploymentUnavailableError):
         return OverloadedError("no replica of the engine takes requests now", code=UNREACHABLE, retry_after=5.0)
     if isinstance(error, RayTaskError):

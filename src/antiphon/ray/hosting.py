@@ -89,7 +89,7 @@ class EngineHost:
 
 
 class EngineReplica:
-    """What Ray runs for each replica of a model's engine. Its model is there before its first request: Ray asks
+    """A replica of a model's engine on Ray. Its model is there before its first request: Ray asks
     `check_health` first, and fails the deployment where that raises."""
 
     def __init__(self, config: Config, model: str) -> None:

@@ -1,4 +1,4 @@
-"""What the tier in front and an engine's replica say to each other: msgpack, read as strictly as it is written."""
+"""Messages between the tier in front and an engine's replica: msgpack, read as strictly as it is written."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RankCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """What `Engine.tokenize` gives."""
+    """The ids that `Engine.tokenize` gives."""
 
     ids: list[int] | None
 
@@ -61,14 +61,14 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What else a replica answers: a value, or an error."""
+    """Another answer of a replica: a value, or an error."""
 
     value: msgspec.Raw = msgspec.Raw(b"\xc0")  # nil
     failure: Fault | None = None
 
 
 async def answered(work: Awaitable[object]) -> bytes:
-    """What ``work`` gives, or the error that it raises, as a message."""
+    """The result of ``work``, or the error that it raises, as a message."""
     try:
         return encode(Answer(value=msgspec.Raw(encode(await work))))
     except AntiphonError as error:

@@ -1,4 +1,4 @@
-"""What a configuration means on Ray Serve: its limits there, and the options of its deployments. Values only."""
+"""Options on Ray Serve for a configuration: its limits there, and the options of its deployments. Values only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def replica_config(config: Config) -> Config:
 
 
 def ingress_options(config: Config) -> dict[str, Any]:
-    """Of the deployment that answers requests.
+    """Ray options of the ingress deployment.
 
     Ray's own limit of requests lies above ours: its refusal has no body that a client of ours could read.
     """
@@ -49,7 +49,7 @@ def ingress_options(config: Config) -> dict[str, Any]:
 
 
 def engine_options(config: Config, model: str) -> dict[str, Any]:
-    """Of the deployment of a model's engine: its requests are routed by the ids of their prompts."""
+    """Ray options of a model's engine: its requests are routed by the ids of their prompts."""
     ray, limits = config.ray, config.limits
     _, entry = find_entry(model, config.entries)
     return {

@@ -95,10 +95,9 @@ class PrefixIndex:
     instructions and tools, goes where there are fewer conversations, once there are enough of them to pay for that.
     """
 
-    def __init__(self, *, capacity: int = CAPACITY, avoid: int = AVOID) -> None:
-        """``capacity`` is in blocks of one replica, ``avoid`` in blocks."""
+    def __init__(self, *, capacity: int = CAPACITY) -> None:
+        """``capacity`` is in blocks of one replica."""
         self._capacity = capacity
-        self._avoid = avoid
         self._replicas: dict[str, ReplicaBlocks] = {}
 
     def ranked(self, prompt: Sequence[Block], loads: Mapping[str, int]) -> list[str]:
@@ -110,7 +109,7 @@ class PrefixIndex:
         def cost(name: str) -> tuple[int, bytes]:
             match = here[name].match(prompt)
             more = 0 if match.extends else here[name].conversations - fewest
-            return len(prompt) - match.blocks + self._avoid * (more + loads[name] - idlest), drawn(prompt, name)
+            return len(prompt) - match.blocks + AVOID * (more + loads[name] - idlest), drawn(prompt, name)
 
         return sorted(loads, key=cost)
 

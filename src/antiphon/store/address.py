@@ -1,4 +1,4 @@
-"""What kind of store an address is of."""
+"""The kind of store that an address is of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored for owners, each for its owner alone, until it expires."""
+"""Records for owners, each for its owner alone, until it expires."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class Archive:
         return self.confirmed.expired(record.expires, lifetime)
 
     async def record(self, key: Key) -> Record | None:
-        """None where it expired, too; the sweep deletes it."""
+        """The record; None where it expired, too: the sweep deletes it."""
         record = await self.store.get(key)
         return None if record is None or self.expired(record, self.lifetime) else record
 
 
 @contextmanager
 def even_damaged() -> Iterator[None]:
-    """What is damaged is there, as far as deleting goes."""
+    """Counts an unreadable record as present, so that it can be deleted."""
     try:
         yield
     except StoreError as error:
@@ -96,7 +96,7 @@ def even_damaged() -> Iterator[None]:
 
 
 def from_json(stored: bytes, kind: type[Stored]) -> Stored:
-    """What was stored as JSON. Raises `StoreError` where it cannot be read."""
+    """Reads a value that was stored as JSON. Raises `StoreError` where it cannot be read."""
     try:
         return msgspec.json.decode(stored, type=ready(kind))
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""What went wrong in SQLite, as an error that names the cause. Its words never name a file: clients read them."""
+"""Faults of SQLite, as errors that name the cause. Their words never name a file: clients read them."""
 
 from __future__ import annotations
 
@@ -80,5 +80,5 @@ def _mounted_readonly(path: Path) -> bool:
 
 
 def damaged() -> StoreError:
-    """What was read is not what was written."""
+    """The error of a record that is not read as it was written."""
     return StoreError(MEANINGS["store_corrupt"], code="store_corrupt", hint=HINTS["store_corrupt"])

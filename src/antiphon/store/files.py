@@ -74,7 +74,7 @@ class Coming:
         self._all[self._owner] += size
 
     def arrived(self) -> None:
-        """It is here: from now on its place in the store counts."""
+        """Marks the file as stored; it counts against the quota."""
         self._all[self._owner] -= self.size
         self.size = 0
 
@@ -106,11 +106,11 @@ class Files:
         return found
 
     async def ids(self, owner: str) -> list[str]:
-        """Of all its files, those that expired included."""
+        """The ids of all its files, those that expired included."""
         return await self.store.names(KIND, owner)
 
     async def all(self, owner: str, ids: Sequence[str] | None = None) -> AsyncIterator[StoredFile]:
-        """Those of ``ids``, or all of the owner's, which are there."""
+        """The stored files of ``ids``, or all of the owner's."""
         for id in await self.ids(owner) if ids is None else ids:
             if found := await self._found(owner, id):
                 yield found
@@ -203,7 +203,7 @@ class Files:
             raise
 
     def write(self, owner: str, file: StoredFile) -> Write:
-        """What makes a file of its parts."""
+        """The write that makes a file of its parts."""
         return Write(Key(KIND, owner, file.id), Record(msgspec.json.encode(file), file.created, file.expires))
 
     async def content(self, owner: str, file: StoredFile) -> AsyncIterator[bytes]:

@@ -27,7 +27,7 @@ def stored_key(path: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Of several processes that do so at once, one makes the file, which has the whole key as soon as it is there."""
+    """Makes the file, which has the whole key as soon as it is there; one of several processes at once does."""
     new = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -236,18 +236,15 @@ class Leases:
                 self._lose(*before.values())
             return heard
         for lease in renewed:
-            self._hear(before.pop(lease.fence), lease)
+            held = before.pop(lease.fence)
+            signal, held.lease = "" if lease.signal == held.lease.signal else lease.signal, lease
+            if signal and self._held.get(lease.key) is held:
+                held.signalled(signal)
         self._lose(*before.values())
         return began
 
-    def _hear(self, held: _Held, lease: Lease) -> None:
-        """One that is still this holder's."""
-        signal, held.lease = "" if lease.signal == held.lease.signal else lease.signal, lease
-        if signal and self._held.get(lease.key) is held:
-            held.signalled(signal)
-
     def _lose(self, *gone: _Held | None) -> None:
-        """Those that are not; what was released meanwhile is nobody's concern."""
+        """Ends leases that are another's now; one that was released meanwhile is nobody's concern."""
         for held in gone:
             if held is not None and self._held.get(held.lease.key) is held:
                 del self._held[held.lease.key]

@@ -349,7 +349,7 @@ async def _put_all(connection: Connection, writes: Sequence[Write | Delete]) -> 
 
 
 async def _apply(connection: Connection, write: Write | Delete, there: Stored | None) -> Stored | None:
-    """What is there afterwards."""
+    """Applies a write; returns the row that is there afterwards."""
     if isinstance(write, Write):
         done = change(write.key, there, write.record, write.entries)
         await postgres_records.put(connection, write.key, done, new=there is None)

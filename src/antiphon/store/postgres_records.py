@@ -150,7 +150,7 @@ def _is_whole(id: UUID, columns: Sequence[Any]) -> bool:
 
 
 def _key(id: UUID, kind: str, owner: bytes, name: bytes) -> Key | None:
-    """None unless the row's id is that of its names."""
+    """The row's key, or None where its id does not match."""
     try:
         key = Key(kind, _text(owner), _text(name))
     except StoreError:

@@ -61,7 +61,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of a record: its row with the checksum of it, and the rows (number, value, chain) of new entries."""
+    """A record's outcome of a write: its row with its checksum, and the rows (number, value, chain) of new entries."""
 
     row: Stored
     checksum: bytes

@@ -1,4 +1,4 @@
-"""What was published of an answer while it is made, stored before anybody gets it, and what it takes to go on with it.
+"""Published events of an answer in the making, stored before anybody gets them, and what it takes to go on with it.
 
 The record of a run has its head as its first entry, and then a batch for each time that something was published. One
 server at a time makes it, under a lease; when that ends, another goes on.
@@ -73,19 +73,19 @@ class StoredRuns:
         return Write(key, Record(msgspec.msgpack.encode(state), now, now + self.limits.lifetime), entries, lease=lease)
 
     async def state(self, key: Key) -> RunState | None:
-        """None: there is no such run, or its events expired."""
+        """The state of the run; None where there is no such run, or its events expired."""
         record = await self.store.get(key)
         if record is None or self._confirmed.expired(record.expires, self.limits.lifetime):
             return None
         return _read(record.value, RunState)
 
     async def head(self, key: Key, kind: type[Form]) -> Form:
-        """What the run began with. Raises `StoreError` where there is no such run."""
+        """The run's first entry. Raises `StoreError` where there is no such run."""
         entries = await self.store.entries(key)
         return _read(entries[0] if entries else b"", kind)
 
     async def batches(self, key: Key, *, after: int = 0) -> list[Batch]:
-        """Those of a run, without the first so many; none where there is no such run."""
+        """The batches of a run but its first ``after``; none where there is no such run."""
         entries = await self.store.entries(key, after=1 + after)
         return [_read(entry, Batch) for entry in entries]
 

@@ -98,14 +98,14 @@ class UnfinishedTurns:
             raise StoreError("A stored turn cannot be read.", code="store_corrupt") from error
 
     async def _prolong(self, key: Key, record: Record) -> None:
-        """What is gone on with is needed until the turn is over, however many calls it has."""
+        """Prolongs a record that a turn goes on with: it is needed until that is over, however many calls it has."""
         now = self.clock()
         if record.expires is not None and record.expires - now < self.limits.lifetime / 2:
             longer = Record(record.value, record.created, now + self.limits.lifetime)
             await unless_changed(self.store.put(key, longer, expected=record.version))
 
     def _room(self, owner: str, now: float) -> Iterator[Delete]:
-        """What must go for one more turn of this owner. A further name stays where a later turn has it."""
+        """Deletes that make room for one more turn of this owner. A further name stays where a later turn has it."""
         stored = self._stored.get(owner, deque())
         while stored and stored[0][0] <= now:  # The sweep deletes these, unless they were prolonged.
             stored.popleft()

@@ -124,17 +124,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
                 f"{path} is a store of version {version}; this program knows {VERSION}", code="store_unusable"
             )
         if version < 2:
-            _add_checksums(connection)
+            for statement in (*_TABLES, *_CHECKSUMS):
+                connection.execute(statement)
+            for (id,) in connection.execute("SELECT id FROM record").fetchall():
+                _add_checksum(connection, id)
         for statement in _CLAIMS:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _add_checksums(connection: sqlite3.Connection) -> None:
-    for statement in (*_TABLES, *_CHECKSUMS):
-        connection.execute(statement)
-    for (id,) in connection.execute("SELECT id FROM record").fetchall():
-        _add_checksum(connection, id)
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -143,7 +139,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _add_checksum(connection: sqlite3.Connection, id: int) -> None:
-    """Of a record that has none yet; it is believed as it is."""
+    """Adds the checksum of a record that has none yet; the record is believed as it is."""
     *names, value, created, expires = connection.execute(
         "SELECT kind, owner, name, value, created, expires FROM record WHERE id = ?", (id,)
     ).fetchone()
@@ -185,7 +181,7 @@ Result = TypeVar("Result")
 
 
 class Access(IntEnum):
-    """What a call does with the file. Calls that are made together are made as the highest of them needs it."""
+    """The access of a call to the file. Calls that are made together are made as the highest of them needs it."""
 
     READ = 0
     LEASE = 1
@@ -238,7 +234,7 @@ class SqliteThread:
             raise
 
     async def call(self, access: Access, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """What ``work`` returns or raises, once its transaction is over. It sees what earlier calls wrote.
+        """Returns or raises what ``work`` does, once its transaction is over. It sees what earlier calls wrote.
 
         It is done as a whole even where the caller is cancelled. Where the file has a fault this raises `StoreError`,
         and ``work`` may have been done twice, the first time undone.
@@ -326,7 +322,7 @@ def _answer_all(calls: Sequence[_Call[Any]]) -> None:
 
 
 def _read(connection: sqlite3.Connection, calls: Sequence[_Call[Any]]) -> None:
-    """What is read is of one moment, whatever other processes write."""
+    """Makes the calls in one transaction: they read one moment, whatever other processes write."""
     connection.execute("BEGIN")
     try:
         for call in calls:

@@ -141,7 +141,7 @@ class Store(Protocol):
         """
 
     async def renew(self, leases: Sequence[Lease], seconds: float) -> list[Lease]:
-        """Those that are still their holders', with their signals as they are now; each ends ``seconds`` from now.
+        """Renews leases that are still their holders', to end ``seconds`` from now; returns them with their signals.
 
         One whose time was over is renewed as long as nobody claimed its key since.
         """

@@ -31,13 +31,13 @@ def migrate(address: str) -> tuple[int, int]:
     """
     name = store_name(address)
     if name in SCHEMES:
-        return _migrate_postgres(address)
+        with needs_extra():
+            from .postgres import VERSION as LATEST
+            from .postgres import open_tables
+        return open_tables(address, migrate=True), LATEST
     if name or address == MEMORY:
         raise ConfigError("this store has no versions", code="store_unusable", hint="Its own package knows about it.")
-    return _migrate_sqlite(Path(address).expanduser())
-
-
-def _migrate_sqlite(path: Path) -> tuple[int, int]:
+    path = Path(address).expanduser()
     try:
         before = _version(path) if path.is_file() else 0
         open_file(path, check=True).close()
@@ -52,13 +52,6 @@ def _version(path: Path) -> int:
     return int(version)
 
 
-def _migrate_postgres(address: str) -> tuple[int, int]:
-    with needs_extra():
-        from .postgres import VERSION as LATEST
-        from .postgres import open_tables
-    return open_tables(address, migrate=True), LATEST
-
-
 FORMAT = 1
 
 
@@ -67,7 +60,7 @@ class ListedStore(Store, Protocol):
     """A store that can say what it has."""
 
     def keys(self) -> AsyncIterator[Key | None]:
-        """Of all records, in any order; None for one that is itself damaged. What comes meanwhile may be left out."""
+        """The keys of all records, in any order; None for a damaged one. What comes meanwhile may be left out."""
 
 
 class Head(msgspec.Struct, frozen=True, tag_field="type", tag="antiphon_store"):
@@ -104,7 +97,7 @@ _DECODER: msgspec.json.Decoder[Head | Line | End] = msgspec.json.Decoder(ready(H
 
 @dataclass(slots=True)
 class Found:
-    """What `records` saw so far. ``damaged`` are the keys of records that cannot be read, None for unreadable keys."""
+    """Counts of `records` so far. ``damaged`` are the keys of records that cannot be read, None for unreadable keys."""
 
     records: int = 0
     entries: int = 0
@@ -129,7 +122,9 @@ async def records(store: ListedStore, found: Found) -> AsyncIterator[Line]:
     """Every record that is whole, each as it was at one moment; ``found`` is counted up."""
     async for key in store.keys():
         try:
-            line = await _line(store, _readable(key))
+            if key is None:
+                raise damaged()
+            line = await _line(store, key)
         except StoreError as error:
             if error.code != "store_corrupt":
                 raise
@@ -142,14 +137,8 @@ async def records(store: ListedStore, found: Found) -> AsyncIterator[Line]:
             yield line
 
 
-def _readable(key: Key | None) -> Key:
-    if key is None:
-        raise damaged()
-    return key
-
-
 async def _line(store: Store, key: Key) -> Line | None:
-    """None where it was deleted meanwhile."""
+    """The record of one moment; None where it was deleted meanwhile."""
     known = await store.get(key)
     while known is not None:
         entries = await store.entries(key)

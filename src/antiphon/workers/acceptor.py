@@ -143,7 +143,7 @@ class Acceptor:
         self._loop = None
 
     def take_back(self, connections: Iterable[tuple[socket.socket, bytes]]) -> None:
-        """Those that were handed to a worker that is gone, and that it had not taken: they are another's."""
+        """Takes connections back that were handed to a worker that is gone before it took them: they are another's."""
         if self._loop is None:  # it has ended
             for connection, _ in connections:
                 connection.close()
@@ -166,7 +166,7 @@ class Acceptor:
                 self._loop.remove_reader(listener.socket)
 
     def _rest(self, seconds: float) -> None:
-        """Who comes meanwhile waits in the listener's queue."""
+        """Stops accepting until a worker has room; the kernel queues connections."""
         assert self._loop is not None
         self._pause()
         self._again = self._loop.call_later(seconds, self._resume)

@@ -21,7 +21,7 @@ from antiphon.http.rules import Rules
 from antiphon.structs import ready
 from antiphon.tenancy import Tenant
 
-from .peer import Offer, Share
+from .peer import Grant, Service
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class SharedEngines:
         self._users: dict[LlamaCppSettings, int] = {}
 
     @property
-    def offers(self) -> Mapping[str, Offer]:
+    def services(self) -> Mapping[str, Service]:
         return {"engine": self._open, "engine_now": self._now, "turn": self._turn}
 
     async def aclose(self) -> None:
@@ -74,7 +74,7 @@ class SharedEngines:
             await engine.aclose()
 
     @asynccontextmanager
-    async def _open(self, name: str, size: int, settings: Any) -> AsyncGenerator[Share, None]:
+    async def _open(self, name: str, size: int, settings: Any) -> AsyncGenerator[Grant, None]:
         """A worker has the model for as long as it stays."""
         key = settings_of(settings)
         if key not in self._engines:
@@ -85,7 +85,7 @@ class SharedEngines:
         try:
             async with engine.using() as running:
                 opened = opened_by(running)
-            yield Share(opened)
+            yield Grant(opened)
         finally:
             self._users[key] -= 1
             if not self._users[key]:
@@ -93,19 +93,19 @@ class SharedEngines:
                 await engine.retire()
 
     @asynccontextmanager
-    async def _now(self, settings: Any) -> AsyncGenerator[Share, None]:
+    async def _now(self, settings: Any) -> AsyncGenerator[Grant, None]:
         async with self._engine(settings).using() as running:
-            yield Share(opened_by(running))
+            yield Grant(opened_by(running))
 
     @asynccontextmanager
     async def _turn(
         self, settings: Any, tenant: Any, count: int, prompt: Sequence[int] | None
-    ) -> AsyncGenerator[Share, None]:
+    ) -> AsyncGenerator[Grant, None]:
         async with self._engine(settings).using() as running:
             host = host_of(running)
             async with host.places(msgspec.convert(tenant, ready(Tenant)), count, prompt) as places:
                 seats = [(seat.slot, seat.reuse) for seat in places.seats]
-                yield Share(Turn(opened_by(running), places.apart, seats), partial(_noted, places.seats))
+                yield Grant(Turn(opened_by(running), places.apart, seats), partial(_noted, places.seats))
 
     def _engine(self, settings: Any) -> SleepingEngine:
         found = self._engines.get(settings_of(settings))
@@ -146,7 +146,7 @@ def _noted(seats: Sequence[Seat], note: Any) -> None:
 
 
 class Shared:
-    """``offers`` are the contexts that each worker may enter."""
+    """``services`` are the contexts that each worker may enter."""
 
     def __init__(self, limits: Limits, engine: EngineConfig) -> None:
         self._rules = Rules(limits)
@@ -154,12 +154,12 @@ class Shared:
         self.engines = SharedEngines(engine)
 
     @property
-    def offers(self) -> Mapping[str, Offer]:
+    def services(self) -> Mapping[str, Service]:
         return {
             "check": self._check,
             "slot": self._slot,
             "background": self._background,
-            **self.engines.offers,
+            **self.engines.services,
         }
 
     def take(self, limits: Limits) -> None:
@@ -168,18 +168,18 @@ class Shared:
         self._admission.let_in()
 
     @asynccontextmanager
-    async def _check(self, owner: str) -> AsyncGenerator[Share, None]:
+    async def _check(self, owner: str) -> AsyncGenerator[Grant, None]:
         self._admission.check(owner)
-        yield Share()
+        yield Grant()
 
     @asynccontextmanager
-    async def _slot(self, owner: str) -> AsyncGenerator[Share, None]:
+    async def _slot(self, owner: str) -> AsyncGenerator[Grant, None]:
         async with self._admission.slot(owner):
-            yield Share()
+            yield Grant()
 
     @asynccontextmanager
     async def _background(
         self, owner: str, model: str, slots: int, places: int, patience: float | None
-    ) -> AsyncGenerator[Share, None]:
+    ) -> AsyncGenerator[Grant, None]:
         async with self._admission.background(owner, model=model, slots=slots, places=places, patience=patience):
-            yield Share()
+            yield Grant()

@@ -20,7 +20,7 @@ _STORE = ("sessions", "store")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class WorkerConfig:
     """Each key's value and its origin, for one of so many ``workers``. ``folder`` goes with the server."""
 
     values: list[tuple[tuple[str, ...], Any, str]]
@@ -39,7 +39,7 @@ class Given:
 
 
 def part_of(limits: Limits, workers: int) -> Limits:
-    """What one of so many workers has of the limits."""
+    """The part of the limits that one of so many workers has."""
     return msgspec.structs.replace(
         limits,
         max_connections=max(1, limits.max_connections // workers),
@@ -48,7 +48,7 @@ def part_of(limits: Limits, workers: int) -> Limits:
 
 
 class Memory:
-    """What ``sessions.store = memory`` is to so many ``workers``: a file in a folder that goes with the server."""
+    """The store ``sessions.store = memory`` of so many ``workers``: a file in a folder that goes with the server."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -62,9 +62,9 @@ class Memory:
     ) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def given(self, loaded: LoadedConfig) -> Given:
+    def given(self, loaded: LoadedConfig) -> WorkerConfig:
         values = [(key, layered.value, layered.origin) for key, layered in loaded.given.items()]
         if loaded.config.sessions.store == MEMORY:
             file = str(Path(self._folder) / "sessions.db")
             values = [row for row in values if row[0] != _STORE] + [(_STORE, file, "memory, for all workers")]
-        return Given(values, self._folder, self._workers)
+        return WorkerConfig(values, self._folder, self._workers)

@@ -26,16 +26,16 @@ _LENGTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What who enters gets: a value, in types that MessagePack has; ``note`` takes what it sends meanwhile."""
+class Grant:
+    """A context's gift to its guest: a value, in types that MessagePack has; ``note`` takes the guest's notes."""
 
     value: Any = None
     note: Callable[[Any], None] = lambda note: None
 
 
-Offer = Callable[..., AbstractAsyncContextManager[Share]]
+Service = Callable[..., AbstractAsyncContextManager[Grant]]
 """A context that the other side may enter, with arguments that MessagePack has."""
-Ear = Callable[..., None]
+Handler = Callable[..., None]
 """Takes what the other side tells, which waits for no answer."""
 
 
@@ -64,18 +64,18 @@ class Entered(msgspec.Struct, tag="entered", array_like=True):
     value: Any
 
 
-class Left(msgspec.Struct, tag="left", array_like=True):
+class Exited(msgspec.Struct, tag="left", array_like=True):
     """It is over: left, or refused with ``fault``."""
 
     id: int
     fault: Fault | None = None
 
 
-Message = Enter | Tell | Note | Leave | Entered | Left
+Message = Enter | Tell | Note | Leave | Entered | Exited
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class Visit:
     """One context of the other side's, entered. ``value`` is what it gave."""
 
     value: Any
@@ -100,8 +100,8 @@ class _Waiting:
 class Peer(asyncio.Protocol):
     """One end. ``lost`` is done when the other one is gone: then whatever waits for it raises `EngineError`."""
 
-    def __init__(self, offers: Mapping[str, Offer], ears: Mapping[str, Ear]) -> None:
-        self._offers, self._ears = offers, ears
+    def __init__(self, services: Mapping[str, Service], handlers: Mapping[str, Handler]) -> None:
+        self._services, self._handlers = services, handlers
         self._buffer = bytearray()
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode: Callable[[bytes], Message] = msgspec.msgpack.Decoder(ready(Message)).decode
@@ -112,21 +112,21 @@ class Peer(asyncio.Protocol):
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    async def over(cls, end: socket.socket, offers: Mapping[str, Offer], ears: Mapping[str, Ear]) -> Peer:
+    async def over(cls, end: socket.socket, services: Mapping[str, Service], handlers: Mapping[str, Handler]) -> Peer:
         """This side's end of a pair of sockets."""
         end.setblocking(False)
-        _, peer = await asyncio.get_running_loop().create_unix_connection(partial(cls, offers, ears), sock=end)
+        _, peer = await asyncio.get_running_loop().create_unix_connection(partial(cls, services, handlers), sock=end)
         return peer
 
     @asynccontextmanager
-    async def enter(self, what: str, *arguments: Any) -> AsyncGenerator[Stay, None]:
+    async def enter(self, what: str, *arguments: Any) -> AsyncGenerator[Visit, None]:
         """Runs the body in a context of the other side's. Raises what that raises; `EngineError` where it is gone."""
         self._last += 1
         id, loop = self._last, asyncio.get_running_loop()
         waiting = self._waiting[id] = _Waiting(loop.create_future(), loop.create_future())
         try:
             self._send(Enter(id, what, list(arguments)))
-            yield Stay(await waiting.entered, lambda note: self._send(Note(id, note)))
+            yield Visit(await waiting.entered, lambda note: self._send(Note(id, note)))
             self._send(Leave(id))
             await waiting.left  # Else who asks one after the other would come before its own place is free.
         finally:
@@ -135,9 +135,9 @@ class Peer(asyncio.Protocol):
                 self._send(Leave(id))
 
     async def call(self, what: str, *arguments: Any) -> Any:
-        """What a context of the other side's gives to who enters and leaves."""
-        async with self.enter(what, *arguments) as stay:
-            return stay.value
+        """Enters a context of the other side's and leaves it; returns its value."""
+        async with self.enter(what, *arguments) as visit:
+            return visit.value
 
     def tell(self, what: str, *arguments: Any) -> None:
         """Says something to the other side, if it is there."""
@@ -188,35 +188,29 @@ class Peer(asyncio.Protocol):
         match message:
             case Enter(id, what, arguments):
                 over = asyncio.Event()
-                task = asyncio.ensure_future(self._host(id, self._offers[what], arguments, over))
+                task = asyncio.ensure_future(self._host(id, self._services[what], arguments, over))
                 self._guests[id] = _Guest(task, over)
             case Tell(what, arguments):
-                self._ears[what](*arguments)
-            case Note() | Leave():
-                if (guest := self._guests.get(message.id)) is not None:
-                    self._hear(guest, message)
-            case Entered() | Left():
+                self._handlers[what](*arguments)
+            case Leave(id):
+                if (guest := self._guests.get(id)) is not None:
+                    guest.over.set()
+                    if guest.note is None:  # It waits still.
+                        guest.task.cancel()
+            case Note(id, note):
+                if (guest := self._guests.get(id)) is not None and guest.note is not None:
+                    guest.note(note)
+            case Entered() | Exited():
                 if (waiting := self._waiting.get(message.id)) is not None:
                     _answer(waiting, message)
 
-    def _hear(self, guest: _Guest, message: Note | Leave) -> None:
-        if isinstance(message, Leave):
-            self._let_go(guest)
-        elif guest.note is not None:
-            guest.note(message.note)
-
-    def _let_go(self, guest: _Guest) -> None:
-        guest.over.set()
-        if guest.note is None:  # It waits still.
-            guest.task.cancel()
-
-    async def _host(self, id: int, offer: Offer, arguments: list[Any], over: asyncio.Event) -> None:
+    async def _host(self, id: int, service: Service, arguments: list[Any], over: asyncio.Event) -> None:
         """Runs a context of ours for the other side, until that leaves it."""
         fault = None
         try:
-            async with offer(*arguments) as share:
-                self._guests[id].note = share.note
-                self._send(Entered(id, share.value))
+            async with service(*arguments) as grant:
+                self._guests[id].note = grant.note
+                self._send(Entered(id, grant.value))
                 await over.wait()
         except (AntiphonError, TimeoutError) as error:
             fault = Fault.of(error)
@@ -225,10 +219,10 @@ class Peer(asyncio.Protocol):
             fault = Fault.of(EngineError(f"the supervisor failed: {type(error).__name__}"))
         finally:
             del self._guests[id]
-            self._send(Left(id, fault))
+            self._send(Exited(id, fault))
 
 
-def _answer(waiting: _Waiting, message: Entered | Left) -> None:
+def _answer(waiting: _Waiting, message: Entered | Exited) -> None:
     if isinstance(message, Entered):
         if not waiting.entered.done():
             waiting.entered.set_result(message.value)

@@ -20,11 +20,11 @@ from antiphon.structs import ready
 from antiphon.tenancy import Tenant
 
 from .engines import Made, Opened, Placed, Turn
-from .peer import Peer, Stay
+from .peer import Peer, Visit
 
 
-class RemoteShares:
-    """What the workers of one server have together."""
+class RemoteLimits:
+    """The limits that the workers of one server have together."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -118,8 +118,8 @@ class RemoteHost:
     async def open(cls, peer: Peer, name: str, size: int, settings: LlamaCppSettings) -> RemoteHost:
         """Loads the model unless it is loaded; it stays as long as one worker has it."""
         host = cls(peer, settings, await asyncio.to_thread(KnownFile.read, settings.model))
-        stay = await host._staying.enter_async_context(peer.enter("engine", name, size, host._plain))
-        await host._meet(msgspec.convert(stay.value, ready(Opened)))
+        visit = await host._staying.enter_async_context(peer.enter("engine", name, size, host._plain))
+        await host._meet(msgspec.convert(visit.value, ready(Opened)))
         return host
 
     @property
@@ -142,15 +142,15 @@ class RemoteHost:
         self, tenant: Tenant, count: int = 1, prompt: Sequence[int] | None = None
     ) -> AsyncGenerator[Places, None]:
         whose = msgspec.to_builtins(tenant)
-        async with self._peer.enter("turn", self._plain, whose, count, prompt) as stay:
-            turn = msgspec.convert(stay.value, ready(Turn))
+        async with self._peer.enter("turn", self._plain, whose, count, prompt) as visit:
+            turn = msgspec.convert(visit.value, ready(Turn))
             client = await self._meet(turn.engine)
-            seats = tuple(_seat(stay, number, *found) for number, found in enumerate(turn.seats))
+            seats = tuple(_seat(visit, number, *found) for number, found in enumerate(turn.seats))
             try:
                 yield Places(client, turn.apart, seats)
             finally:
                 for number, seat in enumerate(seats):
-                    stay.note(Made(number, seat.made))
+                    visit.note(Made(number, seat.made))
 
     async def aclose(self) -> None:
         if self._life:
@@ -172,8 +172,8 @@ class RemoteHost:
             return self._client
 
 
-def _seat(stay: Stay, number: int, slot: int | None, reuse: bool) -> Seat:
+def _seat(visit: Visit, number: int, slot: int | None, reuse: bool) -> Seat:
     def placed(got: int) -> None:
-        stay.note(Placed(number, got))
+        visit.note(Placed(number, got))
 
     return Seat(slot, reuse, placed)

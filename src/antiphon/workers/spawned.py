@@ -21,7 +21,7 @@ from antiphon.library.reload import Reloaded
 from antiphon.observe.sums import Family, growing
 from antiphon.structs import ready
 
-from .peer import Ear, Offer, Peer, Share
+from .peer import Grant, Handler, Peer, Service
 
 _SCRAPE_SECONDS = 5.0
 """How long a scrape waits for a worker; then it has what the worker reported before."""
@@ -80,8 +80,8 @@ class WorkerProcess:
     @classmethod
     async def start(
         cls,
-        offers: Mapping[str, Offer],
-        ears: Mapping[str, Ear],
+        services: Mapping[str, Service],
+        handlers: Mapping[str, Handler],
         on_listening: Callable[[WorkerProcess], object],
         start: Start = program,
     ) -> WorkerProcess:
@@ -97,8 +97,8 @@ class WorkerProcess:
             worker = cls(process, conduit, on_listening)
             worker._peer = await Peer.over(
                 talk.dup(),
-                {**offers, "failed": worker._failed},
-                {**ears, "connections": worker._counted, "ready": worker._is_ready},
+                {**services, "failed": worker._failed},
+                {**handlers, "connections": worker._counted, "ready": worker._is_ready},
             )
         return worker
 
@@ -119,12 +119,6 @@ class WorkerProcess:
         self._handed.append((connection, kind))
         return True
 
-    def _taken(self) -> None:
-        """Closes our ends of the connections that it has taken: until then they would be lost with it."""
-        while len(self._handed) > self._sent - self._came:
-            connection, _ = self._handed.popleft()
-            connection.close()
-
     def handed_back(self) -> list[tuple[socket.socket, bytes]]:
         """The connections that it was handed and did not take; for when it is gone."""
         left = list(self._handed)
@@ -132,7 +126,7 @@ class WorkerProcess:
         return left
 
     async def families(self) -> list[Family]:
-        """What it counts; what it reported last where it does not answer."""
+        """Its metrics; those that it reported last where it does not answer."""
         with suppress(TimeoutError, EngineError):
             async with asyncio.timeout(_SCRAPE_SECONDS):
                 self._last = msgspec.convert(await self._peer.call("scrape"), ready(list[Family]))
@@ -140,11 +134,11 @@ class WorkerProcess:
 
     @property
     def left(self) -> list[Family]:
-        """What is still to be counted of it when it is gone, as far as it was ever reported."""
+        """The metrics that still count when it is gone, as far as they were ever reported."""
         return growing(self._last)
 
     async def reload(self, given: object) -> Reloaded | None:
-        """What became of it there; None of a worker that died, or does not answer."""
+        """Hands it a configuration; None of a worker that died, or does not answer."""
         with suppress(TimeoutError, EngineError):
             async with asyncio.timeout(_RELOAD_SECONDS):
                 return msgspec.convert(await self._peer.call("reload", given), ready(Reloaded))
@@ -179,7 +173,9 @@ class WorkerProcess:
 
     def _counted(self, came: int, open: int) -> None:
         self._came, self._open = came, open
-        self._taken()
+        while len(self._handed) > self._sent - came:  # Our ends of those that it has taken: they would be lost with it.
+            connection, _ = self._handed.popleft()
+            connection.close()
         self._on_listening(self)
 
     def _is_ready(self, summary: object) -> None:
@@ -187,10 +183,10 @@ class WorkerProcess:
             self.ready.set_result(msgspec.convert(summary, ready(ModelSummary)))
 
     @asynccontextmanager
-    async def _failed(self, fault: object) -> AsyncGenerator[Share, None]:
+    async def _failed(self, fault: object) -> AsyncGenerator[Grant, None]:
         error = msgspec.convert(fault, ready(Fault)).error()
         self._reason = f" ({error})"
         if not self.ready.done():
             self.ready.set_exception(error)
             self.ready.exception()
-        yield Share()
+        yield Grant()

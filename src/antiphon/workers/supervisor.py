@@ -26,8 +26,8 @@ from antiphon.observe.sums import Family, families_of, summed, text_of
 
 from .acceptor import Acceptor, Listener
 from .engines import Shared
-from .given import Given, Memory
-from .peer import Ear, Offer, Share
+from .given import Memory
+from .peer import Grant, Handler, Service
 from .spawned import WorkerProcess
 
 LOG = logging.getLogger("antiphon.workers")
@@ -121,9 +121,9 @@ class Supervisor:
         self._reloading = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts(lambda: len(acceptor.open))
-        self._ears: dict[str, Ear] = {"model_changed": self._refresh}
-        self._offers: dict[str, Offer] = {
-            **self._shared.offers, "start": self._start, "metrics": self._metrics,
+        self._handlers: dict[str, Handler] = {"model_changed": self._refresh}
+        self._services: dict[str, Service] = {
+            **self._shared.services, "start": self._start, "metrics": self._metrics,
             "cancel": self._cancel,
         }  # fmt: skip
 
@@ -196,7 +196,7 @@ class Supervisor:
     async def _life(self, place: int, first: asyncio.Future[ModelSummary]) -> str:
         """One worker; how it ended, or why it could not begin. ``first`` gets what the first of its place reports."""
         try:
-            worker = await WorkerProcess.start(self._offers, self._ears, partial(self._listens, place))
+            worker = await WorkerProcess.start(self._services, self._handlers, partial(self._listens, place))
         except OSError as error:  # Such as no memory, or no file descriptor.
             if not first.done():
                 first.set_exception(EngineError(f"no worker can be started: {error.strerror}"))
@@ -259,18 +259,17 @@ class Supervisor:
         return [worker for worker in self._workers if worker in self._acceptor.open]
 
     @asynccontextmanager
-    async def _start(self) -> AsyncGenerator[Share, None]:
-        given: Given = self._given
-        yield Share(given)
+    async def _start(self) -> AsyncGenerator[Grant, None]:
+        yield Grant(self._given)
 
     @asynccontextmanager
-    async def _cancel(self, owner: str, id: str, request: object) -> AsyncGenerator[Share, None]:
-        yield Share(any(await asyncio.gather(*(worker.cancel(owner, id, request) for worker in self._serving))))
+    async def _cancel(self, owner: str, id: str, request: object) -> AsyncGenerator[Grant, None]:
+        yield Grant(any(await asyncio.gather(*(worker.cancel(owner, id, request) for worker in self._serving))))
 
     @asynccontextmanager
-    async def _metrics(self) -> AsyncGenerator[Share, None]:
+    async def _metrics(self) -> AsyncGenerator[Grant, None]:
         reports = await asyncio.gather(*(worker.families() for worker in self._serving))
-        yield Share(text_of(summed([*reports, self._counts.families()])))
+        yield Grant(text_of(summed([*reports, self._counts.families()])))
 
 
 def _pass_on(ready: asyncio.Future[ModelSummary], first: asyncio.Future[ModelSummary]) -> None:
@@ -283,7 +282,7 @@ def _pass_on(ready: asyncio.Future[ModelSummary], first: asyncio.Future[ModelSum
 
 
 class Counts:
-    """What the supervisor counts itself. ``left`` is what workers had counted that are gone."""
+    """The supervisor's own metrics. ``left`` are those of workers that are gone."""
 
     def __init__(self, workers: Callable[[], int]) -> None:
         self._registry = registry = CollectorRegistry()

@@ -28,9 +28,9 @@ from antiphon.library.app import assembled
 from antiphon.library.reload import Reload, set_up
 from antiphon.structs import ready
 
-from .given import Given
-from .peer import Offer, Peer, Share
-from .remote import RemoteShares
+from .given import WorkerConfig
+from .peer import Grant, Peer, Service
+from .remote import RemoteLimits
 
 
 def main() -> None:
@@ -64,13 +64,13 @@ def leave_with_supervisor(folders: list[str]) -> None:
 async def work(talk: socket.socket, conduit: socket.socket, folders: list[str]) -> None:
     """Serves until the supervisor stops it."""
     worker = Worker()
-    offers: dict[str, Offer] = {
+    services: dict[str, Service] = {
         "scrape": worker.scrape, "reload": worker.reload, "refresh": worker.refresh,
         "cancel": worker.cancel,
     }  # fmt: skip
-    peer = await Peer.over(talk, offers, {})
+    peer = await Peer.over(talk, services, {})
     try:
-        given = msgspec.convert(await peer.call("start"), ready(Given))
+        given = msgspec.convert(await peer.call("start"), ready(WorkerConfig))
         folders.append(given.folder)
         await worker.serve(given.config(), peer, conduit)
     except AntiphonError as error:
@@ -79,7 +79,7 @@ async def work(talk: socket.socket, conduit: socket.socket, folders: list[str]) 
 
 
 class Worker:
-    """What the supervisor asks of a worker."""
+    """The worker's answers to its supervisor."""
 
     def __init__(self) -> None:
         self._config: Config
@@ -91,7 +91,7 @@ class Worker:
 
     async def serve(self, config: Config, peer: Peer, conduit: socket.socket) -> None:
         set_up(config)
-        self._config, shares = config, RemoteShares(peer)
+        self._config, shares = config, RemoteLimits(peer)
         async with assembled(config, opening=shares.open, shares=shares) as parts:
             self._context, self._catalog = parts.app.state.context, parts.catalog
             self._reload = Reload(parts.app, parts.catalog, config, lambda: self._config)
@@ -107,28 +107,28 @@ class Worker:
             await self._server.serve_to_end()
 
     @asynccontextmanager
-    async def scrape(self) -> AsyncGenerator[Share, None]:
+    async def scrape(self) -> AsyncGenerator[Grant, None]:
         await self._built.wait()
-        yield Share(self._context.metrics.families())
+        yield Grant(self._context.metrics.families())
 
     @asynccontextmanager
-    async def cancel(self, owner: str, id: str, request: Any) -> AsyncGenerator[Share, None]:
+    async def cancel(self, owner: str, id: str, request: Any) -> AsyncGenerator[Grant, None]:
         await self._built.wait()
-        yield Share(cancelled_here(self._context, owner, id, request))
+        yield Grant(cancelled_here(self._context, owner, id, request))
 
     @asynccontextmanager
-    async def refresh(self, name: str) -> AsyncGenerator[Share, None]:
+    async def refresh(self, name: str) -> AsyncGenerator[Grant, None]:
         await self._built.wait()
         await self._catalog.refresh(name)
-        yield Share()
+        yield Grant()
 
     @asynccontextmanager
-    async def reload(self, given: Any) -> AsyncGenerator[Share, None]:
+    async def reload(self, given: Any) -> AsyncGenerator[Grant, None]:
         await self._built.wait()
-        before, self._config = self._config, msgspec.convert(given, ready(Given)).config()
+        before, self._config = self._config, msgspec.convert(given, ready(WorkerConfig)).config()
         reloaded = await self._reload.reload(self._server)
         self._config = self._config if reloaded.taken else before
-        yield Share(reloaded)
+        yield Grant(reloaded)
 
 
 if __name__ == "__main__":

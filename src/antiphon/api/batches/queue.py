@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from antiphon.errors import StoreError
 from antiphon.http.context import Context
-from antiphon.http.later import Later
+from antiphon.http.later import LazyObject
 from antiphon.store import Key, Store
 
 # The queue of all servers over a store: the batches that have not ended.
@@ -31,7 +31,7 @@ log = logging.getLogger("antiphon.batches")
 
 
 @asynccontextmanager
-async def going_on(context: Context, batches: Later) -> AsyncIterator[None]:
+async def going_on(context: Context, batches: LazyObject) -> AsyncIterator[None]:
     """Goes on with the batches that nobody runs, beside the requests; they stop when the block is left.
 
     ``batches`` makes what has the service of batches, where it is needed.
@@ -46,7 +46,7 @@ async def going_on(context: Context, batches: Later) -> AsyncIterator[None]:
             await batches.made.service.aclose()
 
 
-async def _look(context: Context, batches: Later) -> None:
+async def _look(context: Context, batches: LazyObject) -> None:
     """Now and then goes on with what nobody runs: of an earlier run, or of a server that stopped or died."""
     while not context.lifecycle.draining:
         try:

@@ -83,8 +83,8 @@ class ChatCompletions(PostRoute):
         check_stored(wire)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
-        began = post.began
-        id = post.named(completion_id(began))
+        began = post.created_at
+        id = post.answer_id(completion_id(began))
         async with AsyncExitStack() as stack:
             session = await self._session(wire, post.exchange.owner, stack)
             tenant = post.tenant.asking(affinity=session.affinity if session else None)
@@ -123,7 +123,7 @@ def _memory(post: Post, wire: ChatRequest, model: Model) -> TurnMemory | None:
     Those would show what it may not see.
     """
     of_ids = wire.return_token_ids or wire.prompt_logprobs is not None
-    if session_name(wire.session_id) is not None or (of_ids and not post.reveals):
+    if session_name(wire.session_id) is not None or (of_ids and not post.may_see_reasoning):
         return None
     return TurnMemory(post.context.turns, post.exchange.owner, model.name, post.off_loop)
 
@@ -172,5 +172,5 @@ def _shape(wire: ChatRequest, draft: Draft, post: Post) -> ChatShape:
         prompt_tokens=len(draft.prompt_ids),
         logprobs=bool(wire.logprobs),
         prompt_alternatives=wire.prompt_logprobs or 0,
-        expose_reasoning=post.reveals,
+        expose_reasoning=post.may_see_reasoning,
     )

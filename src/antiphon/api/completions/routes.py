@@ -23,13 +23,13 @@ class Completions(PostRoute):
         wire = await post.read(CompletionRequest)
         stream = post.streams(wire.stream)
         model = await post.model(wire.model)
-        began = post.began
+        began = post.created_at
         reading = Reading(context.dialect, context.limits, day_of(began), post.tenant, stream=stream)
-        requested = await post.off_loop(lambda: read_completion(wire, model, reading, reveals=post.reveals))
+        requested = await post.off_loop(lambda: read_completion(wire, model, reading, reveals=post.may_see_reasoning))
         most = context.dialect.prompt_limit(model.context)
         drafts = await post.off_loop(lambda: [plan_turn(model, turn, most=most) for turn in requested.turns])
         options = wire.stream_options
-        id = post.named(f"cmpl-{secrets.token_hex(12)}")
+        id = post.answer_id(f"cmpl-{secrets.token_hex(12)}")
         head = CompletionHead(
             id=id,
             created=int(began),

@@ -28,7 +28,7 @@ class MakeEmbeddings(PostRoute):
         )
         async with post.admitted():
             embeddings = await post.run(embed(plan, tenant=post.exchange.tenant))
-        post.spent(prompt=embeddings.tokens)
+        post.charge(prompt=embeddings.tokens)
         self._context.metrics.prompt_tokens.labels(model.name).inc(embeddings.tokens)
         id, base64 = f"embd-{secrets.token_hex(12)}", wire.encoding_format == "base64"
         await post.send_json(embedding_list(embeddings, id=id, model=model.name, base64=base64))

@@ -227,7 +227,7 @@ class CreateMessage(MessagesRoute):
         return MessageView(
             encrypt=lambda message: cipher.encrypt(message, owner),
             thinking=thinks(wire),
-            exposed=post.reveals and not omitted,
+            exposed=post.may_see_reasoning and not omitted,
             stops=frozenset(requested.turn.stop),
             served=frozenset(tools.server.router.recipients if tools.server else ()),
             shown=tools.shown,

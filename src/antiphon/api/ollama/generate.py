@@ -104,7 +104,7 @@ async def _embedded(
         return Embeddings((), 0)
     async with post.admitted():
         made = await post.run(embed(plan, tenant=post.exchange.tenant))
-    post.spent(prompt=made.tokens)
+    post.charge(prompt=made.tokens)
     post.context.metrics.prompt_tokens.labels(model.name).inc(made.tokens)
     return made
 
@@ -175,7 +175,7 @@ async def _complete(post: Post, wire: OllamaGenerateRequest, settings: OllamaOpt
     reading = Reading(OLLAMA, context.limits, context.today, post.tenant, stream=post.exchange.stream)
 
     def draft() -> Draft:
-        requested = read_completion(raw_request(wire, settings), model, reading, reveals=post.reveals)
+        requested = read_completion(raw_request(wire, settings), model, reading, reveals=post.may_see_reasoning)
         return plan_turn(model, settled_turn(requested.turns[0], wire, settings))
 
     await _answer(post, wire, named, await post.off_loop(draft))

@@ -98,7 +98,7 @@ def head_of(post: Post, named: NamedModel, *, generates: bool, thinks: bool = Tr
         now=lambda: time_of(clock()),
         spent=spent,
         generates=generates,
-        expose_reasoning=post.reveals and thinks,
+        expose_reasoning=post.may_see_reasoning and thinks,
     )
 
 

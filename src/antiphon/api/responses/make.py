@@ -12,10 +12,10 @@ import msgspec
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
-from antiphon.generation.turn import Send, Source, Written
+from antiphon.generation.turn import OutputT, Send, Source
 from antiphon.http.exchange import FAULTS
 from antiphon.http.following import making_key
-from antiphon.http.journal import Journal, Left, Numbered, Status, run_key
+from antiphon.http.journal import AbandonedRun, Journal, Numbered, Status, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.runs import into, json_response
@@ -49,7 +49,7 @@ class ResponseMaker:
         claim: Exclusive,
         alone: Exclusive,
         *,
-        left: Left[ResponseRun] | None = None,
+        left: AbandonedRun[ResponseRun] | None = None,
     ) -> None:
         """``claim`` is what an idempotency key gives, ``alone`` the conversation; who lost one of them is stopped."""
         context = post.context
@@ -59,7 +59,7 @@ class ResponseMaker:
         key = run_key(plan.owner, plan.head.id)
         self._run = ResponseRun(key, response=plan.head) if left is None else left.run
         self._journal = self._recorded(left)
-        view = plan.view if self._journal is None else plan.view.taped(self._journal.tape)
+        view = plan.view if self._journal is None else plan.view.replayed(self._journal.replay_log)
         self._writer = ResponseWriter(
             plan.head, view, context.clock, plan.compaction, listings=plan.listings, approved=plan.approved
         )
@@ -70,7 +70,7 @@ class ResponseMaker:
         self._run.counted = lambda: self._writer.completion_tokens
         self._has_client = False
 
-    def _recorded(self, left: Left[ResponseRun] | None) -> ResponseJournal | None:
+    def _recorded(self, left: AbandonedRun[ResponseRun] | None) -> ResponseJournal | None:
         """What stores its events as they come; None where they are not stored (`StoredRuns.records`)."""
         context, head, plan = self._post.context, self._plan.head, self._plan
         if left is None and not context.stored_runs.records(
@@ -157,7 +157,7 @@ class ResponseMaker:
             await self._post.send_response(json_response(queued))
 
     def go_on(self, resources: AsyncExitStack) -> None:
-        """Makes the rest of a response that was `Left`, beside all requests; ``resources`` are released at its end."""
+        """Makes the rest of an `AbandonedRun`, beside all requests; ``resources`` are released at its end."""
         self._own(resources)
         if self._plan.head.background:
             self._publish(self._writer.queued())
@@ -215,7 +215,7 @@ class ResponseMaker:
         self._run.publish([event_bytes(event) for event in events], self._writer.response)
         return None
 
-    async def _drive(self, write: Callable[[StepEvents[RoundEvent]], Written], send: Send[Written]) -> None:
+    async def _drive(self, write: Callable[[StepEvents[RoundEvent]], OutputT], send: Send[OutputT]) -> None:
         """Runs the turns when it is this request's turn. The last step is sent when the response is stored."""
         async with self._post.admitted():
             if self._plan.head.background:
@@ -228,9 +228,9 @@ class ResponseMaker:
         approved = [call.message for call in plan.approved]
         runnable = tools.served.union(message.recipient or "" for message in approved)
         router = None
-        tape, most = None if self._journal is None else self._journal.tape, plan.head.max_tool_calls
-        if most is not None and tape is not None:
-            most = max(0, most - tape.answered)
+        log, most = None if self._journal is None else self._journal.replay_log, plan.head.max_tool_calls
+        if most is not None and log is not None:
+            most = max(0, most - log.answered)
         if runnable and tools.router is not None:
             router = tools.router.only(runnable, most=most)
         if plan.socket is not None and not plan.socket.generate:
@@ -242,7 +242,7 @@ class ResponseMaker:
             meter=self._post.meter(),
             approved=approved,
             gated=tools.gated,
-            tape=tape,
+            log=log,
         )
 
 

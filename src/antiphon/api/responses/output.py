@@ -21,7 +21,7 @@ from antiphon.conversation import (
     TurnEnded,
     visible_to_user,
 )
-from antiphon.generation.resume.tape import Tape
+from antiphon.generation.resume.tape import ReplayLog
 from antiphon.generation.rounds import RoundEvent
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.definitions import built_in
@@ -84,13 +84,13 @@ class ResponseView(msgspec.Struct, frozen=True, kw_only=True):
     named: Mapping[str, McpName] = msgspec.field(default_factory=dict)
     cite: Callable[[str], list[Annotation]] = _no_citations
 
-    def taped(self, tape: Tape) -> ResponseView:
-        """The view whose texts that are another each time are on the tape."""
+    def replayed(self, log: ReplayLog) -> ResponseView:
+        """The view whose texts that are another each time are in the log."""
         encrypt, cite = self.encrypt, self.cite
         return replace(
             self,
-            encrypt=None if encrypt is None else lambda message: tape.made(lambda: encrypt(message), str),
-            cite=lambda text: tape.made(lambda: cite(text), list[Annotation]),
+            encrypt=None if encrypt is None else lambda message: log.replay_value(lambda: encrypt(message), str),
+            cite=lambda text: log.replay_value(lambda: cite(text), list[Annotation]),
         )
 
 

@@ -16,7 +16,7 @@ from antiphon.generation import Model, TurnRequest
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.keys import Principal
-from antiphon.http.journal import Left
+from antiphon.http.journal import AbandonedRun
 from antiphon.http.post import Post
 from antiphon.http.recovery import note_attempt
 from antiphon.store import Key, Lease
@@ -39,7 +39,7 @@ GONE = Response(id="", created_at=0, status="failed", model="", reasoning={}, te
 """Of a run whose events have expired."""
 
 
-class ResponseHeir(msgspec.Struct, frozen=True):
+class ResponseResumer(msgspec.Struct, frozen=True):
     """Goes on with responses. ``dialects`` are those in which requests came."""
 
     context: Context
@@ -52,7 +52,7 @@ class ResponseHeir(msgspec.Struct, frozen=True):
     def run(self, key: Key, head: RunHead | None) -> ResponseRun:
         return ResponseRun(key, response=GONE if head is None else head.began())
 
-    async def go_on(self, left: Left[ResponseRun], head: RunHead, failed: AntiphonError | None) -> None:
+    async def go_on(self, left: AbandonedRun[ResponseRun], head: RunHead, failed: AntiphonError | None) -> None:
         """Raises what is to be tried again; what never will go well ends the response."""
         run, resources = left.run, AsyncExitStack()
         try:

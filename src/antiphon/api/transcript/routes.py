@@ -71,17 +71,17 @@ class OpenChatMLTurns(PostRoute):
         request, router = order.turn(messages, offer, always=context.offer_tools)
         plan = await constrain(await post.off_loop(lambda: plan_turn(model, request)))
         rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
-        debug = DebugCapability(post.exchange.owner) if post.reveals else None
+        debug = DebugCapability(post.exchange.owner) if post.may_see_reasoning else None
         stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
         report = partial(_report, post.exchange)
-        writer = TranscriptWriter(order.conversation, post.body, stream, revealed=post.reveals, report=report)
+        writer = TranscriptWriter(order.conversation, post.body, stream, revealed=post.may_see_reasoning, report=report)
 
         async def keep(_: Sequence[Message]) -> None:
             await memory.keep(order.messages, rounds.turn)
 
         with context.transcripts.running(post.exchange.owner, id, rounds):
             async with post.admitted():
-                run = post.driver([rounds.steps], keep=None if post.reveals else keep)
+                run = post.driver([rounds.steps], keep=None if post.may_see_reasoning else keep)
                 await post.deliver(run, writer, Work())
 
 

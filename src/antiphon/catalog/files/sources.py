@@ -171,7 +171,7 @@ class WheelSource(msgspec.Struct, frozen=True):
 
 
 def pip_words(log: str) -> str:
-    """What pip says last: its errors where it has some, else the last line, which may be that of a traceback."""
+    """The last words of pip: its errors where it has some, else the last line, which may be that of a traceback."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     errors = [line.partition(": ")[2] for line in lines if line.startswith(("ERROR: ", "OSError: "))]
     return " ".join(errors[-3:] or lines[-1:]) or "it says nothing"

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class InstalledModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies in the store under a name: ``file`` is a name in its folder, ``size`` is in bytes.
+    """A model in the store: ``file`` is a name in its folder, ``size`` is in bytes.
 
     ``sha256`` is of the file that was fetched; one that was converted has another."""
 
@@ -92,7 +92,8 @@ class ModelStore(msgspec.Struct, frozen=True):
     def _fetch(self, name: str, entry: ModelEntry, source: str, progress: Progress) -> InstalledModel:
         partial = self._work(name, "")
         partial.mkdir(exist_ok=True)
-        file = parse_source(source, companions=companions_of(entry)).fetch(partial, progress)
+        companions = ("config.json", "vocab.txt") if entry.convert == "bert" else ()  # which its conversion needs
+        file = parse_source(source, companions=companions).fetch(partial, progress)
         digest = file_digest(file)
         if entry.sha256 and digest != entry.sha256:
             shutil.rmtree(partial)
@@ -149,11 +150,6 @@ class ModelStore(msgspec.Struct, frozen=True):
                 code="model_store",
                 hint="Set ANTIPHON_HOME to a folder with room that you may write.",
             ) from None
-
-
-def companions_of(entry: ModelEntry) -> Sequence[str]:
-    """What the conversion of an entry's file needs beside it."""
-    return ("config.json", "vocab.txt") if entry.convert == "bert" else ()
 
 
 def converted(entry: ModelEntry, file: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What a model's files say of its text: its vocabulary, its chat template, its special tokens and its ends."""
+"""Text of a model as its files describe it: its vocabulary, its chat template, its special tokens and its ends."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_model_text(source: str) -> ModelText:
-    """Of a GGUF file, a Hugging Face folder or the file in it that has its vocabulary, or ``o200k_harmony``.
+    """Reads a GGUF file, a Hugging Face folder or the file in it that has its vocabulary, or ``o200k_harmony``.
 
-    Reads files and builds a vocabulary, so it takes a moment. Errors: `ModelError`, for files that cannot be read and
+    Builds a vocabulary, so it takes a moment. Errors: `ModelError`, for files that cannot be read and
     kinds of vocabularies that are not covered.
     """
     if source == O200K:
@@ -93,7 +93,7 @@ def read_model_text(source: str) -> ModelText:
 
 
 def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
-    """Of a GGUF file's metadata. Raises `TokenError` for a vocabulary that is not covered."""
+    """Reads a GGUF file's metadata. Raises `TokenError` for a vocabulary that is not covered."""
     tokenizer, by_engine = _tokenizer(metadata)
     template, tokens = metadata.get("tokenizer.chat_template"), metadata.get("tokenizer.ggml.tokens")
     ids = {
@@ -170,7 +170,7 @@ def _frame(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> dict[str,
 
 
 def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFormat:
-    """What frames each text that is embedded: of BERT's kind [CLS] and [SEP], of others what the file says to add."""
+    """The frame of each text that is embedded: of BERT's kind [CLS] and [SEP], of others what the file says to add."""
     begin, end = ([control] if control else [] for control in _frame(metadata, tokenizer).values())
     return RawFormat(tokenizer.controls.keys(), begin=begin, end=end)
 
@@ -191,7 +191,7 @@ def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:
 
 
 def folder_text(folder: Path) -> ModelText:
-    """Of a Hugging Face folder; all its files but its vocabulary may be missing. Raises `OSError`, `TokenError`."""
+    """Reads a Hugging Face folder; all its files but its vocabulary may be missing. Raises `OSError`, `TokenError`."""
     settings, generation = _json(folder / SETTINGS_FILE), _json(folder / "generation_config.json")
     tokenizer = _folder_tokenizer(folder, settings)
     special = _special(settings)
@@ -230,7 +230,7 @@ def _added(folder: Path, settings: Mapping[str, Any]) -> dict[int, tuple[str, bo
 
 
 def template_text(folder: Path) -> ModelText:
-    """Of a folder that need not have a vocabulary: its templates, and single bytes beside the tokens that it names.
+    """Reads a folder that need not have a vocabulary: its templates, and single bytes beside the tokens that it names.
 
     Raises `ModelError`, `OSError` and `TokenError`.
     """
@@ -289,13 +289,13 @@ GENERATION = {name: name for name in ("temperature", "top_p", "top_k", "min_p", 
 
 
 def _generation(values: Mapping[str, Any]) -> SamplingDefaults:
-    """What a `generation_config.json` recommends; one that says not to sample means the likeliest token."""
+    """The defaults of a `generation_config.json`; one that says not to sample means the likeliest token."""
     recommended = _sampling(values, GENERATION)
     return replace(recommended, temperature=0.0) if values.get("do_sample") is False else recommended
 
 
 def _sampling(values: Mapping[str, Any], keys: Mapping[str, str]) -> SamplingDefaults:
-    """What the files recommend, as they have it; what is no number is nothing."""
+    """The defaults that files recommend, as they have them; a value that is no number is left out."""
     found = {name: values.get(key) for key, name in keys.items()}
     numbers = {
         name: value

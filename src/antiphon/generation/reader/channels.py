@@ -228,20 +228,16 @@ class InferredChannels:
         open, self._open = self._open, None
         if open is not None:
             open.end, open.tokens = event, tokens
-            return self._buffered_end(open)
+            if open.kind is _Kind.CALL and not open.blank:
+                return self._unmarked_call(open, event.message)
+            if open.kind is _Kind.TEXT and open.parts and self._candidate is None:
+                self._candidate, self._followed = open, False  # blanks, which are the answer if there is no other
+            return []  # what is empty is no answer and no call
         if self._channel is None:
             called = event.message.end is End.CALL  # to whomever: the reply was to go on, and is not answered
             return [event, *(self._settle() if called else [])]
         self._counts.reasoning += tokens
         return [MessageEnded(_on(self._channel, event.message))]
-
-    def _buffered_end(self, open: _Buffered) -> list[ParserEvent]:
-        assert open.end is not None
-        if open.kind is _Kind.CALL and not open.blank:
-            return self._unmarked_call(open, open.end.message)
-        if open.kind is _Kind.TEXT and open.parts and self._candidate is None:
-            self._candidate, self._followed = open, False  # blanks, which are the answer if there is no other
-        return []  # what is empty is no answer and no call
 
     def _unmarked_call(self, open: _Buffered, call: Message) -> list[ParserEvent]:
         """A call whose header was cut, and whose text is no JSON: arguments, if the model says that it is a call."""

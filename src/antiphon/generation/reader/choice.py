@@ -93,7 +93,7 @@ class ChoiceReader:
         self._stop_ids = requested_ends(plan)
         self._stopped = self._finished = False
         self.messages: list[Message] = []
-        """Those that ended."""
+        """The messages that ended."""
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
         self._called = self._called_enough = self._inexact = False
@@ -259,18 +259,23 @@ class ChoiceReader:
     def _note(self, event: ParserEvent) -> ParserEvent:
         match event:
             case MessageStarted(message):
-                self._open = self._call_ids.identified(self._with_header_ids(message))
+                if message.header:
+                    header = self._ids.header_as_sampled(message.header, message.role)
+                    message = replace(message, header=header)
+                self._open = self._call_ids.identified(message)
                 self._inexact |= message.call_id not in (None, self._open.call_id)
                 return MessageStarted(self._open)
             case TextDelta(text):
                 logprobs = self._logprobs.take()
                 return TextDelta(text, logprobs) if logprobs else event
             case MessageEnded(message):
-                return self._message_ended(self._as_started(message))
+                return self._message_ended(message)
             case Incident():
                 return event
 
     def _message_ended(self, message: Message) -> MessageEnded:
+        if self._open and self._open.header and self._open.header == message.header:
+            message = replace(message, header=self._open.header)  # which has the ids that were sampled
         if message.end is End.NONE:
             message = replace(message, end=self._assumed_end(message))
         call_id = self._open.call_id if self._open else None
@@ -278,16 +283,6 @@ class ChoiceReader:
         self._logprobs.clear()
         message = replace(message, text=self._ids.as_sampled(message.text))
         return MessageEnded(replace(message, call_id=call_id) if message.is_call else message)
-
-    def _as_started(self, message: Message) -> Message:
-        """The message with the ids that its header had when it started."""
-        header = self._open.header if self._open else ()
-        return replace(message, header=header) if header and header == message.header else message
-
-    def _with_header_ids(self, message: Message) -> Message:
-        if not message.header:
-            return message
-        return replace(message, header=self._ids.header_as_sampled(message.header, message.role))
 
     def _assumed_end(self, message: Message) -> End:
         """How a message ended that nothing in the reply ended (A-H10): a call is whole where the model stopped."""

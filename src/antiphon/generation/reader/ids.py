@@ -77,13 +77,9 @@ class StopStrings:
                 passed.append(MessageEnded(replace(self._open, text="".join(self._text), end=End.END)))
                 break
             self._text.append(piece)
-            passed.append(TextDelta(piece, self._take_logprobs()))
+            passed.append(TextDelta(piece, tuple(self._logprobs)))
+            self._logprobs = []
         return passed
-
-    def _take_logprobs(self) -> tuple[TokenLogprob, ...]:
-        taken = tuple(self._logprobs)
-        self._logprobs = []
-        return taken
 
 
 # Which text a log probability belongs to.
@@ -161,7 +157,7 @@ class IdReader:
         return tail
 
     def close(self) -> list[Piece]:
-        """What was buffered and will not become more."""
+        """Flushes the buffer."""
         return [*(self._scanner.close() if self._scanner is not None else ()), *self._decoder.close()]
 
     def forget(self) -> None:

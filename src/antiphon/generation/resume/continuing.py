@@ -22,12 +22,15 @@ if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.following import Matcher
 
 
-async def continued(plan: Plan, before: Sequence[int]) -> AsyncGenerator[Step, None]:
+def continued(plan: Plan, before: Sequence[int]) -> AsyncGenerator[Step, None]:
     """The steps of the one choice of ``plan``, whose first ids are ``before``; closing it stops the engine."""
-    steps = begun(plan) if not before else _rest(plan, before)
-    async with aclosing(steps) as sampled:
-        async for step in sampled:
-            yield step
+    if not before:
+        return begun(plan)
+    if plan.sampling.max_tokens <= len(before):
+        return _no_more()
+    if plan.constraint is None:
+        return _freely(plan, before)
+    return _Constrained(plan, plan.constraint, before).steps()
 
 
 def begun(plan: Plan) -> AsyncGenerator[Step, None]:
@@ -36,14 +39,6 @@ def begun(plan: Plan) -> AsyncGenerator[Step, None]:
     return plan.model.engine.generate(
         plan.prompt_ids, plan.sampling, n=request.n, grammar=plan.grammar, tenant=request.tenant
     )
-
-
-def _rest(plan: Plan, before: Sequence[int]) -> AsyncGenerator[Step, None]:
-    if plan.sampling.max_tokens <= len(before):
-        return _no_more()
-    if plan.constraint is None:
-        return _freely(plan, before)
-    return _Constrained(plan, plan.constraint, before).steps()
 
 
 async def _no_more() -> AsyncGenerator[Step, None]:
@@ -88,7 +83,7 @@ class _Constrained:
                     return
 
     async def _free(self) -> AsyncGenerator[Step, None]:
-        """What the engine samples by itself, up to the first id that does not fit, or where it ended too early."""
+        """Steps that the engine samples freely, up to the first id that does not fit, or where it ended too early."""
         matcher = self._matcher()
         async with aclosing(_freely(self._plan, self._ids)) as sampled:
             async for step in sampled:

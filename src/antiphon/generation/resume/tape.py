@@ -1,4 +1,4 @@
-"""What a reply depended on that does not follow from its request, in order.
+"""A log of all that a reply depended on beside its request, in order.
 
 Whoever makes the reply records it. Who has the record makes the same reply once more, up to where it ends, and goes
 on from there: the prompt's ids, what was sampled, what tools answered, and what was made at random on the way. What
@@ -22,6 +22,7 @@ from antiphon.engines import EngineEnd, Step
 from antiphon.errors import EngineLostError, OverloadedError, StoreError
 from antiphon.generation.meter import UNMETERED, Meter
 from antiphon.generation.plan import Plan
+from antiphon.generation.sequences import common
 from antiphon.structs import ready
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolEvent, ToolOutput, ToolResult, ToolStarted
 
@@ -53,7 +54,7 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag="step"):
 
 
 class Called(msgspec.Struct, frozen=True, array_like=True, tag="tool"):
-    """What happened to a call of a tool: one of these."""
+    """An event of a call of a tool: one of these."""
 
     started: ToolCall | None = None
     cancelled: ToolCancelled | None = None
@@ -61,7 +62,7 @@ class Called(msgspec.Struct, frozen=True, array_like=True, tag="tool"):
 
 
 class Made(msgspec.Struct, frozen=True, array_like=True, tag="made"):
-    """What is another each time that it is made: plain JSON."""
+    """A value that is another each time it is made: plain JSON."""
 
     value: Any
 
@@ -96,7 +97,7 @@ def unrecorded(one: Input) -> None:
     """Nobody records it."""
 
 
-class Tape:
+class ReplayLog:
     """``recorded`` is what an earlier maker of the reply left; ``record`` takes what comes after it."""
 
     def __init__(self, record: Callable[[Input], None] = unrecorded, recorded: Sequence[Input] = ()) -> None:
@@ -106,7 +107,7 @@ class Tape:
         self.answered = sum(isinstance(one, Called) and one.result is not None for one in recorded)
         """Calls whose results are on record."""
 
-    def planned(self, plan: Plan) -> Plan:
+    def replay_plan(self, plan: Plan) -> Plan:
         """The plan of the next turn, with the prompt that the turn had when it was first made."""
         if self._rest:
             began = self._rest.popleft()
@@ -114,16 +115,16 @@ class Tape:
                 raise self._departed()
             plan = replace(plan, prompt_ids=(*self._ids[: began.kept], *began.more))
         else:
-            kept = _common(self._ids, plan.prompt_ids)
+            kept = common(self._ids, plan.prompt_ids)
             self._record(TurnBegan(kept, plan.prompt_ids[kept:]))
         self._ids = list(plan.prompt_ids)
         return plan
 
-    def metered(self, meter: Meter) -> Meter:
-        """What counts the turn that was planned; one that is whole on record was counted where it was made."""
+    def replay_meter(self, meter: Meter) -> Meter:
+        """The meter of the turn that was planned; one that is whole on record was counted where it was made."""
         return UNMETERED if any(isinstance(one, TurnBegan | Called) for one in self._rest) else meter
 
-    async def sampled(self, plan: Plan) -> AsyncGenerator[Step, None]:
+    async def replay_steps(self, plan: Plan) -> AsyncGenerator[Step, None]:
         """The steps of a turn: those on record, then the engine's, which goes on after the last recorded id."""
         prompt, cached = len(self._ids), False
         while self._rest and isinstance(one := self._rest[0], Sampled):
@@ -171,10 +172,10 @@ class Tape:
                     raise lost from error
             await asyncio.sleep(LOOKS)
 
-    async def results(
+    async def replay_results(
         self, router: Router, calls: Sequence[ToolCall], *, seconds: float
     ) -> AsyncGenerator[ToolEvent, None]:
-        """What happens to the calls: first what is on record. A call whose result is not is run, be it once more."""
+        """Events of the calls: first those on record. A call whose result is not is run, be it once more."""
         left, started = list(calls), set[str]()
         while self._rest and isinstance(one := self._rest[0], Called):
             self._rest.popleft()
@@ -193,8 +194,8 @@ class Tape:
                 self._record(_called(event))
                 yield event
 
-    def made(self, make: Callable[[], Value], kind: type[Value]) -> Value:
-        """What ``make`` gave when it was first made."""
+    def replay_value(self, make: Callable[[], Value], kind: type[Value]) -> Value:
+        """The value that ``make`` gave first."""
         if self._rest:
             one = self._rest.popleft()
             if not isinstance(one, Made):
@@ -205,7 +206,7 @@ class Tape:
         return value
 
     def _departed(self) -> EngineLostError:
-        """What is made now is another reply: of another model, or by another version of this program."""
+        """The error of a reply that differs from the recorded one: of another model or version of this program."""
         self._rest.clear()
         return _cannot("it is not made here as it was made before")
 
@@ -237,13 +238,6 @@ def _storable(result: ToolResult) -> ToolResult:
         output = ToolOutput(content=result.text(envelope=False))
         return replace(result, output=output if result.ok else None)
     return result
-
-
-def _common(before: Sequence[int], ids: Sequence[int]) -> int:
-    """How many ids both begin with."""
-    return next((i for i, (one, other) in enumerate(zip(before, ids, strict=False)) if one != other), min(
-        len(before), len(ids)
-    ))  # fmt: skip
 
 
 def _cannot(why: str) -> EngineLostError:

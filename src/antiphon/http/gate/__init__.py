@@ -1,1 +1,1 @@
-"""Who may come in, and when: keys, rates, the queue, room for large bodies."""
+"""Admission of requests: keys, rates, the queue, room for large bodies."""

@@ -65,7 +65,7 @@ class Access:
 
     async def _limited(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         owner = exchange.owner
-        exchange.also = lambda: self._rates.headers(owner)
+        exchange.extra_headers = lambda: self._rates.headers(owner)
         answer = _LastHeldBack(send)
         try:
             with self._rates.request(owner):

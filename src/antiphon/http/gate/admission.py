@@ -1,4 +1,4 @@
-"""Who runs, who waits, who is sent away."""
+"""Admission: which requests run, wait or are sent away."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Admission:
             yield
 
     def _left_of(self, slots: int) -> int:
-        """What requests leave of the slots of an engine. All that run count, whatever their model: some may be its."""
+        """The slots of an engine that requests leave. All that run count, whatever their model: some may be its."""
         if self._room.waiting:
             return 0
         return max(0, self.most_behind(slots) - self._room.running)
@@ -83,7 +83,7 @@ class Admission:
         return max(1, min(slots, self._rules.limits.concurrent) - 1)
 
     def let_in(self) -> None:
-        """Those who wait enter as far as there is room: the room grew."""
+        """Lets waiting requests enter as far as there is room, after the room grew."""
         self._room.let_in()
         self._let_in_behind()
 
@@ -102,8 +102,8 @@ class Admission:
 # What several processes of one server have together.
 
 
-class Shares(Protocol):
-    """What a process has with the others of its server, where there are any: the limits hold over all of them."""
+class SharedLimits(Protocol):
+    """State that a process shares with the others of its server: the limits hold over all of them."""
 
     def admission(self, rules: Rules) -> Admission: ...
 

@@ -56,16 +56,15 @@ class Idempotency:
         known = await self._known(at)
         if known is not None and known.digest != claim.digest:
             raise _refused("idempotency_key_reused", "this idempotency-key came with another body before.")
-        if known is not None and (lease is None or await self._has(Key("response", at.owner, known.response))):
-            return known.response
+        if known is not None:
+            stored = Key("response", at.owner, known.response)
+            if lease is None or await self.archive.record(stored) is not None:
+                return known.response
         if lease is None:
             raise in_progress()
         now = self.archive.clock()
         await self.archive.store.put(at, Record(msgspec.json.encode(claim), now, now + DAY), lease=lease)
         return claim.response
-
-    async def _has(self, at: Key) -> bool:
-        return await self.archive.record(at) is not None
 
     async def _known(self, at: Key) -> Claim | None:
         record = await self.archive.store.get(at)

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
 class Scope(StrEnum):
-    """What a key may do: use models; see the model's reasoning; read metrics; fetch models and delete them."""
+    """A right of a key: use models; see the model's reasoning; read metrics; fetch models and delete them."""
 
     INFERENCE = "inference"
     DEBUG = "debug"
@@ -30,7 +30,7 @@ class Scope(StrEnum):
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who sends a request. ``name`` owns what is stored between requests; it is empty where the server has no keys."""
+    """The sender of a request. ``name`` owns what is stored between requests; empty where the server has no keys."""
 
     name: str = ""
     scopes: frozenset[Scope] = frozenset()

@@ -40,7 +40,7 @@ class BodyRoom:
             self._taken = self.size
 
     def leave(self) -> None:
-        self._large.give_back(self._taken)
+        self._large.bytes -= self._taken
         self.size = self._taken = 0
 
 
@@ -89,9 +89,6 @@ class LargeWork:
                 hint="Try again later.",
             )
         self.bytes += size
-
-    def give_back(self, size: int) -> None:
-        self.bytes -= size
 
     async def run(self, work: Callable[[], Result], size: int) -> Result:
         """The result of ``work`` on ``size`` bytes: small ones at once, large ones in a thread, huge ones in turn.

@@ -59,7 +59,7 @@ class Bucket:
 
 @dataclass(slots=True)
 class Account:
-    """What one key used. None: without limit; ``most`` 0: any number at once, those ``behind`` included.
+    """The use of one key. None: without limit; ``most`` 0: any number at once, those ``behind`` included.
 
     ``elsewhere`` run at other servers, ``elsewhere_behind`` behind their answers.
     ``used``: the key sent something since `Rates.used` was last asked.
@@ -207,7 +207,7 @@ _LIFETIME = 3600.0
 
 
 class Level(msgspec.Struct, frozen=True):
-    """What was left of a bucket ``at`` a Unix time in seconds."""
+    """The level of a bucket ``at`` a Unix time in seconds."""
 
     left: float
     at: float
@@ -219,7 +219,7 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True):
-    """What one server runs of a key, as it said ``at`` a Unix time."""
+    """Requests of a key that one server runs, as it reported ``at`` a Unix time."""
 
     running: int
     behind: int
@@ -302,7 +302,7 @@ class SharedRates:
             self.rates.settle(bucket, level.left, taken)
 
     def _servers(self, known: Shared, account: Account, now: float) -> dict[str, Running]:
-        """Those that run something of the key. One that said so longer ago than a lease lasts is not there any more."""
+        """The servers that run requests of the key. One that reported longer ago than a lease lasts is gone."""
         stale = self.leases.seconds
         servers = {holder: server for holder, server in known.servers.items() if abs(now - server.at) < stale}
         before = servers.pop(self.leases.holder, None)
@@ -314,7 +314,7 @@ class SharedRates:
 
 
 def _read(record: Record | None) -> Shared:
-    """What is damaged is begun anew: it is worth a minute of what a key may use."""
+    """Reads an account; starts a damaged one anew (costs at most a minute of quota)."""
     if record is None:
         return Shared()
     try:
@@ -324,7 +324,7 @@ def _read(record: Record | None) -> Shared:
 
 
 def _left(bucket: Bucket | None, known: Level | None, now: float) -> Level | None:
-    """What is left of a bucket with what was taken here; one that nobody used before was full."""
+    """The level of a bucket with what was taken here; one that nobody used before was full."""
     if bucket is None:
         return None
     level = (known or Level(float(bucket.rate), now)).now(bucket.rate, now)

@@ -238,7 +238,8 @@ class Connection(HttpToolsProtocol):
             self._deadline = self.loop.call_later(self._limits.head_timeout, self._late)
 
     def _forget_deadline(self) -> None:
-        _cancel(self._deadline)
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._deadline = None
 
     def _late(self) -> None:
@@ -306,7 +307,7 @@ class Unchunked:
 
 
 def _check_framing(version: str, headers: list[tuple[bytes, bytes]]) -> None:
-    """What llhttp lets pass and a proxy before us may read in another way. Raises `RequestError`."""
+    """Refuses what llhttp lets pass and a proxy before us may read in another way. Raises `RequestError`."""
     if version not in ("1.0", "1.1"):
         raise RequestError("Only HTTP/1.0 and HTTP/1.1 are served here.", code="http_version_not_supported")
     names = [name for name, _ in headers]
@@ -325,8 +326,3 @@ def _malformed(message: str) -> RequestError:
 
 def _head_too_large(size: int, count: int) -> RequestError:
     return RequestError(f"The head may have {size} bytes and {count} headers.", code="head_too_large")
-
-
-def _cancel(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()

@@ -62,7 +62,7 @@ class Handed:
         self.report()
 
     def end(self) -> None:
-        """Those that came are taken, and no more."""
+        """Takes the connections that came, and no more."""
         self._take()
         self._loop.remove_reader(self._conduit)
 

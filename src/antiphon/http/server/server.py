@@ -188,7 +188,7 @@ def is_loopback(host: str) -> bool:
 
 
 def bound_unsent(listener: socket.socket) -> None:
-    """What a client does not read waits in our buffers, which are bounded and watched, and not in the kernel's."""
+    """Keeps what a client does not read in our buffers, which are bounded and watched, and out of the kernel's."""
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
 

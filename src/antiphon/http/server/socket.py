@@ -87,7 +87,7 @@ class Socket(WebSocketsSansIOProtocol):
             super().shutdown()
 
     def _forget_whole(self) -> None:
-        """What came is whole; of a message in several frames all of it stays counted."""
+        """Frees the room of a message that is whole; of one in several frames all of it stays counted."""
         if not self.frames:
             self._room.leave()
 

@@ -1,1 +1,1 @@
-"""What editors and documentation tools use: a lexer for Pygments, and the language server of OpenChatML."""
+"""Tools for editors and documentation: a lexer for Pygments, and the language server of OpenChatML."""

@@ -149,7 +149,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the word at a place means, in Markdown."""
+    """The meaning of the word at a place, in Markdown."""
 
     text: str
     span: Span
@@ -187,7 +187,7 @@ def _frames(text: str) -> tuple[int, Sequence[Frame]]:
 
 
 def meaning(text: str, offset: int) -> Meaning | None:
-    """What the word at the offset means; None where it is text of a body or of no meaning to the format."""
+    """The meaning of the word at the offset; None where it is text of a body or of no meaning to the format."""
     begin, frames = _frames(text)
     if offset < begin:
         return _of_key(text, offset)

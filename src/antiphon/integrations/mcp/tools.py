@@ -1,4 +1,4 @@
-"""What each tool does with its arguments."""
+"""The tools, each a function of its arguments."""
 
 from __future__ import annotations
 
