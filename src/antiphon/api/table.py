@@ -58,7 +58,7 @@ def _json(value: object) -> Response:
 
 
 def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[AnyRoute]:
-    """Those of the wires, of the dialects at their places, and the plain ones; the first that fits a path has it.
+    """Yields the routes of the wires, of the dialects at their places, and the plain ones; the first that fits answers.
 
     Chats are answered from the start, and the server is looked after; what answers all else is imported when it does.
     """
@@ -182,7 +182,7 @@ def _routes(context: Context) -> list[AnyRoute]:
 
 
 def _native(context: Context) -> list[AnyRoute]:
-    """What people use beside a chat."""
+    """Returns the routes that people use beside a chat."""
     info = LazyRoutes(context, "antiphon.api.native.routes:ShowTokenizer")
     return [
         ApiRoute("POST", "/v1/tokenize", _lazy(context, "antiphon.api.native.routes:Tokenize"), INFERENCE),

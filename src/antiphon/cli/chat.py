@@ -157,13 +157,13 @@ async def opened(config: Config, talk: Talk, stack: AsyncExitStack, *, as_json: 
 
 
 def greet(session: Session) -> None:
-    """Who answers and where help is, for a person at a terminal."""
+    """Prints the model's name and where help is, for a person at a terminal."""
     if sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json:
         aside(f"{session.model}  /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
 
 
 def source_of(session: Session, *, history: bool) -> Input:
-    """What is typed, with an editor's keys on a terminal; else the lines of standard input."""
+    """Opens an editor for typed text on a terminal; else the lines of standard input."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Piped()
     # Only a terminal needs an editor, and it is slow to import.

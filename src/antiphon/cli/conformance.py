@@ -79,7 +79,7 @@ def narrowed(suite: Sequence[Case], level: Level, only: str) -> Iterator[Case]:
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What ``--json`` prints: ``topics`` is topic → level → [passed, total], ``failed`` what is not met."""
+    """Returns the value of ``--json``: ``topics`` is topic → level → [passed, total], ``failed`` the unmet demands."""
     failed = [outcome for outcome in outcomes if not outcome.passed]
     return {
         "passed": len(outcomes) - len(failed),
@@ -96,7 +96,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def table(outcomes: Sequence[Outcome], level: Level) -> str:
-    """What passed, a line for each topic and a column for each level."""
+    """Draws the passed demands, a line for each topic and a column for each level."""
     levels = [at for at in Level if at <= level]
     rows = tallies(outcomes)
     rows["all"] = {at: _sum(row[at] for row in rows.values()) for at in levels}

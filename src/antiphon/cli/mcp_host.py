@@ -1,4 +1,4 @@
-"""What MCP servers ask, asked of the person at the terminal: forms, addresses to visit, signing in."""
+"""Questions of MCP servers to the person at the terminal: forms, addresses to visit, signing in."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def filled(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def field_value(name: str, field: Mapping[str, Any], *, needed: bool) -> Any:
-    """What is typed, as the field has it; its default, or None where it is not needed, for an empty line."""
+    """Reads a typed value, as the field has it; its default, or None where it is not needed, for an empty line."""
     say(described(name, field, needed=needed))
     for _ in range(TRIES):
         text = await read_line()
@@ -82,7 +82,7 @@ async def field_value(name: str, field: Mapping[str, Any], *, needed: bool) -> A
 
 
 def described(name: str, field: Mapping[str, Any], *, needed: bool) -> str:
-    """What it is for, and ``title (one of a, b; needed) [default]:``."""
+    """Describes a field: its purpose, and ``title (one of a, b; needed) [default]:``."""
     listed = choices(field)
     kind = f"one of {', '.join(listed)}" if listed else str(field.get("format") or field.get("type"))
     several = "several, with commas; " if field.get("type") == "array" else ""

@@ -117,7 +117,7 @@ def progress_bar(
 
 
 def opened_bar() -> Bar:
-    """What is printed to a terminal meanwhile stands above it; what goes to a file or a pipe goes there."""
+    """Opens a progress bar; meanwhile prints to a terminal stand above it, those to a file or a pipe go there."""
     # Rich takes longer to import than most commands take to run.
     from rich.console import Console
     from rich.progress import (

@@ -137,7 +137,7 @@ def response_format(value: Any) -> ResponseFormat | None:
 
 @contextmanager
 def as_parse_errors() -> Iterator[None]:
-    """What a wire's reader refuses is a fault of the input here."""
+    """Turns a wire reader's refusal into a fault of the input."""
     try:
         yield
     except RequestError as error:

@@ -1,4 +1,4 @@
-"""What comes of a conversation that a request has converted: the other form, losses, and what is wrong with it."""
+"""Answer to a request that converts a conversation: the other form, losses, and faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def work(piece: bytes) -> bytes:
 
 
 def converted(wire: ConvertRequest) -> Converted:
-    """What comes of the input. An input with faults is an answer too; raises `NotFoundError` for unknown forms."""
+    """Converts the input. An input with faults is an answer too; raises `NotFoundError` for unknown forms."""
     _check_names(wire)
     data = wire.input.encode("utf-8", "surrogatepass")
     found, form, output = _Found(), wire.source, None
@@ -47,7 +47,7 @@ def converted(wire: ConvertRequest) -> Converted:
 
 @dataclass(slots=True)
 class _Found:
-    """What a conversion reports while it runs."""
+    """Reports of a conversion while it runs."""
 
     lost: int = 0
     losses: list[FoundLoss] = field(default_factory=list)

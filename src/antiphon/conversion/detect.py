@@ -46,7 +46,7 @@ def form_of(data: bytes) -> str:
 
 @dataclass(slots=True)
 class Survey:
-    """What a JSON text is about: its members, of which a long list is (), and what the lists' elements look like."""
+    """Survey of a JSON text: its members, of which a long list is (), and the shapes of the lists' elements."""
 
     members: dict[str, Any] = field(default_factory=dict)
     is_list: bool = False

@@ -138,7 +138,7 @@ def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
 
 
 def _no_ids(text: bytes, size: int) -> Iterator[re.Match[bytes]]:
-    """What is no id of a vocabulary of that size, in its order."""
+    """Yields whatever is no id of a vocabulary of that size, in its order."""
     for found in re.finditer(rb"\d+|[^\d\s,\[\]]", text):
         id = found.group()
         if not id.isdigit() or len(id) > LONGEST_ID or int(id) >= size:

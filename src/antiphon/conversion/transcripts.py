@@ -164,7 +164,7 @@ class TranscriptTarget:
 
     @staticmethod
     def _carried(about: Conversation) -> Conversation:
-        """What a transcript carries: tools, model and settings, the effort, and the names of built-in tools."""
+        """Returns the part that a transcript carries: tools, model, settings, the effort, names of built-in tools."""
         own = "openchatml" in about.extra
         extra: dict[str, Any] = {"openchatml": envelope_of(about)} if own else {REQUEST: header_of(about)}
         return Conversation(

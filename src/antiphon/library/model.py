@@ -134,7 +134,7 @@ class Answer(Generic[Parsed]):
     _field: str = ""
 
     def feed(self, event: RoundEvent) -> Delta[Parsed] | None:
-        """What the event adds for the caller; None: nothing."""
+        """Returns the event's part for the caller; None: nothing."""
         match event:
             case TextDelta(text):
                 return self._text(text)
@@ -215,7 +215,7 @@ Value = TypeVar("Value")
 
 
 class LoadedModel:
-    """What is known of a model that is loaded, whether its methods are awaited or not."""
+    """Facts of a loaded model, whether its methods are awaited or not."""
 
     def __init__(self, model: Model) -> None:
         self.model = model

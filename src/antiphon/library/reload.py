@@ -36,7 +36,7 @@ LIVE = frozenset(
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """What became of a configuration that was read again. ``warning`` is what only a restart changes."""
+    """Outcome of reading a configuration again. ``warning`` is what only a restart changes."""
 
     taken: bool
     line: str

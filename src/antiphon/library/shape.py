@@ -54,7 +54,7 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
 
     @property
     def response_format(self) -> ResponseFormat:
-        """What the model is constrained to. Raises `RequestError`, naming the field, where JSON cannot carry it."""
+        """The model's constraint. Raises `RequestError`, naming the field, where JSON cannot carry it."""
         return ResponseFormat(kind="json_schema", name="answer", schema=self._schema(), strict=True)
 
     def read(self, text: str) -> Value:
@@ -101,7 +101,7 @@ def with_schema(request: TurnRequest, format: Format) -> TurnRequest:
 
 
 def json_type(kind: Any) -> JsonType:
-    """Who makes the type's schema and reads its values."""
+    """Returns the maker of the type's schema, which also reads its values."""
     if isinstance(kind, Mapping):
         return GivenSchema(kind)
     if "pydantic" in sys.modules and is_pydantic(kind):

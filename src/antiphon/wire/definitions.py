@@ -1,4 +1,4 @@
-"""What chat and Responses define alike: a function that the model may call, and the format of its answer."""
+"""Definitions of chat and Responses: a function that the model may call, and the format of its answer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class BuiltIn(msgspec.Struct, frozen=True):
 
 
 def built_in(recipient: str) -> BuiltIn | None:
-    """What ``browser.search``, ``functions.browser__search``, ``python`` … call; None for another tool."""
+    """Names the built-in tool of ``browser.search``, ``functions.browser__search``, ``python`` …; None for another."""
     name = recipient.removeprefix(f"{FUNCTIONS}.")
     wrapped = name != recipient
     label, _, function = name.partition("__" if wrapped else ".")

@@ -44,7 +44,7 @@ Happened_contra = TypeVar("Happened_contra", contravariant=True)
 
 
 class StreamForm(msgspec.Struct, frozen=True):
-    """What a stream is beside its changes: ``error`` writes the last bytes of one that broke.
+    """Form of a stream beside its changes: ``error`` writes the last bytes of one that broke.
 
     ``keep_alive``, or what it makes, is written while the model is silent; a client must be able to ignore it.
     """
@@ -66,10 +66,10 @@ class Writer(Protocol[Happened_contra]):
 
     @property
     def media_type(self) -> str:
-        """Of the whole answer."""
+        """The media type of the whole answer."""
 
     def change(self, step: StepEvents[Happened_contra]) -> bytes:
-        """What one step changes for the client; empty where it sees nothing of it."""
+        """Writes one step's changes for the client; empty where it sees nothing of it."""
 
     def end(self) -> bytes:
         """The last bytes, after the last step."""

@@ -225,7 +225,7 @@ class Lanes:
         self._lanes = [deque(part) for part in parts]
 
     def lines(self, lane: int) -> Iterator[Line]:
-        """What is to be run in a lane; each line is given once. Ends when no lane has any more."""
+        """Yields the lines to run in a lane, each line once. Ends when no lane has any more."""
         own = self._lanes[lane]
         while True:
             if not own:

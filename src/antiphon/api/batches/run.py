@@ -33,7 +33,7 @@ _FRAME = 4096
 
 
 class Desk(msgspec.Struct, frozen=True):
-    """What all batches of a server share. ``active`` is the room for batches whose lines are in memory."""
+    """Parts that all batches of a server share. ``active`` is the room for batches whose lines are in memory."""
 
     context: Context
     files: Files
@@ -91,7 +91,7 @@ class BatchRun:
         return usable
 
     async def _store_failed(self, error: BaseException) -> bool:
-        """What is damaged ends the batch; for anything else it waits a while."""
+        """Ends the batch, and returns true, where it is damaged; waits a while for anything else."""
         if isinstance(error, StoreError) and error.code == "store_corrupt":
             await self.record.fail(error)
             return True
@@ -263,7 +263,7 @@ class BatchRun:
         self._give_up()
 
     async def _answer(self, line: Line, body: bytes, lane: str) -> Answer | None:
-        """None: the line was not answered, and may be run again."""
+        """Calls the endpoint; None: the line was not answered, and may be run again."""
         for pause in (*_PAUSES, None):
             principal = self.desk.principal(self.owner)
             if principal is None:

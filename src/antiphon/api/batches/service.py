@@ -116,12 +116,12 @@ class BatchService:
         return found.batch
 
     async def find(self, owner: str, id: str) -> Batch | None:
-        """None where this owner has no such batch (any more)."""
+        """Returns the batch; None where this owner has no such one (any more)."""
         found = await self._stored.state(owner, id)
         return found.batch if found else None
 
     async def ids(self, owner: str) -> list[str]:
-        """Of all its batches, those that expired included."""
+        """Returns the ids of all its batches, those that expired included."""
         return await self._stored.ids(owner)
 
     async def delete(self, owner: str, batch: Batch) -> None:

@@ -46,7 +46,7 @@ from .schema import (
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """What is said of the prompt, once, where it was requested."""
+    """Notes on the prompt, sent once, where they were requested."""
 
     prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
     notes: Notes | msgspec.UnsetType = msgspec.UNSET
@@ -58,7 +58,7 @@ _HOLE = "\x00text\x00"
 
 
 class AnswerHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What all chunks of an answer, or the one whole answer, say of it; the first alone has ``opening``."""
+    """Fields of all chunks of an answer, or of the one whole answer; the first chunk alone has ``opening``."""
 
     id: str
     created: int
@@ -197,7 +197,7 @@ class ChunkWriter:
 
 
 class ChatShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request decided of its answer: choices, tokens of its prompt, and what of it the client may see."""
+    """Form of an answer: choices, tokens of its prompt, and how much of it the client may see."""
 
     n: int = 1
     prompt_tokens: int = 0

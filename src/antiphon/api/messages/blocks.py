@@ -46,7 +46,7 @@ class BlockReader:
         return bool(self._calls)
 
     def recalled(self, turn: Sequence[Message]) -> Iterator[Message]:
-        """What the model wrote in place of a message's blocks; its calls that were not answered wait for results."""
+        """Yields the turn that the model wrote in place of a message's blocks; its open calls wait for results."""
         if turn:
             yield from self._unanswered()
         for one in turn:

@@ -146,7 +146,7 @@ class ChatView(msgspec.Struct, frozen=True):
     places: list[tuple[int, ...]]
 
     def places_of(self, found: Recalled) -> Recalled:
-        """What was found for the chat's messages, for the request's: a turn stands in the first of those that it is.
+        """Moves turns found for the chat's messages to the request's: each to the first of those that it is.
 
         The others have nothing left to say.
         """
@@ -164,7 +164,7 @@ class MessageMemory(msgspec.Struct, frozen=True):
     chat: ChatView
 
     async def recall(self) -> Recalled:
-        """What the model wrote for messages of the request, as `TurnMemory.recall` finds it."""
+        """Returns the turns that the model wrote for messages of the request, as `TurnMemory.recall` finds them."""
         return self.chat.places_of(await self.turns.recall(self.chat.messages))
 
     async def keep(self, turn: Sequence[Message]) -> None:

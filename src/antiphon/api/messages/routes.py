@@ -163,7 +163,7 @@ SESSION = "x-claude-code-session-id"
 
 
 class MessagesRoute(PostRoute):
-    """What the routes that read messages do alike."""
+    """Base of the routes that read messages."""
 
     async def model(self, post: Post, name: str) -> Model:
         """The model of that name. Raises `NotFoundError`, with what Claude Code's user can do."""

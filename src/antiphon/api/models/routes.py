@@ -23,7 +23,7 @@ class Models:
         self._dialect = context.dialect
 
     async def list(self, request: Request) -> Response:
-        """What is known of each now: no file is read for a list."""
+        """Lists the models with the facts known now: no file is read for a list."""
         cards = [self._card(name, self._source.facts(name)) for name in self._source.names]
         return Response(encode(ModelList(data=cards)), media_type="application/json")
 

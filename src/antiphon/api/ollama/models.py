@@ -161,7 +161,7 @@ class OllamaLists:
         return self._source.created(name)
 
     async def _facts(self, name: str) -> ModelFacts | None:
-        """None for a model whose files are not here, or cannot be read."""
+        """Describes a model; None where its files are not here, or cannot be read."""
         try:
             return await self._source.describe(name)
         except AntiphonError as error:

@@ -63,7 +63,7 @@ def merged_options(wire: OllamaRequest, names: Names) -> tuple[OllamaOptions, Na
 
 
 def warnings_of(settings: OllamaOptions, context: int) -> tuple[str, ...]:
-    """What a client asks of the loading of a model and does not get."""
+    """Names the settings of a model's loading that a client requests and does not get."""
     if settings.num_ctx is None or settings.num_ctx <= context:
         return ()
     return (f"num_ctx is {settings.num_ctx} and the model's context is {context}",)

@@ -122,7 +122,7 @@ def details(facts: ModelFacts) -> OllamaDetails:
 
 
 def model_info(name: str, facts: ModelFacts) -> dict[str, Any]:
-    """What the file says; ``context_length`` is what prompt and answer may have together here, as clients read it."""
+    """Returns the file's facts; ``context_length`` is what prompt and answer may have together, as clients read it."""
     file = file_of(facts)
     architecture = file.architecture or UNNAMED
     info: dict[str, Any] = {
@@ -175,7 +175,7 @@ class Durations(NamedTuple):
 
 
 class LinePart(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step adds to the answer; the last part has its end."""
+    """The part of the answer that a step adds; the last part has its end."""
 
     text: str = ""
     thinking: str = ""
@@ -185,7 +185,7 @@ class LinePart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OllamaHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What every line says, or is made of. ``now`` gives times as RFC 3339 has them, ``spent`` is called at the end.
+    """Fields of every line, or their sources. ``now`` gives times as of RFC 3339, ``spent`` is called at the end.
 
     ``generates``: the answer is one to /api/generate.
     """

@@ -71,7 +71,7 @@ class ResponseMaker:
         self._has_client = False
 
     def _recorded(self, left: Left[ResponseRun] | None) -> ResponseJournal | None:
-        """What stores its events as they come; None where they are not stored (`StoredRuns.records`)."""
+        """Opens the journal of its events; None where they are not stored (`StoredRuns.records`)."""
         context, head, plan = self._post.context, self._plan.head, self._plan
         if left is None and not context.stored_runs.records(
             background=head.background,
@@ -247,7 +247,7 @@ class ResponseMaker:
 
 
 class ResponseRecord:
-    """What is stored of one response: its inputs once, and when it is over its outputs."""
+    """The stored record of one response: its inputs once, and when it is over its outputs."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ def _no_citations(text: str) -> list[Annotation]:
 
 
 class ResponseView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client may see and requested. ``offers``: its own tools by the name that the model calls them by.
+    """The client's view and requests. ``offers``: its own tools by the name that the model calls them by.
 
     ``served``: recipients that the server runs; ``gated``: those that run when the client approves each call.
     ``named``: how recipients of the client's MCP servers are called there.
@@ -120,11 +120,11 @@ class Output:
 
     @property
     def items(self) -> list[OutputItem]:
-        """Those that are done, in the order in which they began."""
+        """Returns the items that are done, in the order in which they began."""
         return [self._done[index] for index in sorted(self._done)]
 
     def feed(self, event: RoundEvent) -> list[StreamEvent]:
-        """What ``event`` is to the client."""
+        """Returns the client's events for ``event``."""
         return self._feed(event) if self._undecided is None else [*self._decide(event), *self._feed(event)]
 
     def compacted(self, message: Message, encrypted: str) -> list[StreamEvent]:
@@ -135,7 +135,7 @@ class Output:
         return [*item.begin(), *self._noted(item.end(message, "completed"), entry)]
 
     def listed(self, listing: Listing) -> list[StreamEvent]:
-        """What a server of the client's offers."""
+        """Lists the tools that a server of the client's offers."""
         item = self._new(lambda place: OpenListing(place, listing), OpenListing)
         entry = ItemMessages(None, [])
         self.entries.append(entry)
@@ -151,7 +151,7 @@ class Output:
         return [*item.begin(), *item.add(text, ()), *item.end(call.message, "in_progress")]
 
     def close(self) -> list[StreamEvent]:
-        """What was begun and never ended is done too, as incomplete."""
+        """Ends the items that never ended, as incomplete."""
         entries = {id(item): entry for item, entry in self._running.values()}
         events: list[StreamEvent] = []
         for item in self._items:

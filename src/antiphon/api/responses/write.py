@@ -77,7 +77,7 @@ class ResponseWriter:
 
     @property
     def latest(self) -> list[StreamEvent]:
-        """What `events` or `fail` gave last."""
+        """Returns the events of the last `events` or `fail`."""
         return self._step
 
     @property
@@ -107,11 +107,11 @@ class ResponseWriter:
         return self._stamped([*self._create(), ResponseQueued(response=self.response)])
 
     def admitted(self) -> list[StreamEvent]:
-        """What follows `queued` when it is the response's turn, before the engine says anything."""
+        """Returns the events behind `queued` when it is the response's turn, before the engine's first."""
         return self._stamped(self._begin())
 
     def events(self, step: StepEvents[RoundEvent]) -> list[StreamEvent]:
-        """What one step is to the client."""
+        """Returns the client's events for one step."""
         events = [] if self._begun else self._begin()
         before = len(events)
         self.completion_tokens = step.completion_tokens

@@ -113,7 +113,7 @@ def show_tools(session: Session) -> None:
 
 
 def tool_words(session: Session) -> list[str]:
-    """What `/tools` takes, beside paths of Python files."""
+    """Returns the words that `/tools` takes, beside paths of Python files."""
     toolbox = session.partner.toolbox
     return [*(toolbox.offer.router.recipients if toolbox else ()), *BUILTINS, "on", "off"]
 

@@ -60,7 +60,7 @@ async def joined(lines: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 class Input(Protocol):
-    """What is typed: `texts`, one command or question after the other; ``edited`` stands at the next prompt."""
+    """Typed input: `texts`, one command or question after the other; ``edited`` stands at the next prompt."""
 
     edited: str
 

@@ -87,7 +87,7 @@ def read_text_file(path: Path, model: str) -> TextFile:
 
 
 def kind_of(content: bytes) -> str | None:
-    """What a file is that is no text, by its first bytes; None for all else."""
+    """Names the kind of a file that is no text, by its first bytes; None for all else."""
     known = next((kind for magic, kind in IMAGES.items() if content.startswith(magic)), None)
     if content[:4] == b"RIFF":
         known = "a WebP image" if content[8:12] == b"WEBP" else "a sound"
@@ -198,7 +198,7 @@ class ToolSource:
 
 @dataclass(slots=True)
 class Session:
-    """What the commands of a conversation change. ``files`` go with the next question; ``reasoning`` is shown."""
+    """State that a conversation's commands change. ``files`` go with the next question; ``reasoning`` is shown."""
 
     catalog: Catalog
     partner: Partner

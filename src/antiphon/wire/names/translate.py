@@ -149,7 +149,7 @@ def _structs_of(type: msgspec.inspect.Type) -> Iterator[type[msgspec.Struct]]:
 
 
 def _within(raw: msgspec.Raw, structs: Structs, path: str) -> Iterator[UnreadField]:
-    """What is no object or list is left to who reads it, and so are the texts inside: some are long."""
+    """Yields unread fields of objects and lists. Other values, and texts inside, are left unread: some are long."""
     match memoryview(raw)[:1].tobytes():
         case b"[":
             for i, item in enumerate(_LIST.decode(raw)[:MOST_ENTRIES]):
@@ -191,7 +191,7 @@ class Names(msgspec.Struct, frozen=True):
 
     @contextmanager
     def restored_in_errors(self) -> Iterator[None]:
-        """What is raised within names the client's own fields."""
+        """Names the client's own fields in errors that are raised within."""
         try:
             yield
         except AntiphonError as error:
