@@ -38,7 +38,7 @@ class TranscriptMemory(WireMemory[Message], frozen=True):
             return {}
         return {len(messages): _names((*messages, *seen), len(messages), _context(messages), self.model)}
 
-    def fitted(self, messages: Sequence[Message], number: int, turn: Turn) -> Turn:
+    def matching(self, messages: Sequence[Message], number: int, turn: Turn) -> Turn:
         seen = shown(turn)
         return turn if seen and _signs(messages[number : number + len(seen)]) == _signs(seen) else ()
 
