@@ -34,7 +34,7 @@ from .options import (
 from .pull import pull_missing
 from .talking.commands import COMMANDS, SETTINGS, tool_words
 from .talking.converse import Input, Piped, ask_once, converse
-from .talking.screen import aside
+from .talking.screen import print_dim
 from .talking.session import Session, ToolSource, schema_format
 from .talking.talk import Answers, ChatState, ChatTarget
 from .terminal import waiting_for
@@ -159,7 +159,7 @@ async def opened(config: Config, state: ChatState, stack: AsyncExitStack, *, as_
 def greet(session: Session) -> None:
     """Prints the model's name and where help is, for a person at a terminal."""
     if sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json:
-        aside(f"{session.model}  /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
+        print_dim(f"{session.model}  /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
 
 
 def source_of(session: Session, *, history: bool) -> Input:

@@ -52,15 +52,15 @@ class ChatCommand:
     run: Run
 
 
-def note(text: str) -> None:
-    """A line about the conversation, on stderr."""
+def print_note(text: str) -> None:
+    """Prints a line about the conversation to stderr."""
     tell(text, file=sys.stderr, flush=True)
 
 
-def confirm(text: str) -> None:
-    """That a command did what it was to, for who watches: nothing where nobody does."""
+def print_done(text: str) -> None:
+    """Prints that a command did what it was to, where somebody watches."""
     if sys.stderr.isatty():
-        note(text)
+        print_note(text)
 
 
 async def help_(session: Session, rest: str) -> None:
@@ -82,7 +82,7 @@ async def help_(session: Session, rest: str) -> None:
 async def system(session: Session, rest: str) -> None:
     if rest:
         session.state = session.state.with_system("" if rest in DEFAULT else rest)
-    confirm(f"the system message: {' '.join(session.state.system.split())[:200] or 'none'}")
+    print_done(f"the system message: {' '.join(session.state.system.split())[:200] or 'none'}")
 
 
 async def tools(session: Session, rest: str) -> None:
@@ -97,14 +97,14 @@ async def tools(session: Session, rest: str) -> None:
             await session.choose_tools(tuple(names))
     if rest:
         offer = session.target.offer(session.state.answers.tools)
-        confirm(f"offered: {', '.join(offer.router.recipients) if offer else 'no tools'}")
+        print_done(f"offered: {', '.join(offer.router.recipients) if offer else 'no tools'}")
 
 
 def show_tools(session: Session) -> None:
     """Each tool that is open, and whether it is offered."""
     toolbox = session.target.toolbox
     if toolbox is None:
-        note("no tools are open: /tools browser, /tools python, or the path of a Python file")
+        print_note("no tools are open: /tools browser, /tools python, or the path of a Python file")
         return
     offer = session.target.offer(session.state.answers.tools)
     offered = offer.router.recipients if offer else ()
@@ -121,26 +121,26 @@ def tool_words(session: Session) -> list[str]:
 async def effort(session: Session, rest: str) -> None:
     level = rest.lower()
     if not rest:
-        note(f"effort: {session.state.conversation.settings.reasoning_effort or 'the default of the model'}")
+        print_note(f"effort: {session.state.conversation.settings.reasoning_effort or 'the default of the model'}")
         return
     if level not in (*DEFAULT, *ReasoningEffort):
         raise RequestError(f"there is no effort {rest!r}", hint=f"One of {', '.join(ReasoningEffort)}, or default.")
     session.state = session.state.with_effort(None if level in DEFAULT else ReasoningEffort(level))
     if not reasons(session.target.model.format):
-        note(f"{session.model} is not known to reason: this changes nothing")
+        print_note(f"{session.model} is not known to reason: this changes nothing")
 
 
 async def schema(session: Session, rest: str) -> None:
     if not rest:
         form = session.state.conversation.response_format
         schema = msgspec.json.encode(form.schema).decode() if form is not None else "none"
-        note(f"schema: {schema[:MOST_SHOWN]}{'…' if len(schema) > MOST_SHOWN else ''}")
+        print_note(f"schema: {schema[:MOST_SHOWN]}{'…' if len(schema) > MOST_SHOWN else ''}")
         return
     form = None if rest in DEFAULT else schema_format(rest)
     if form is not None and not session.target.model.engine.info.grammar:
         raise RequestError(f"the engine of {session.model} takes no grammars, so answers cannot be constrained")
     session.state = session.state.with_format(form)
-    note("answers are free" if form is None else "answers are JSON of this schema until /schema off")
+    print_note("answers are free" if form is None else "answers are JSON of this schema until /schema off")
 
 
 async def raw(session: Session, rest: str) -> None:
@@ -151,7 +151,7 @@ async def save_(session: Session, rest: str) -> None:
     if not rest:
         raise RequestError("/save needs a file's name")
     save(session.state.conversation, path_of(rest))
-    note(f"saved {rest}")
+    print_note(f"saved {rest}")
 
 
 async def load_(session: Session, rest: str) -> None:
@@ -163,7 +163,7 @@ async def load_(session: Session, rest: str) -> None:
     found = replace(before, messages=found.messages, settings=settings)
     session.state = replace(session.state, conversation=found)
     open_question = found.messages[-1].role == "user"
-    note(f"loaded {len(found.messages)} messages" + ("; /retry answers the last one" if open_question else ""))
+    print_note(f"loaded {len(found.messages)} messages" + ("; /retry answers the last one" if open_question else ""))
 
 
 async def retry(session: Session, rest: str) -> None:
@@ -173,7 +173,7 @@ async def retry(session: Session, rest: str) -> None:
 async def undo(session: Session, rest: str) -> None:
     question = session.state.last_question()
     session.state = session.state.before_last_question()
-    note(f"without {' '.join(session.typed.get(question, question).split())[:60]!r} and what answered it")
+    print_note(f"without {' '.join(session.typed.get(question, question).split())[:60]!r} and what answered it")
 
 
 async def edit(session: Session, rest: str) -> None:
@@ -191,15 +191,15 @@ async def clear(session: Session, rest: str) -> None:
     session.state = replace(session.state, conversation=replace(session.state.conversation, messages=())).with_system(
         session.state.system
     )
-    confirm("all is forgotten" + (" but the system message" if session.state.system else ""))
+    print_done("all is forgotten" + (" but the system message" if session.state.system else ""))
 
 
 async def model(session: Session, rest: str) -> None:
     if not rest:
-        note(f"{session.model}; others: {', '.join(session.catalog.names)}")
+        print_note(f"{session.model}; others: {', '.join(session.catalog.names)}")
         return
     await session.choose_model(rest)
-    note(f"now {session.model}")
+    print_note(f"now {session.model}")
 
 
 def with_setting(answers: Answers, name: str, text: str) -> Answers:
@@ -228,10 +228,10 @@ async def set_(session: Session, rest: str) -> None:
         if text not in ("on", "off"):
             raise RequestError("/set reasoning on, or off")
         session.reasoning = text == "on"
-        confirm(f"reasoning: {dict(settings_of(session))[name]}")
+        print_done(f"reasoning: {dict(settings_of(session))[name]}")
     elif name in SETTINGS:
         session.state = replace(session.state, answers=with_setting(session.state.answers, name, text))
-        confirm(f"{name}: {dict(settings_of(session))[name]}")
+        print_done(f"{name}: {dict(settings_of(session))[name]}")
     elif name:
         raise RequestError(f"there is no setting {name!r}", hint=near(name, (*SETTINGS, "reasoning")))
     else:
@@ -274,7 +274,7 @@ async def file(session: Session, rest: str) -> None:
     elif rest:
         session.attach(rest)
     names = ", ".join(f"{one.name} ({len(one.text)} characters)" for one in session.files)
-    note(f"with the next question: {names or 'no file'}")
+    print_note(f"with the next question: {names or 'no file'}")
 
 
 async def quit_(session: Session, rest: str) -> None:
