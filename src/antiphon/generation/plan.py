@@ -20,7 +20,7 @@ from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
 from .bridge import bridged
 from .model import Model, called_in_any_form, stop_ids
 from .overflow import longest
-from .precedence import Layer, Source, honoured, settled, with_defaults
+from .precedence import Layer, Source, honoured, resolve, with_defaults
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 from .sequences import PrefixReport, prefix_report
 
@@ -266,7 +266,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
     """The settings that count, each in its range (resolutions X-03, X-10 … X-13, X-19, X-53)."""
     check_request(model, request)
     stated, documented = Layer(Source.REQUEST, request.stated), Layer(Source.DIALECT, request.documented)
-    chosen = settled(with_defaults((stated, *model.layers, documented, Layer(Source.DEFAULT, request.fallback))))
+    chosen = resolve(with_defaults((stated, *model.layers, documented, Layer(Source.DEFAULT, request.fallback))))
     length = chosen.max_tokens or None if request.max_tokens is None else request.max_tokens
     limits = [room, length, request.most_tokens, model.max_output_tokens]
     asked = Sampling(
