@@ -184,12 +184,10 @@ class PathRouter(Router):
             return self.routes
         few = self._by_path.get(path)
         if few is None:
-            few = self._by_path[path] = [route for route in self.routes if _may_serve(route, path)]
+            few = self._by_path[path] = [
+                route for route in self.routes if not isinstance(route, AnyRoute) or route.path_regex.match(path)
+            ]
         return few
-
-
-def _may_serve(route: BaseRoute, path: str) -> bool:
-    return not isinstance(route, AnyRoute) or route.path_regex.match(path) is not None
 
 
 def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:

@@ -137,7 +137,8 @@ def by_command(words: Sequence[str]) -> Implementation:
         done = subprocess.run(  # noqa: S603
             [*words, *flags], input=transcript, capture_output=True, timeout=PATIENCE, check=False
         )
-        return _report(done.stdout, f"(exit code {done.returncode}) {_tail(done.stderr)}")
+        tail = done.stderr.decode("utf-8", "replace").strip()[-200:]
+        return _report(done.stdout, f"(exit code {done.returncode}) {tail}")
 
     return implementation
 
@@ -177,10 +178,6 @@ def _report(answer: bytes, otherwise: str) -> Mapping[str, Any]:
     except ValueError:
         raise ValueError(f"no JSON on stdout {otherwise}".rstrip()) from None
     return report
-
-
-def _tail(stderr: bytes) -> str:
-    return stderr.decode("utf-8", "replace").strip()[-200:]
 
 
 def shipped() -> Path:

@@ -42,7 +42,8 @@ def converted(wire: ConvertRequest) -> Converted:
         output = _output(wire, form, data, found)
     except _FAULTS as error:
         return found.answer(form, wire.to, findings=_findings(form, data, error))
-    return found.answer(form, wire.to, output=output, findings=[] if wire.to else _warnings(form, data))
+    warnings = () if wire.to else islice(_validated(form, data), MOST_LISTED)
+    return found.answer(form, wire.to, output=output, findings=list(map(_finding, warnings)))
 
 
 @dataclass(slots=True)
@@ -113,10 +114,6 @@ def _findings(form: str | None, data: bytes, error: Exception) -> list[Conversio
     assert isinstance(error, FormatError | RequestError | TemplateError | TokenError)
     hint = None if error.hint is None else error.hint.replace("--lenient", "lenient").replace("--from", "from")
     return [_finding(Finding(error.code, error.message, error.position or Position(), hint))]
-
-
-def _warnings(form: str, data: bytes) -> list[ConversionFinding]:
-    return [_finding(one) for one in islice(_validated(form, data), MOST_LISTED)]
 
 
 def _validated(form: str, data: bytes) -> Iterator[Finding]:

@@ -65,9 +65,8 @@ class TranscriptSource:
         self.repairs += [str(item) for item in found if isinstance(item, Finding) and not item.warning]
         messages = [item for item in found if isinstance(item, Message)]
         self.ready = self.ready or bool(messages)
-        return self._fixed(messages) if self._lenient else messages
-
-    def _fixed(self, messages: list[Message]) -> list[Message]:
+        if not self._lenient:
+            return messages
         fixer = self._fixer = self._fixer or Fixer(self._reader.header)
         before = len(fixer.fixes)
         fixed = list(map(fixer.message, messages))

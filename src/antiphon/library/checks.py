@@ -273,15 +273,10 @@ def wrong_type(found: Mismatch) -> RequestError:
 
 @cache
 def _kinds(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """The annotations of a function's parameters, evaluated; of options, the `TypedDict`."""
+    """The annotations of a function's parameters, evaluated; of ``Unpack[Options]``, the `TypedDict`."""
     hints = get_type_hints(function)
     hints.pop("return", None)
-    return {name: (get_args(hint) or (hint,))[0] if _is_options(hint) else hint for name, hint in hints.items()}
-
-
-def _is_options(hint: Any) -> bool:
-    """``Unpack[Options]``."""
-    return any(is_typeddict(part) for part in get_args(hint))
+    return {name: get_args(hint)[0] if any(map(is_typeddict, get_args(hint))) else hint for name, hint in hints.items()}
 
 
 @cache

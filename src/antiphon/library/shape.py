@@ -74,7 +74,7 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
         except UNUSABLE as error:
             path, kind, reason = culprit(self.kind, error)
             raise RequestError(
-                f"{path}: {_name(kind)} cannot be read from JSON: {reason}.",
+                f"{path}: {getattr(kind, '__name__', None) or kind} cannot be read from JSON: {reason}.",
                 code="invalid_type",
                 position=Position(path=path),
                 hint="Use texts, numbers, dates, lists, enums, dataclasses, msgspec structs or pydantic models.",
@@ -158,7 +158,3 @@ def _reason(kind: Any, error: Exception) -> str:
     if "custom types" in words or "pydantic-core schema" in words:
         return "it has no form in JSON"
     return words.partition(" - type")[0][:200].rstrip(" .:")
-
-
-def _name(kind: Any) -> str:
-    return getattr(kind, "__name__", None) or str(kind)

@@ -80,7 +80,10 @@ class BatchRun:
         try:
             async with AsyncExitStack() as place:
                 await self._wait(place)
-                await self._go()
+                if not self.record.ended:
+                    await self._go_through(await self._lines())
+                if self.record.ended:
+                    await self.record.leave_queue()
         except* ConflictError as group:  # Others go on with it.
             log.warning("the batch %s is left: %s", self.state.batch.id, group.exceptions[0])
         except* StoreError as group:
@@ -134,12 +137,6 @@ class BatchRun:
             except TimeoutError:
                 continue
             return
-
-    async def _go(self) -> None:
-        if not self.record.ended:
-            await self._go_through(await self._lines())
-        if self.record.ended:
-            await self.record.leave_queue()
 
     async def _go_through(self, lines: LineReader) -> None:
         if not self.state.done:
@@ -260,7 +257,8 @@ class BatchRun:
                 async with asyncio.timeout(_WATCH):
                     await self._cancelled.wait()
         await asyncio.sleep(_LAST)
-        self._give_up()
+        for call in self._calls:
+            call.cancel()
 
     async def _answer(self, line: Line, body: bytes, lane: str) -> Answer | None:
         """Calls the endpoint; None: the line was not answered, and may be run again."""
@@ -284,10 +282,6 @@ class BatchRun:
                 return answer
             await asyncio.sleep(pause)
         return None
-
-    def _give_up(self) -> None:
-        for call in self._calls:
-            call.cancel()
 
     async def _write(self, line: Line, answer: Answer) -> None:
         """Writes an answer; a store that is full or busy is tried again."""

@@ -243,7 +243,9 @@ class ChatWriter:
             else:
                 change = projection.feed(happened)
             if isinstance(change, Finished):
-                usage = self._finished(index, change, usage)
+                self._ends[index] = change.usage
+                if self._head.usage_at_end and self.over:  # Some dialects: with the last choice's end.
+                    usage = self._usage()
             if change is not None:
                 chunks.append(self._chunks.change(index, change, usage))
         return b"".join(chunks)
@@ -274,11 +276,6 @@ class ChatWriter:
     def over(self) -> bool:
         """Whether all choices ended."""
         return len(self._ends) == self._shape.n
-
-    def _finished(self, index: int, end: Finished, usage: Usage | None) -> Usage | None:
-        """The usage in a choice's last chunk: in some dialects all of it comes with the last choice's end."""
-        self._ends[index] = end.usage
-        return self._usage() if self._head.usage_at_end and self.over else usage
 
     def _usage(self) -> Usage:
         return merge_usage([self._ends[index] for index in range(self._shape.n)])

@@ -8,11 +8,20 @@ from starlette.responses import Response
 from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.generation import ModelFacts
-from antiphon.http.context import Context
+from antiphon.http.context import Context, ModelSource
 from antiphon.http.exchange import FAULTS
 from antiphon.wire.json import encode
 
 from .wire import ModelCard, ModelList, model_card
+
+
+async def known_facts(source: ModelSource, name: str) -> ModelFacts | None:
+    """Describes a model; None where its files are not here, or cannot be read."""
+    try:
+        return await source.describe(name)
+    except AntiphonError as error:  # It may be fetched, or mended: its name stays.
+        FAULTS.info("the model %s is not described: %s", name, error)
+        return None
 
 
 class Models:
@@ -30,7 +39,7 @@ class Models:
     async def one(self, request: Request) -> Response:
         """One model by its name or an alias; its files are read, if they are here, where nothing is known yet."""
         name = self._named(request.path_params["id"])
-        return Response(encode(self._card(name, await self._facts(name))), media_type="application/json")
+        return Response(encode(self._card(name, await known_facts(self._source, name))), media_type="application/json")
 
     def _named(self, id: str) -> str:
         names = self._source.names
@@ -43,13 +52,6 @@ class Models:
                 hint=near(id[:200], names),
             )
         return own
-
-    async def _facts(self, name: str) -> ModelFacts | None:
-        try:
-            return await self._source.describe(name)
-        except AntiphonError as error:  # It may be fetched, or mended: its name stays.
-            FAULTS.info("the model %s is not described: %s", name, error)
-            return None
 
     def _card(self, name: str, facts: ModelFacts | None) -> ModelCard:
         return model_card(name, self._source.created(name), facts, self._dialect, tuple(self._source.aliases(name)))

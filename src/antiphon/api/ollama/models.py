@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from antiphon.api.models.routes import known_facts
 from antiphon.catalog.catalog import Pull
 from antiphon.errors import AntiphonError, NotFoundError, Position, UnsupportedError
-from antiphon.generation import ModelFacts
 from antiphon.http.context import Context, ModelFiles
 from antiphon.http.errors import without_paths
-from antiphon.http.exchange import FAULTS
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.sse import Outbox
@@ -144,7 +143,7 @@ class OllamaLists:
         self._source = context.source
 
     async def tags(self, request: Request) -> Response:
-        models = [(name, await self._facts(name)) for name in self._source.names]
+        models = [(name, await known_facts(self._source, name)) for name in self._source.names]
         return _json(OllamaModels(models=[listed(name, self._at(name), facts) for name, facts in models if facts]))
 
     async def ps(self, request: Request) -> Response:
@@ -159,14 +158,6 @@ class OllamaLists:
 
     def _at(self, name: str) -> int:
         return self._source.created(name)
-
-    async def _facts(self, name: str) -> ModelFacts | None:
-        """Describes a model; None where its files are not here, or cannot be read."""
-        try:
-            return await self._source.describe(name)
-        except AntiphonError as error:
-            FAULTS.info("the model %s is not described: %s", name, error)
-            return None
 
 
 class OllamaShow(OllamaRoute):

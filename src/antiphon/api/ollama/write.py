@@ -88,7 +88,8 @@ def running(name: str, created: int, facts: ModelFacts) -> OllamaRunning:
 
 def shown(name: str, created: int, facts: ModelFacts) -> OllamaShown:
     """The answer of /api/show."""
-    parameters = "\n".join(f"{name} {value:g}" for name, value in _parameters(facts))
+    values = {one.name: one.value for one in facts.settings}
+    parameters = "\n".join(f"{PARAMETERS[name]} {values[name]:g}" for name in PARAMETERS if values.get(name))
     lines = [f"FROM {name}", *(f"PARAMETER {line}" for line in parameters.splitlines())]
     return OllamaShown(
         modelfile="\n".join(lines) + "\n",
@@ -145,11 +146,6 @@ def digest(name: str, created: int, facts: ModelFacts) -> str:
     """The file's, where the catalog has it; else one that changes when the name, the size or the time does."""
     known = file_of(facts).digest
     return known or hashlib.sha256(f"{name} {facts.size} {created}".encode()).hexdigest()
-
-
-def _parameters(facts: ModelFacts) -> list[tuple[str, float]]:
-    values = {one.name: one.value for one in facts.settings}
-    return [(PARAMETERS[name], values[name]) for name in PARAMETERS if values.get(name)]
 
 
 def _in_short(parameters: int | None) -> str:

@@ -15,7 +15,7 @@ from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import Send, Source, Written
 from antiphon.http.exchange import FAULTS
 from antiphon.http.following import making_key
-from antiphon.http.journal import Journal, Left, Numbered, Status, run_key
+from antiphon.http.journal import Journal, Left, Numbered, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.runs import into, json_response
@@ -86,7 +86,7 @@ class ResponseMaker:
             head_of_run(self._post, head, plan.first.request, before=len(plan.before), compaction=plan.compaction),
             self._run.response,
             self._run.publish,
-            status=_status,
+            status=lambda response: "queued" if response.status == "queued" else "in_progress",
             open=lambda write: self._record.store(also=(write,)),
             besides=(Key("response", plan.owner, head.id),),
             left=left,
@@ -333,10 +333,6 @@ class ResponseRecord:
 
 def numbered(events: Iterable[StreamEvent]) -> Iterator[Numbered]:
     return ((event.sequence_number, numbered_bytes(event)) for event in events)
-
-
-def _status(response: Response) -> Status:
-    return "queued" if response.status == "queued" else "in_progress"
 
 
 def _entry(entry: ItemMessages) -> Entry:

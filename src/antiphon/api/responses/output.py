@@ -59,10 +59,6 @@ PREFIXES: Mapping[type[OpenItem], str] = {
 Made = TypeVar("Made", bound=OpenItem)
 
 
-def _no_citations(text: str) -> list[Annotation]:
-    return []
-
-
 class ResponseView(msgspec.Struct, frozen=True, kw_only=True):
     """The client's view and requests. ``offers``: its own tools by the name that the model calls them by.
 
@@ -82,7 +78,7 @@ class ResponseView(msgspec.Struct, frozen=True, kw_only=True):
     served: frozenset[str] = frozenset()
     gated: frozenset[str] = frozenset()
     named: Mapping[str, McpName] = msgspec.field(default_factory=dict)
-    cite: Callable[[str], list[Annotation]] = _no_citations
+    cite: Callable[[str], list[Annotation]] = lambda text: []
 
     def taped(self, tape: Tape) -> ResponseView:
         """The view whose texts that are another each time are on the tape."""
@@ -124,8 +120,12 @@ class Output:
         return [self._done[index] for index in sorted(self._done)]
 
     def feed(self, event: RoundEvent) -> list[StreamEvent]:
-        """Returns the client's events for ``event``."""
-        return self._feed(event) if self._undecided is None else [*self._decide(event), *self._feed(event)]
+        """Returns the client's events for ``event``, which also ends an item whose message nothing ended."""
+        if self._undecided is None:
+            return self._feed(event)
+        (item, entry), self._undecided = self._undecided, None
+        cut = isinstance(event, TurnEnded) and ENDINGS[event.reason].status != "completed"
+        return [*self._end(item, entry, "incomplete" if cut else "completed"), *self._feed(event)]
 
     def compacted(self, message: Message, encrypted: str) -> list[StreamEvent]:
         """The first item: the summary, with which the model went on in place of what was before."""
@@ -188,7 +188,8 @@ class Output:
         if message.is_call:
             return self._call(message, message.recipient or "")
         if visible_to_user(message):
-            return self._new(lambda place: OpenMessage(place, _phase(message), cite=view.cite), OpenMessage)
+            phase: Phase = "commentary" if message.is_preamble else "final_answer"
+            return self._new(lambda place: OpenMessage(place, phase, cite=view.cite), OpenMessage)
         if message.channel == Channel.ANALYSIS:
             return self._new(
                 lambda place: OpenReasoning(place, exposed=view.expose_reasoning, encrypt=view.encrypt),
@@ -245,14 +246,6 @@ class Output:
             return []
         return self._end(item, entry, "incomplete" if message.end is End.NONE else "completed")
 
-    def _decide(self, event: RoundEvent) -> list[StreamEvent]:
-        """Ends the item whose message nothing ended, now that its next event has come."""
-        if self._undecided is None:
-            return []
-        (item, entry), self._undecided = self._undecided, None
-        cut = isinstance(event, TurnEnded) and ENDINGS[event.reason].status != "completed"
-        return self._end(item, entry, "incomplete" if cut else "completed")
-
     def _end(self, item: OpenItem, entry: ItemMessages, status: Status) -> list[StreamEvent]:
         (message,) = entry.messages
         events = self._noted(item.end(message, status), entry)
@@ -281,7 +274,3 @@ class Output:
                 if entry is not None:
                     entry.item = event.item
         return events
-
-
-def _phase(message: Message) -> Phase:
-    return "commentary" if message.is_preamble else "final_answer"

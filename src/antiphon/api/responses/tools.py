@@ -185,17 +185,15 @@ class _Reader:
         allowed = {one.name: one for one in allowed_clients(server.all, tool.allowed_tools)}
         for remote in server.tools:
             if isinstance(remote, McpTool) and remote.name in allowed:
-                self._add_remote(remote, server.label, f"{path}.server_label")
+                if remote.spec.name in self._specs:
+                    message = f"another tool is named {remote.spec.name!r}; choose another label."
+                    raise refused(f"{path}.server_label", message)
+                self._specs[remote.spec.name] = remote.spec
+                self._named[remote.recipient] = McpName(server.label, remote.name)
+                self._remote.append(remote)
                 approved = needs_approval(allowed[remote.name], tool.require_approval)
                 (self._gated if approved else self._served).add(remote.recipient)
         self._echo.append(echo_of(tool))
-
-    def _add_remote(self, tool: McpTool, label: str, path: str) -> None:
-        if tool.spec.name in self._specs:
-            raise refused(path, f"another tool is named {tool.spec.name!r}; choose another label.")
-        self._specs[tool.spec.name] = tool.spec
-        self._named[tool.recipient] = McpName(label, tool.name)
-        self._remote.append(tool)
 
     def _namespace(self, tool: ResponsesTool, path: str) -> None:
         if not tool.name or not NAME.fullmatch(tool.name):

@@ -129,12 +129,11 @@ def _names(structs: Structs) -> dict[str, Structs]:
 @cache
 def _objects(kind: type[msgspec.Struct]) -> dict[str, Structs]:
     """The structs that a field may hold, itself or in a list, by the names of the fields that may."""
-    found = {field.encode_name: tuple(_structs(field.type)) for field in msgspec.structs.fields(kind)}
+    found = {
+        field.encode_name: tuple(_structs_of(msgspec.inspect.type_info(field.type)))
+        for field in msgspec.structs.fields(kind)
+    }
     return {name: structs for name, structs in found.items() if structs}
-
-
-def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
-    yield from _structs_of(msgspec.inspect.type_info(annotation))
 
 
 def _structs_of(type: msgspec.inspect.Type) -> Iterator[type[msgspec.Struct]]:
@@ -288,14 +287,13 @@ class Translation(msgspec.Struct):
         if own not in known:
             return
         if constraint is not None:
-            self._replace(constraint, own)
+            ignored = (*self.names.ignored, *not_understood(self.fields, own=own))
+            self.names = replace(
+                self.names, ignored=ignored, restored={**self.names.restored, **constraint.restored(own)}
+            )
+            self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(self._in_place(constraint, own)))}
         if compact is not None and own in self.fields:
             self._compact(compact, own)
-
-    def _replace(self, constraint: Constraint, own: str) -> None:
-        self.names = replace(self.names, ignored=(*self.names.ignored, *not_understood(self.fields, own=own)))
-        self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(self._in_place(constraint, own)))}
-        self.names = replace(self.names, restored={**self.names.restored, **constraint.restored(own)})
 
     def _in_place(self, constraint: Constraint, own: str) -> dict[str, Any]:
         if own == "response_format":
