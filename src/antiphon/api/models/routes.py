@@ -9,8 +9,7 @@ from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.generation import ModelFacts
 from antiphon.http.context import Context, ModelSource
-from antiphon.http.exchange import FAULTS
-from antiphon.wire.json import encode
+from antiphon.http.exchange import FAULTS, json_response
 
 from .wire import ModelCard, ModelList, model_card
 
@@ -34,12 +33,12 @@ class Models:
     async def list(self, request: Request) -> Response:
         """Lists the models with the facts known now: no file is read for a list."""
         cards = [self._card(name, self._source.facts(name)) for name in self._source.names]
-        return Response(encode(ModelList(data=cards)), media_type="application/json")
+        return json_response(ModelList(data=cards))
 
     async def one(self, request: Request) -> Response:
         """One model by its name or an alias; its files are read, if they are here, where nothing is known yet."""
         name = self._named(request.path_params["id"])
-        return Response(encode(self._card(name, await known_facts(self._source, name))), media_type="application/json")
+        return json_response(self._card(name, await known_facts(self._source, name)))
 
     def _named(self, id: str) -> str:
         names = self._source.names

@@ -13,12 +13,12 @@ from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import Send, Source, Written
-from antiphon.http.exchange import FAULTS
+from antiphon.http.exchange import FAULTS, json_response
 from antiphon.http.following import making_key
 from antiphon.http.journal import Journal, Left, Numbered, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.http.runs import into, json_response
+from antiphon.http.runs import into
 from antiphon.store import Key, Lease, Write
 from antiphon.store.leases import Exclusive
 from antiphon.wire.writer import DONE, StreamForm
