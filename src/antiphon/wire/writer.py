@@ -9,6 +9,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents
+from antiphon.wire.json import encode
 
 # The bytes of server-sent events.
 
@@ -34,6 +35,11 @@ def with_id(number: int, event: bytes) -> bytes:
 def named_event(name: str, json: bytes) -> bytes:
     """One event under its name; ``json`` is one line."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), json)
+
+
+def event_bytes(event: msgspec.Struct) -> bytes:
+    """One event under the name of its type."""
+    return named_event(str(event.__struct_config__.tag), encode(event))
 
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"

@@ -15,7 +15,7 @@ from antiphon.conversation import End, Message, Part, Role, TextPart
 from antiphon.wire.errors import refused
 from antiphon.wire.projection import PARAGRAPH
 
-from .blocks import BILLING, BlockReader, without_billing
+from .blocks import BILLING, BlockReader, blocks_of, without_billing
 from .call_ids import from_client
 from .schema import InputBlock, MessageParam, MessageTokensRequest, TextInput
 
@@ -193,7 +193,7 @@ def as_chat(wire: MessageTokensRequest) -> ChatView:
 
 
 def _assistant(messages: Sequence[MessageParam]) -> ChatMessage:
-    blocks = [block for message in messages for block in _blocks(message)]
+    blocks = [block for message in messages for block in blocks_of(message)]
     texts = [block.text for block in blocks if block.type == "text" and block.text]
     thoughts = [block.thinking for block in blocks if block.type == "thinking" and block.thinking]
     calls = [
@@ -208,7 +208,7 @@ def _assistant(messages: Sequence[MessageParam]) -> ChatMessage:
 
 def _others(message: MessageParam) -> Iterator[ChatMessage]:
     """The results first, then the text, as the prompt has them."""
-    blocks = _blocks(message)
+    blocks = blocks_of(message)
     for block in blocks:
         if block.type == "tool_result":
             content = block.content if isinstance(block.content, str) else _text(_inside(block))
@@ -216,12 +216,6 @@ def _others(message: MessageParam) -> Iterator[ChatMessage]:
     if text := _text(blocks):
         system = message.role == "system"
         yield ChatMessage(role="system" if system else "user", content=without_billing(text) if system else text)
-
-
-def _blocks(message: MessageParam) -> Sequence[InputBlock]:
-    if isinstance(message.content, str):
-        return [InputBlock(type="text", text=message.content)]
-    return message.content
 
 
 def _inside(block: InputBlock) -> Sequence[InputBlock]:

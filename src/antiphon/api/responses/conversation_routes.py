@@ -121,9 +121,7 @@ class Conversations:
             )
         reader = ItemReader(
             token=secrets.token_hex(12),
-            decrypt=lambda encrypted, path, purpose: self.context.cipher.decrypt(
-                encrypted, exchange.owner, path, purpose
-            ),
+            decrypt=lambda encrypted, path, purpose: cipher.decrypt(encrypted, exchange.owner, path, purpose),
             before=before,
             known=await self._archive.known(exchange.owner, items, before),
             path="items",

@@ -21,7 +21,7 @@ from antiphon.http.post import Post
 from antiphon.http.runs import into
 from antiphon.store import Key, Lease, Write
 from antiphon.store.leases import Exclusive
-from antiphon.wire.writer import DONE, StreamForm
+from antiphon.wire.writer import DONE, StreamForm, event_bytes
 
 from .archive import ResponseArchive, StoredResponse
 from .event_schema import ResponseCancelled, StreamEvent
@@ -30,7 +30,7 @@ from .items import Entry
 from .output import ItemMessages
 from .request import ResponsePlan, head_of_run
 from .schema import Response
-from .write import ResponseWriter, error_bytes, event_bytes, numbered_bytes
+from .write import ResponseWriter, error_bytes, numbered_bytes
 
 ResponseJournal = Journal[Response]
 

@@ -12,7 +12,7 @@ from antiphon.errors import AntiphonError, RequestError
 from antiphon.generation import StepEvents
 from antiphon.generation.rounds import RoundEvent, sum_of
 from antiphon.wire.json import encode
-from antiphon.wire.writer import DONE, JSON, StreamForm, named_event, with_id
+from antiphon.wire.writer import DONE, JSON, StreamForm, event_bytes, with_id
 
 from .compaction import Compaction
 from .event_schema import (
@@ -209,11 +209,6 @@ def failed_events(response: Response, error: AntiphonError, number: int) -> list
 
 def events_bytes(events: list[StreamEvent]) -> bytes:
     return b"".join(map(event_bytes, events))
-
-
-def event_bytes(event: StreamEvent) -> bytes:
-    """One server-sent event; its name is its type, as this API has it."""
-    return named_event(str(event.__struct_config__.tag), encode(event))
 
 
 def numbered_bytes(event: StreamEvent) -> bytes:
