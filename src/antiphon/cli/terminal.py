@@ -40,6 +40,11 @@ def tell(*parts: object, sep: str = " ", end: str = "\n", file: TextIO | None = 
     print(safe(text) if stream.isatty() else text, end="", file=stream, flush=flush)
 
 
+def print_note(text: str) -> None:
+    """Prints a line for people to stderr."""
+    tell(text, file=sys.stderr, flush=True)
+
+
 class TerminalSink:
     """Bytes of a file that go to a terminal, as a file that is written to."""
 

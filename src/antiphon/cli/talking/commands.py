@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.catalog.toolbox import BUILTINS
 from antiphon.cli.options import print_table
-from antiphon.cli.terminal import safe, tell
+from antiphon.cli.terminal import print_note, safe, tell
 from antiphon.conversation import ReasoningEffort
 from antiphon.errors import RequestError, near
 from antiphon.generation import reasons
@@ -50,11 +50,6 @@ class ChatCommand:
     takes: str
     does: str
     run: Run
-
-
-def print_note(text: str) -> None:
-    """Prints a line about the conversation to stderr."""
-    tell(text, file=sys.stderr, flush=True)
 
 
 def print_done(text: str) -> None:
