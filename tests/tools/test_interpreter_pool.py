@@ -213,7 +213,7 @@ async def test_a_call_that_is_closed_while_it_gives_its_interpreter_back_takes_n
     with contextlib.suppress(RuntimeError):  # it waits once more while it is closed
         call.close()
     async with pool.borrow(Session("", "next")) as one:
-        assert one.content.alive
+        assert one.resource.alive
     await pool.aclose()
 
 

@@ -49,7 +49,7 @@ class Pool(SessionPool[Thing]):
     async def use(self, session: Session) -> tuple[int, str | None]:
         """The number of what a short call gets, and what it is told to have lost."""
         async with self.borrow(session) as borrowed:
-            return borrowed.content.number, borrowed.lost
+            return borrowed.resource.number, borrowed.lost
 
     def start(self, session: Session) -> asyncio.Task[tuple[int, str | None]]:
         return asyncio.create_task(self.use(session))
@@ -119,7 +119,7 @@ async def test_as_many_calls_of_a_session_go_on_at_once_as_may(users: int, clock
     async with AsyncExitStack() as stack:
         for _ in range(users):
             borrowed = await stack.enter_async_context(pool.borrow(ANN))
-            assert borrowed.content.number == 1
+            assert borrowed.resource.number == 1
         waiting = pool.start(ANN)
         await clock.forward(1000)
         assert not waiting.done(), "it waits for its own as long as that takes"
@@ -212,7 +212,7 @@ async def test_a_call_that_costs_the_state_is_said_to_where_there_was_any(used: 
 
     async def fail() -> None:
         async with pool.borrow(ANN) as borrowed:
-            await borrowed.content.aclose()
+            await borrowed.resource.aclose()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -224,10 +224,10 @@ async def test_a_call_that_costs_the_state_is_said_to_where_there_was_any(used: 
 async def test_what_ended_by_itself_is_made_anew() -> None:
     pool = Pool()
     async with pool.borrow(ANN) as borrowed:
-        borrowed.content.alive = False
+        borrowed.resource.alive = False
     assert await pool.use(ANN) == (2, None)
     async with pool.borrow(ANN) as borrowed:
-        kept = borrowed.content
+        kept = borrowed.resource
     kept.alive = False
     assert await pool.use(ANN) == (3, None)
 
@@ -274,7 +274,7 @@ async def test_a_session_that_is_ended_is_gone_though_it_works_and_others_are_no
     await pool.use(BOB)
     async with pool.borrow(ANN) as borrowed:
         await pool.end(ANN)
-        assert not borrowed.content.alive
+        assert not borrowed.resource.alive
         await pool.end(CARL)
     assert await pool.use(ANN) == (3, None), "who ended it knows"
     assert await pool.use(BOB) == (1, None)

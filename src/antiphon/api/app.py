@@ -21,7 +21,7 @@ from antiphon.config import BatchesConfig, Limits
 from antiphon.errors import AntiphonError, ModelError, NotFoundError, OverloadedError, RequestError, StoreError
 from antiphon.http.context import Context, ModelSource
 from antiphon.http.errors import ErrorShape, ErrorShapes
-from antiphon.http.exchange import FAULTS, KEY, Envelope, Exchange
+from antiphon.http.exchange import FAULTS, Envelope, exchange_of
 from antiphon.http.gate.access import Access
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.browsers import BrowserGate
@@ -184,12 +184,10 @@ class PathRouter(Router):
             return self.routes
         few = self._by_path.get(path)
         if few is None:
-            few = self._by_path[path] = [route for route in self.routes if _may_serve(route, path)]
+            few = self._by_path[path] = [
+                route for route in self.routes if not isinstance(route, AnyRoute) or route.path_regex.match(path)
+            ]
         return few
-
-
-def _may_serve(route: BaseRoute, path: str) -> bool:
-    return not isinstance(route, AnyRoute) or route.path_regex.match(path) is not None
 
 
 def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
@@ -301,7 +299,7 @@ def _error_places(dialects: Sequence[Dialect], wires: Sequence[Wire]) -> dict[st
 
 async def _antiphon_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AntiphonError)
-    exchange: Exchange = request.scope[KEY]
+    exchange = exchange_of(request)
     return exchange.refusal(error)
 
 
@@ -315,7 +313,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """Starlette's own 404 and 405, in the shape of every other error."""
     assert isinstance(error, HTTPException)
     path = request.url.path[:200]
-    exchange: Exchange = request.scope[KEY]
+    exchange = exchange_of(request)
     if error.status_code == 405:
         refused = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
         return exchange.refusal(refused, allow=_allowed(request))

@@ -76,15 +76,11 @@ def _marked(scope: Scope) -> bool:
     return any(name == VERSION.encode() for name, _ in scope.get("headers", ()))
 
 
-def _is_head(scope: Scope) -> bool:
-    return scope.get("method") == "HEAD"
-
-
 def _messages(context: Context) -> list[ApiRoute]:
     messages = LazyRoutes(replace(context, dialect=OPENAI), "antiphon.api.messages.routes:Messages")
     listed, one, alone = messages("models.list"), messages("models.one"), f"{ANTHROPIC}/v1"
     return [
-        SelectedRoute("HEAD", "/", messages("alive"), ANYBODY, takes=_is_head),
+        SelectedRoute("HEAD", "/", messages("alive"), ANYBODY, takes=lambda scope: scope.get("method") == "HEAD"),
         *(ApiRoute("POST", f"{base}/messages", messages("create"), INFERENCE) for base in ("/v1", alone)),
         *(ApiRoute("POST", f"{base}/messages/count_tokens", messages("count"), INFERENCE) for base in ("/v1", alone)),
         SelectedRoute("GET", "/v1/models", listed, INFERENCE, takes=_marked),

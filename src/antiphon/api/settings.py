@@ -1,4 +1,4 @@
-"""What an application is made of, beside its models."""
+"""Settings of an application, beside its models."""
 
 from __future__ import annotations
 

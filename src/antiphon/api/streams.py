@@ -9,10 +9,10 @@ from starlette.responses import Response
 from antiphon.errors import NotFoundError, Position
 from antiphon.http.context import Context
 from antiphon.http.errors import error_event
-from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.exchange import exchange_of, json_response
 from antiphon.http.following import events_of, number_after, stop
 from antiphon.http.recorded import KIND
-from antiphon.http.runs import EventsResponse, json_response
+from antiphon.http.runs import EventsResponse
 from antiphon.store import Key
 from antiphon.wire.writer import DONE, StreamForm
 
@@ -31,7 +31,7 @@ class Streams:
 
     async def follow(self, request: Request) -> Response:
         """The events after number ``starting_after``, or the header ``last-event-id``, and all that come."""
-        exchange: Exchange = request.scope[KEY]
+        exchange = exchange_of(request)
         key = _key(request)
         if await self._context.stored_runs.state(key) is None:
             raise _unknown(key)
@@ -49,7 +49,7 @@ class Streams:
 
 
 def _key(request: Request) -> Key:
-    exchange: Exchange = request.scope[KEY]
+    exchange = exchange_of(request)
     return Key(KIND, exchange.owner, request.path_params["id"])
 
 

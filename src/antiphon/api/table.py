@@ -10,13 +10,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from antiphon.http.context import Context
+from antiphon.http.exchange import json_response
 from antiphon.http.gate.keys import Scope as KeyScope
 from antiphon.http.lazy_route import LazyRoute, LazyRoutes
 from antiphon.http.route import ADMIN, ANYBODY, INFERENCE, AnyRoute, ApiRoute, ApiSocket
 from antiphon.observe.metrics import CONTENT_TYPE
 from antiphon.version import __version__
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.json import encode
 
 from .chat.routes import ChatCompletions
 from .models.routes import Models
@@ -43,22 +43,18 @@ class Health:
         self._lifecycle = context.lifecycle
 
     async def live(self, request: Request) -> Response:
-        return _json({"status": "ok"})
+        return json_response({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
         self._lifecycle.check_ready()
-        return _json({"status": "ok"})
+        return json_response({"status": "ok"})
 
     async def version(self, request: Request) -> Response:
-        return _json({"version": __version__})
-
-
-def _json(value: object) -> Response:
-    return Response(encode(value), media_type="application/json")
+        return json_response({"version": __version__})
 
 
 def all_routes(context: Context, dialects: Sequence[Dialect], wires: Sequence[Wire]) -> Iterator[AnyRoute]:
-    """Those of the wires, of the dialects at their places, and the plain ones; the first that fits a path has it.
+    """Yields the routes of the wires, of the dialects at their places, and the plain ones; the first that fits answers.
 
     Chats are answered from the start, and the server is looked after; what answers all else is imported when it does.
     """
@@ -182,7 +178,7 @@ def _routes(context: Context) -> list[AnyRoute]:
 
 
 def _native(context: Context) -> list[AnyRoute]:
-    """What people use beside a chat."""
+    """Returns the routes that people use beside a chat."""
     info = LazyRoutes(context, "antiphon.api.native.routes:ShowTokenizer")
     return [
         ApiRoute("POST", "/v1/tokenize", _lazy(context, "antiphon.api.native.routes:Tokenize"), INFERENCE),

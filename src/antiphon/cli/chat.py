@@ -34,9 +34,9 @@ from .options import (
 from .pull import pull_missing
 from .talking.commands import COMMANDS, SETTINGS, tool_words
 from .talking.converse import Input, Piped, ask_once, converse
-from .talking.screen import aside
+from .talking.screen import print_dim
 from .talking.session import Session, ToolSource, schema_format
-from .talking.talk import Answers, Partner, Talk
+from .talking.talk import Answers, ChatState, ChatTarget
 from .terminal import waiting_for
 
 # The options that `antiphon chat` has alone.
@@ -117,13 +117,13 @@ def command(
         raise RequestError("--file - needs a question beside it", hint='antiphon chat --file - "What is this?"')
     pull_missing(loaded)
     settings = Answers(temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed, tool_choice=tool_choice)
-    talk = Talk(answers=settings).with_system(system or "").with_effort(effort)
+    state = ChatState(answers=settings).with_system(system or "").with_effort(effort)
     if schema is not None:
-        talk = talk.with_format(schema_format(schema))
+        state = state.with_format(schema_format(schema))
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
-            session = await opened(loaded, talk, stack, as_json=json)
+            session = await opened(loaded, state, stack, as_json=json)
             if load is not None:
                 await COMMANDS["/load"].run(session, str(load))
             for path in file or ():
@@ -137,7 +137,7 @@ def command(
     asyncio.run(run())
 
 
-async def opened(config: Config, talk: Talk, stack: AsyncExitStack, *, as_json: bool) -> Session:
+async def opened(config: Config, state: ChatState, stack: AsyncExitStack, *, as_json: bool) -> Session:
     """The model and the tools of ``config``, open until ``stack`` is left."""
     catalog = await stack.enter_async_context(aclosing(open_catalog(config)))
     tool_setup, host = at_terminal(tool_settings(config.tools))
@@ -148,8 +148,8 @@ async def opened(config: Config, talk: Talk, stack: AsyncExitStack, *, as_json: 
         model = await catalog.get(name)
     return Session(
         catalog,
-        Partner(model, toolbox if toolbox.sets else None),
-        talk,
+        ChatTarget(model, toolbox if toolbox.sets else None),
+        state,
         tools,
         as_json=as_json,
         reasoning=config.server.expose_reasoning,
@@ -157,13 +157,13 @@ async def opened(config: Config, talk: Talk, stack: AsyncExitStack, *, as_json: 
 
 
 def greet(session: Session) -> None:
-    """Who answers and where help is, for a person at a terminal."""
+    """Prints the model's name and where help is, for a person at a terminal."""
     if sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json:
-        aside(f"{session.model}  /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
+        print_dim(f"{session.model}  /help lists the commands, Ctrl-C stops an answer, Ctrl-D leaves")
 
 
 def source_of(session: Session, *, history: bool) -> Input:
-    """What is typed, with an editor's keys on a terminal; else the lines of standard input."""
+    """Opens an editor for typed text on a terminal; else the lines of standard input."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Piped()
     # Only a terminal needs an editor, and it is slow to import.

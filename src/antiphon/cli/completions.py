@@ -1,4 +1,4 @@
-"""What shells complete: names of models, formats, keys and clients.
+"""Completions for shells: names of models, formats, keys and clients.
 
 Each function imports what has the names only when a shell wants them: commands that run must not wait for it. A
 configuration or a file that cannot be read has none, for a shell shows no errors.
@@ -49,7 +49,7 @@ def format_names() -> list[str]:
 
 
 def form_names() -> list[str]:
-    """What a conversation can be converted to."""
+    """Returns the forms that a conversation can be converted to."""
     from antiphon.conversion.convert import TARGETS
 
     return list(dict.fromkeys([*TARGETS, *format_names()]))

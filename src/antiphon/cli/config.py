@@ -63,7 +63,7 @@ def show(loaded: LoadedConfig, *, json: bool) -> None:
 
 
 def show_explanation(loaded: LoadedConfig, key: str, *, json: bool) -> None:
-    """What counts for a key, and what that overrode."""
+    """Prints a key's value, and the values that it overrode."""
     found = explained(loaded, key)
     if json:
         print_json(found)

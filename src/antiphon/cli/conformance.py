@@ -79,7 +79,7 @@ def narrowed(suite: Sequence[Case], level: Level, only: str) -> Iterator[Case]:
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What ``--json`` prints: ``topics`` is topic → level → [passed, total], ``failed`` what is not met."""
+    """Returns the value of ``--json``: ``topics`` is topic → level → [passed, total], ``failed`` the unmet demands."""
     failed = [outcome for outcome in outcomes if not outcome.passed]
     return {
         "passed": len(outcomes) - len(failed),
@@ -96,7 +96,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def table(outcomes: Sequence[Outcome], level: Level) -> str:
-    """What passed, a line for each topic and a column for each level."""
+    """Draws the passed demands, a line for each topic and a column for each level."""
     levels = [at for at in Level if at <= level]
     rows = tallies(outcomes)
     rows["all"] = {at: _sum(row[at] for row in rows.values()) for at in levels}
@@ -137,7 +137,8 @@ def by_command(words: Sequence[str]) -> Implementation:
         done = subprocess.run(  # noqa: S603
             [*words, *flags], input=transcript, capture_output=True, timeout=PATIENCE, check=False
         )
-        return _report(done.stdout, f"(exit code {done.returncode}) {_tail(done.stderr)}")
+        tail = done.stderr.decode("utf-8", "replace").strip()[-200:]
+        return _report(done.stdout, f"(exit code {done.returncode}) {tail}")
 
     return implementation
 
@@ -177,10 +178,6 @@ def _report(answer: bytes, otherwise: str) -> Mapping[str, Any]:
     except ValueError:
         raise ValueError(f"no JSON on stdout {otherwise}".rstrip()) from None
     return report
-
-
-def _tail(stderr: bytes) -> str:
-    return stderr.decode("utf-8", "replace").strip()[-200:]
 
 
 def shipped() -> Path:

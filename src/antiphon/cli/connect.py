@@ -96,7 +96,7 @@ class Connection:
         return {"client": self.client, "environment": dict(self.settings.environment), **content}
 
     def show(self) -> None:
-        """What to set goes to stdout, so that a shell or a file can take it; what to know, to stderr."""
+        """Prints settings to stdout, so that a shell or a file can take them, and notes to stderr."""
         file = self.settings.file
         if file is not None:
             tell(f"{file.path}:", file=sys.stderr)

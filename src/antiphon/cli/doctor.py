@@ -155,7 +155,7 @@ def model(config: Config) -> Finding:
 
 
 def abilities(config: Config) -> tuple[Capabilities, list[Finding]]:
-    """What the default model can do here; and why it cannot be used, where its files say so."""
+    """Returns the default model's capabilities here; and why it cannot be used, where its files say so."""
     try:
         name, entry = find_entry(config.model, config.entries)
         if entry.engine.needs_file and ModelStore(Path(config.store.folder)).path(name, entry) is None:

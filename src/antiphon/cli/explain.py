@@ -23,7 +23,7 @@ from antiphon.config import (
     shipped_entries,
 )
 from antiphon.errors import ConfigError, near
-from antiphon.generation import Capabilities, ModelFacts, Setting, Source
+from antiphon.generation import Capabilities, Explained, ModelFacts, Source
 from antiphon.library.app import dialects_of
 
 FORMAT_KEYS = ("format", "chat_template")
@@ -39,7 +39,7 @@ class Opinion(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts for a key, and what that overrode, the strongest first."""
+    """The value of a key, and the values that it overrode, the strongest first."""
 
     key: str
     value: object
@@ -82,7 +82,7 @@ def model_setting(config: Config, key: str) -> tuple[str, str]:
 
 
 async def described(config: Config, name: str) -> ModelFacts:
-    """What the model is, as the server's own dialect speaks to it; its engine is not opened."""
+    """Describes the model, as the server's own dialect speaks to it; its engine is not opened."""
     own, _ = find_entry(name, config.entries)
     async with aclosing(open_catalog(config)) as catalog:
         facts = await catalog.describe(own)
@@ -101,8 +101,8 @@ def of_setting(loaded: LoadedConfig, model: str, key: str, name: str, facts: Mod
     return Explanation.of(key, chain or [Opinion(None, "the model's server")])
 
 
-def origin_of(loaded: LoadedConfig, model: str, setting: Setting) -> str:
-    """Who says so; of the configuration also in which file, variable or flag."""
+def origin_of(loaded: LoadedConfig, model: str, setting: Explained) -> str:
+    """Names the source of a setting; of the configuration also the file, variable or flag."""
     if setting.source is not Source.CONFIGURATION:
         return setting.origin
     own, _ = find_entry(model, loaded.config.entries)
@@ -126,7 +126,7 @@ def other_formats(loaded: LoadedConfig, model: str, facts: ModelFacts) -> Iterat
 
 
 def of_key(loaded: LoadedConfig, path: KeyPath) -> Iterator[Opinion]:
-    """What each source gives for a key of the configuration, the strongest first, and its default."""
+    """Yields each source's value for a key of the configuration, the strongest first, and its default."""
     for layer in reversed(loaded.layers):
         if path in layer:
             yield Opinion(public(path, layer[path].value), layer[path].origin)
@@ -138,7 +138,7 @@ def of_key(loaded: LoadedConfig, path: KeyPath) -> Iterator[Opinion]:
 
 
 def capabilities_of(config: Config, name: str) -> Capabilities:
-    """What the model can do, whose files are here. Raises what describing it raises, as for a file that cannot be used.
+    """Returns the capabilities of a model whose files are here. Raises what describing it raises.
 
     The format that the configuration's top names is the default model's alone.
     """

@@ -137,7 +137,9 @@ def _files(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, Path]]
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.suffix in suffixes and file.is_file())
         found = [(file, file.relative_to(path)) for file in inside if not file.name.endswith(SIDECAR)]
-        found = [(file, relative) for file, relative in found if not _is_hidden(relative)]
+        found = [
+            (file, relative) for file, relative in found if not any(part.startswith(".") for part in relative.parts)
+        ]
         if not found:
             raise ConfigError(f"no {' or '.join(f'*{suffix}' for suffix in suffixes)} is in {path}")
         yield from found
@@ -148,10 +150,6 @@ def _files(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, Path]]
         yield from ((file, Path(file.name)) for file in matching if file.is_file())
     else:
         yield path, Path(path.name)
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 def content_of(file: Path) -> bytes:

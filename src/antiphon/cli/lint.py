@@ -160,7 +160,7 @@ class Linter:
             write(file, content)
 
     def harmony_file(self, file: Path) -> Linted:
-        """What is wrong with a conversation in Harmony; the rules are the parser's incidents."""
+        """Lints a conversation in Harmony; the rules are the parser's incidents."""
         # The other forms take long to import, and most files are OpenChatML.
         from antiphon.conversion.harmony import harmony_findings
 

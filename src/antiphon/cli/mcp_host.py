@@ -1,4 +1,4 @@
-"""What MCP servers ask, asked of the person at the terminal: forms, addresses to visit, signing in."""
+"""Questions of MCP servers to the person at the terminal: forms, addresses to visit, signing in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from antiphon.catalog.toolbox import ToolSettings
 from antiphon.tools import ToolLimits
 from antiphon.tools.mcp import NOBODY, Elicitation, ElicitationAnswer, McpHost
 
-from .terminal import tell
+from .terminal import print_note
 
 LINE = 4_096
 """Characters of an answer."""
@@ -38,7 +38,7 @@ def at_terminal(settings: ToolSettings) -> tuple[ToolSettings, McpHost]:
 
 async def elicit(elicitation: Elicitation) -> ElicitationAnswer:
     """A form, field by field; or an address that is opened once its reader agrees."""
-    say(f"\nThe MCP server {elicitation.server!r} asks (never type a password here):\n{elicitation.message}")
+    print_note(f"\nThe MCP server {elicitation.server!r} asks (never type a password here):\n{elicitation.message}")
     try:
         if elicitation.url is not None:
             return await visited(elicitation.server, elicitation.url)
@@ -68,8 +68,8 @@ async def filled(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def field_value(name: str, field: Mapping[str, Any], *, needed: bool) -> Any:
-    """What is typed, as the field has it; its default, or None where it is not needed, for an empty line."""
-    say(described(name, field, needed=needed))
+    """Reads a typed value, as the field has it; its default, or None where it is not needed, for an empty line."""
+    print_note(described(name, field, needed=needed))
     for _ in range(TRIES):
         text = await read_line()
         if not text and (not needed or "default" in field):
@@ -77,12 +77,12 @@ async def field_value(name: str, field: Mapping[str, Any], *, needed: bool) -> A
         value = value_of(field, text)
         if jsonschema_rs.validator_for(dict(field), offline=True).is_valid(value):
             return value
-        say("  that does not fit; once more:")
+        print_note("  that does not fit; once more:")
     raise NoAnswerError
 
 
 def described(name: str, field: Mapping[str, Any], *, needed: bool) -> str:
-    """What it is for, and ``title (one of a, b; needed) [default]:``."""
+    """Describes a field: its purpose, and ``title (one of a, b; needed) [default]:``."""
     listed = choices(field)
     kind = f"one of {', '.join(listed)}" if listed else str(field.get("format") or field.get("type"))
     several = "several, with commas; " if field.get("type") == "array" else ""
@@ -117,14 +117,14 @@ def value_of(field: Mapping[str, Any], text: str) -> Any:
 
 async def agreed(question: str, *, default: bool) -> bool:
     """Raises `NoAnswerError` where the input ends."""
-    say(f"{question} [{'Y/n' if default else 'y/N'}]")
+    print_note(f"{question} [{'Y/n' if default else 'y/N'}]")
     text = (await read_line()).lower()
     return text in YES if text else default
 
 
 async def show_address(server: str, url: str) -> None:
     """Opens the browser, and says where it was to go, for who has none here."""
-    say(f"\nThe MCP server {server!r} is signed in to with a browser, at\n{url}")
+    print_note(f"\nThe MCP server {server!r} is signed in to with a browser, at\n{url}")
     await asyncio.to_thread(webbrowser.open, url)
 
 
@@ -146,8 +146,3 @@ async def read_line() -> str:
     if not line:
         raise NoAnswerError
     return line.strip()
-
-
-def say(text: str) -> None:
-    """On stderr, without what moves a cursor: the text may be a server's."""
-    tell(text, file=sys.stderr, flush=True)

@@ -77,7 +77,7 @@ def show(settings: Config, *, json: bool) -> None:
 
 
 def shown_lines(shown: ShownModel) -> Iterator[str]:
-    """What `show` prints for people."""
+    """Yields the lines that `show` prints for people."""
     for key, value in msgspec.to_builtins(shown.model).items():
         yield f"{key}: {', '.join(value) if isinstance(value, (list, tuple)) else value}"
     yield f"speaks: {shown.format or 'not known before it is here'}"

@@ -1,4 +1,4 @@
-"""What `antiphon` alone prints: what to do next on this machine."""
+"""Next steps on this machine, as `antiphon` alone prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several commands share: their options, the configuration that these give, and how results are printed."""
+"""Options that several commands share, the configuration that these give, and the printing of results."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def command(
 
 
 def state_of(server: RunningServer, key: str = "") -> ServerState:
-    """What a server says of itself, or why it does not."""
+    """Asks a server for its state; ``note`` says why it does not answer."""
     known = ServerState(
         server.url, server.port, server.pid, server.model, server.workers, server.version, server.since,
         memory(server.pid),

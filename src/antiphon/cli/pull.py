@@ -49,7 +49,7 @@ def command(
 
 
 def abilities(config: Config, name: str) -> tuple[Capabilities, dict[str, str]]:
-    """What a model that is here can do; and as ``unusable`` why it cannot be used, where its files say so."""
+    """Returns the capabilities of a model that is here, and as ``unusable`` why its files cannot be used."""
     try:
         return capabilities_of(config, name), {}
     except AntiphonError as error:

@@ -226,7 +226,7 @@ def announce_to(
 
 
 def places(config: Config, url: str, also: str | None, *, keys: bool) -> Iterator[str]:
-    """What answers where, and who may ask: a line each."""
+    """Yields the places that answer, and who may ask: a line each."""
     if config.server.playground:
         yield f"playground  {url}"
     yield f"API         {url}/v1, described in {url}/openapi.json"

@@ -40,6 +40,11 @@ def tell(*parts: object, sep: str = " ", end: str = "\n", file: TextIO | None = 
     print(safe(text) if stream.isatty() else text, end="", file=stream, flush=flush)
 
 
+def print_note(text: str) -> None:
+    """Prints a line for people to stderr."""
+    tell(text, file=sys.stderr, flush=True)
+
+
 class TerminalSink:
     """Bytes of a file that go to a terminal, as a file that is written to."""
 
@@ -117,7 +122,7 @@ def progress_bar(
 
 
 def opened_bar() -> Bar:
-    """What is printed to a terminal meanwhile stands above it; what goes to a file or a pipe goes there."""
+    """Opens a progress bar; meanwhile prints to a terminal stand above it, those to a file or a pipe go there."""
     # Rich takes longer to import than most commands take to run.
     from rich.console import Console
     from rich.progress import (

@@ -78,7 +78,7 @@ def call_tool(
 def with_toolbox(
     run: Callable[[Toolbox], Awaitable[Result]], config: Path | None, tools: str | None, mcp: str | None
 ) -> Result:
-    """What ``run`` returns, over the tools that are configured; a person at the terminal answers MCP servers."""
+    """Returns the result of ``run`` over the configured tools; a person at the terminal answers MCP servers."""
     settings, host = at_terminal(tool_settings(configure(config, tools__names=tools, tools__mcp=mcp).config.tools))
 
     async def opened() -> Result:

@@ -54,7 +54,7 @@ class Speed(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured, and what counts now: ``in_use`` is another number where the configuration sets one."""
+    """Measured speeds, and the setting: ``in_use`` is another number where the configuration sets one."""
 
     model: str
     cores: int

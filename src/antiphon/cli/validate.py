@@ -42,7 +42,7 @@ class Checked:
 
 @dataclass(slots=True)
 class Totals:
-    """What was found in all files."""
+    """Counts over all files."""
 
     files: int = 0
     invalid: int = 0
@@ -102,7 +102,7 @@ def check(file: Path, form: str, *, fragment: bool = False, harmony: bool = Fals
 
 
 def findings_of(form: str, parts: Iterable[bytes]) -> Iterator[Finding]:
-    """What is wrong with a text of another form: all of it for Harmony, else the first error."""
+    """Yields the faults of a text of another form: all of them for Harmony, else the first error."""
     # Most checks are of OpenChatML, and the other forms take long to import.
     from antiphon.conversion.convert import source_named
     from antiphon.conversion.harmony import harmony_findings

@@ -233,7 +233,7 @@ class TracesConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file, the environment and flags can say. ``models`` are the entries of the ``[models.NAME]`` tables.
+    """Settings of a file, the environment and flags. ``models`` are the entries of the ``[models.NAME]`` tables.
 
     ``embedding_model`` answers requests for embeddings that name none, and is fetched by the first; empty: none does.
     Raises `ConfigError` for an entry that cannot be meant.

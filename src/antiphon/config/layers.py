@@ -243,7 +243,7 @@ def tuned_file(environ: Mapping[str, str]) -> Path:
 
 
 def read_tuned(file: Path) -> Tuned | None:
-    """None where nothing was measured. Raises `ConfigError` for a file of another form."""
+    """Reads the measured settings; None where there are none. Raises `ConfigError` for a file of another form."""
     try:
         return msgspec.toml.decode(file.read_bytes(), type=Tuned)
     except FileNotFoundError:

@@ -22,7 +22,7 @@ CONCURRENT = 64
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one server bears: every bound that a request meets before it reaches an engine.
+    """Bounds of one server: all that a request meets before it reaches an engine.
 
     ``max_concurrent`` requests run at once (0: see `concurrent`) and ``max_queue`` wait, each at most
     ``queue_timeout``; more are refused with 429. ``keep_alive`` is the silence after which a stream says a comment.

@@ -226,7 +226,7 @@ def _more(name: str, table: Mapping[str, Any], taken: Mapping[str, str]) -> list
 
 
 def _aliases(table: Mapping[str, Any]) -> list[str]:
-    """Those that the table gives; what is no list of names is reported by the entry that it makes."""
+    """Returns the aliases of the table; what is no list of names is reported by the entry that it makes."""
     aliases = table.get("aliases")
     return [alias for alias in aliases if isinstance(alias, str)] if isinstance(aliases, list | tuple) else []
 

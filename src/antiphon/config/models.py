@@ -1,4 +1,4 @@
-"""What is known about a model before it is loaded: one ``[models.NAME]`` table."""
+"""Facts of a model before it is loaded: one ``[models.NAME]`` table."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def defaults(self) -> SamplingDefaults:
-        """What the entry has an opinion about, whoever gave it."""
+        """Sampling settings that the entry has an opinion about, whoever gave it."""
         return SamplingDefaults(
             temperature=self.sampling.temperature,
             top_p=self.sampling.top_p,
@@ -133,7 +133,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
     def defaults_of(self, *, catalogue: bool) -> SamplingDefaults:
-        """Those of the `defaults` that the catalogue gave; or those that the configuration, or a program, did."""
+        """Returns the `defaults` of the catalogue; or those of the configuration, or of a program."""
         opinions = self.defaults
         others = (name for name, key in KEYS.items() if (key in self.from_catalogue) is not catalogue)
         return replace(opinions, **dict.fromkeys(others))

@@ -81,11 +81,9 @@ def read_message(element: Any, index: int, calls: OpenCalls) -> tuple[Message, .
     wire = decoded(texts, ChatMessage, f"messages[{index}]")
     with as_parse_errors():
         frames = to_messages([wire], earlier=calls, first=index)
-    return _with_parts(frames, _parts(element["content"])) if media else frames
-
-
-def _with_parts(frames: tuple[Message, ...], parts: tuple[Part, ...]) -> tuple[Message, ...]:
-    """The parts go to the frame that has the text; a message that only calls has none."""
+    if not media:
+        return frames
+    parts = _parts(element["content"])  # They go to the frame that has the text; a message that only calls has none.
     return tuple(
         frame if frame.is_call or frame.channel == Channel.ANALYSIS else replace(frame, parts=parts) for frame in frames
     )
@@ -137,7 +135,7 @@ def response_format(value: Any) -> ResponseFormat | None:
 
 @contextmanager
 def as_parse_errors() -> Iterator[None]:
-    """What a wire's reader refuses is a fault of the input here."""
+    """Turns a wire reader's refusal into a fault of the input."""
     try:
         yield
     except RequestError as error:

@@ -57,7 +57,7 @@ class TemplateTarget:
         )
 
     def _read_back(self, message: Message, text: str) -> Iterator[Message]:
-        """What a reader gets of the message: role and text; nothing where the template leaves the text out."""
+        """Yields the message as a reader gets it: role and text; nothing where the template leaves the text out."""
         if message.text in text:
             yield Message(role=ROLES[message.role], text=message.text, channel=None)
 
@@ -173,7 +173,7 @@ class Conversion:
         self._report(source)
 
     def sidecar(self) -> Sidecar | None:
-        """What is not in the output, once `run` is over; None without a ``sidecar_writer``."""
+        """The sidecar of all that is not in the output, once `run` is over; None without a ``sidecar_writer``."""
         return self.sidecar_writer.sidecar(self.about) if self.sidecar_writer else None
 
     def _source(self, chunks: Iterator[bytes], *, lenient: bool) -> tuple[Source, list[bytes]]:
@@ -185,7 +185,7 @@ class Conversion:
         return source_named(detect(b"".join(begun)), lenient=lenient), begun
 
     def _restored(self, sidecar: Sidecar, chunks: list[bytes], target: Target) -> Iterator[bytes]:
-        """What a sidecar has of an input takes the place of what is read: nothing is to be repaired in that."""
+        """Yields the output with the sidecar's part of an input in its place: nothing is to be repaired in that."""
         belongs = sidecar.digest == f"sha256:{hashlib.sha256(b''.join(chunks)).hexdigest()}"
         source, _ = self._source(iter(chunks), lenient=self.lenient or belongs)
         messages = [message for chunk in chunks for message in source.feed(chunk)]

@@ -1,4 +1,4 @@
-"""What comes of a conversation that a request has converted: the other form, losses, and what is wrong with it."""
+"""Answer to a request that converts a conversation: the other form, losses, and faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def work(piece: bytes) -> bytes:
 
 
 def converted(wire: ConvertRequest) -> Converted:
-    """What comes of the input. An input with faults is an answer too; raises `NotFoundError` for unknown forms."""
+    """Converts the input. An input with faults is an answer too; raises `NotFoundError` for unknown forms."""
     _check_names(wire)
     data = wire.input.encode("utf-8", "surrogatepass")
     found, form, output = _Found(), wire.source, None
@@ -42,12 +42,13 @@ def converted(wire: ConvertRequest) -> Converted:
         output = _output(wire, form, data, found)
     except _FAULTS as error:
         return found.answer(form, wire.to, findings=_findings(form, data, error))
-    return found.answer(form, wire.to, output=output, findings=[] if wire.to else _warnings(form, data))
+    warnings = () if wire.to else islice(_validated(form, data), MOST_LISTED)
+    return found.answer(form, wire.to, output=output, findings=list(map(_finding, warnings)))
 
 
 @dataclass(slots=True)
 class _Found:
-    """What a conversion reports while it runs."""
+    """Reports of a conversion while it runs."""
 
     lost: int = 0
     losses: list[FoundLoss] = field(default_factory=list)
@@ -113,10 +114,6 @@ def _findings(form: str | None, data: bytes, error: Exception) -> list[Conversio
     assert isinstance(error, FormatError | RequestError | TemplateError | TokenError)
     hint = None if error.hint is None else error.hint.replace("--lenient", "lenient").replace("--from", "from")
     return [_finding(Finding(error.code, error.message, error.position or Position(), hint))]
-
-
-def _warnings(form: str, data: bytes) -> list[ConversionFinding]:
-    return [_finding(one) for one in islice(_validated(form, data), MOST_LISTED)]
 
 
 def _validated(form: str, data: bytes) -> Iterator[Finding]:

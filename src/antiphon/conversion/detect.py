@@ -46,7 +46,7 @@ def form_of(data: bytes) -> str:
 
 @dataclass(slots=True)
 class Survey:
-    """What a JSON text is about: its members, of which a long list is (), and what the lists' elements look like."""
+    """Survey of a JSON text: its members, of which a long list is (), and the shapes of the lists' elements."""
 
     members: dict[str, Any] = field(default_factory=dict)
     is_list: bool = False
@@ -55,7 +55,7 @@ class Survey:
     all_roles: bool = True
 
     def note(self, element: Any) -> None:
-        self.any_item = self.any_item or _is_item(element)
+        self.any_item = self.any_item or (isinstance(element, dict) and isinstance(element.get("type"), str))
         self.any_harmony = self.any_harmony or _is_harmony(element)
         self.all_roles = self.all_roles and isinstance(element, dict) and "role" in element
 
@@ -93,10 +93,6 @@ def survey(entries: Iterable[Entry]) -> Survey:
         if index is not None and key in (None, "messages"):
             found.note(value)
     return found
-
-
-def _is_item(element: Any) -> bool:
-    return isinstance(element, dict) and isinstance(element.get("type"), str)
 
 
 def _is_harmony(element: Any) -> bool:

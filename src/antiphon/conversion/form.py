@@ -1,4 +1,4 @@
-"""What a form of conversations is: a source that reads it and a target that writes it, message by message."""
+"""Forms of conversations: a source that reads one and a target that writes it, message by message."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def header_of(about: Conversation) -> DocumentHeader:
 
 
 def read_request(request: Mapping[str, Any], names: Names) -> tuple[dict[str, DocumentHeader], frozenset[str]]:
-    """What the request's fields say, as ``extra`` of a conversation, and the fields that it is made of."""
+    """Reads the request's fields as ``extra`` of a conversation, and returns the names that it is made of."""
     given = {name: key for name, keys in names.items() for key in keys if _fits(name, request.get(key))}
     model = request.get("model")
     fields: dict[str, Any] = {"model": model} if isinstance(model, str) else {}
@@ -57,7 +57,7 @@ def written_request(about: Conversation, names: Names) -> dict[str, Any]:
 
 
 def carried_request(about: Conversation, names: Names) -> dict[str, DocumentHeader]:
-    """What a reader of `written_request` gets of it, as ``extra`` of a conversation."""
+    """Returns the part that a reader of `written_request` gets, as ``extra`` of a conversation."""
     return read_request(written_request(about, names), names)[0]
 
 
@@ -121,11 +121,11 @@ class Source(Protocol):
 
     @property
     def repairs(self) -> list[str]:
-        """What was wrong with the input and was repaired; who reports it clears the list."""
+        """Repairs of the input; who reports them clears the list."""
 
     @property
     def unread(self) -> list[Loss]:
-        """What the input says that no conversation has a place for; who reports it clears the list."""
+        """Parts of the input that no conversation has a place for; who reports them clears the list."""
 
     def feed(self, chunk: bytes) -> list[Message]:
         """Raises `FormatError` or `RequestError` where the input is not what it should be."""

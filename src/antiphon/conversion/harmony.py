@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from antiphon.conversation import (
     Channel,
@@ -138,7 +139,7 @@ def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
 
 
 def _no_ids(text: bytes, size: int) -> Iterator[re.Match[bytes]]:
-    """What is no id of a vocabulary of that size, in its order."""
+    """Yields whatever is no id of a vocabulary of that size, in its order."""
     for found in re.finditer(rb"\d+|[^\d\s,\[\]]", text):
         id = found.group()
         if not id.isdigit() or len(id) > LONGEST_ID or int(id) >= size:
@@ -250,18 +251,12 @@ class HarmonyTarget:
 def harmony_findings(chunks: Iterable[bytes]) -> Iterator[Finding]:
     """Everything in a text that a lenient reader of Harmony would have to repair, in its order."""
     pieces, place, parser = text_pieces(), Place(), HARMONY.parser(reply_as=None)
-    for chunk, last in _with_last(chunks):
+    for chunk, last in chain(((chunk, False) for chunk in chunks), [(b"", True)]):
         for piece in pieces(chunk, last):
             at = place.position()
             place.pass_over(str(piece))
             yield from (_finding(event, at) for event in parser.feed((piece,)) if isinstance(event, Incident))
     yield from (_finding(event, place.position()) for event in parser.close() if isinstance(event, Incident))
-
-
-def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    for chunk in chunks:
-        yield chunk, False
-    yield b"", True
 
 
 def _finding(incident: Incident, at: Position) -> Finding:

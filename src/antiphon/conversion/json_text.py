@@ -64,7 +64,7 @@ Entry = tuple[str | None, int | None, Any]
 
 
 def entries(file: IO[bytes]) -> Iterator[Entry]:
-    """What the text says, in its order. Raises `ParseError` with the place of what is no JSON."""
+    """Yields the text's entries, in its order. Raises `ParseError` with the place of what is no JSON."""
     text = JsonText(file)
     match text.peek():
         case "[":
@@ -112,7 +112,7 @@ def _elements(text: JsonText, key: str | None) -> Iterator[Entry]:
 
 
 class JsonText:
-    """What of the text is not yet read; more comes from ``file`` as it is needed."""
+    """The unread rest of the text; more comes from ``file`` as it is needed."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

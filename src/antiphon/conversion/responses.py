@@ -88,7 +88,7 @@ class Items:
         self._requests: dict[str | None, Entry] = {}
 
     def read(self, item: InputItem, follower: InputItem | None = None) -> tuple[Message, ...]:
-        """What the item says. Raises `ParseError` with its path."""
+        """Reads the item's messages. Raises `ParseError` with its path."""
         if item.type == RESPONSE and item.approve:
             return ()  # What came of the call stands in its own item.
         before = [self._requests[id] for id in (item.approval_request_id,) if id in self._requests]

@@ -43,11 +43,7 @@ def _forms() -> ConversionForms:
 class Convert(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(ConvertRequest)
-        _check(wire)
+        if len(wire.input) > MOST_CHARACTERS:
+            raise refused("input", f"has {len(wire.input)} characters; at most {MOST_CHARACTERS} are converted.")
         answer = await post.context.isolation.run(CONVERT, encode(wire), owner=post.tenant.owner)
         await post.send_response(Response(answer, media_type="application/json"))
-
-
-def _check(wire: ConvertRequest) -> None:
-    if len(wire.input) > MOST_CHARACTERS:
-        raise refused("input", f"has {len(wire.input)} characters; at most {MOST_CHARACTERS} are converted.")

@@ -119,7 +119,7 @@ def described(message: Message) -> str:
 
 
 def kinds(parts: Sequence[Part]) -> str:
-    """What the parts are; none are one text."""
+    """Names the kinds of the parts; no parts are one text."""
     names = (part.kind if isinstance(part, OpaquePart) else KINDS[type(part)] for part in parts)
     return " + ".join(names) or "text"
 
@@ -165,7 +165,7 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
             return json.dumps(msgspec.to_builtins(self)).encode() + b"\n"
 
     def restored(self, messages: Sequence[Message]) -> list[Message]:
-        """What was converted: the messages that were read, with what was lost put back."""
+        """Returns the converted messages: those that were read, with what was lost put back."""
         whole = list(messages)
         for item in reversed(self.items):
             whole[item.at : item.at + item.count] = [restored_message(form) for form in item.messages]

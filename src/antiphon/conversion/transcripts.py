@@ -65,9 +65,8 @@ class TranscriptSource:
         self.repairs += [str(item) for item in found if isinstance(item, Finding) and not item.warning]
         messages = [item for item in found if isinstance(item, Message)]
         self.ready = self.ready or bool(messages)
-        return self._fixed(messages) if self._lenient else messages
-
-    def _fixed(self, messages: list[Message]) -> list[Message]:
+        if not self._lenient:
+            return messages
         fixer = self._fixer = self._fixer or Fixer(self._reader.header)
         before = len(fixer.fixes)
         fixed = list(map(fixer.message, messages))
@@ -164,7 +163,7 @@ class TranscriptTarget:
 
     @staticmethod
     def _carried(about: Conversation) -> Conversation:
-        """What a transcript carries: tools, model and settings, the effort, and the names of built-in tools."""
+        """Returns the part that a transcript carries: tools, model, settings, the effort, names of built-in tools."""
         own = "openchatml" in about.extra
         extra: dict[str, Any] = {"openchatml": envelope_of(about)} if own else {REQUEST: header_of(about)}
         return Conversation(

@@ -20,7 +20,7 @@ from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
 from .bridge import PrefixReport, bridged, prefix_report
 from .model import Model, stop_ids
 from .overflow import longest
-from .precedence import Layer, Settled, Source, honoured, settled, with_defaults
+from .precedence import Layer, Resolved, Source, honoured, resolve, with_defaults
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
@@ -34,7 +34,7 @@ COUNTED = 2**14
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
-_DECIDED = {*Settled.__struct_fields__, "seed"}
+_DECIDED = {*Resolved.__struct_fields__, "seed"}
 _PASSED = {one.name for one in fields(Sampling)} & {one.name for one in fields(TurnRequest)} - _DECIDED
 """Settings that the engine is given as they are requested, or in its own default where they are not."""
 
@@ -268,7 +268,7 @@ def sampling_for(model: Model, request: TurnRequest, *, room: int) -> Sampling:
     """The settings that count, each in its range (resolutions X-03, X-10 … X-13, X-19, X-53)."""
     check_request(model, request)
     stated, documented = Layer(Source.REQUEST, request.stated), Layer(Source.DIALECT, request.documented)
-    chosen = settled(with_defaults((stated, *model.layers, documented, Layer(Source.DEFAULT, request.fallback))))
+    chosen = resolve(with_defaults((stated, *model.layers, documented, Layer(Source.DEFAULT, request.fallback))))
     length = chosen.max_tokens or None if request.max_tokens is None else request.max_tokens
     limits = [room, length, request.most_tokens, model.max_output_tokens]
     passed = {name: value for name in _PASSED if (value := getattr(request, name)) is not None}

@@ -74,14 +74,14 @@ _LEFT_OUT = Layer(Source.DEFAULT, replace(DEFAULTS.values, temperature=1.0, top_
 _RECOMMENDING = (Source.DIALECT, Source.CATALOGUE, Source.MODEL, Source.DEFAULT)
 
 
-class Setting(msgspec.Struct, frozen=True):
+class Explained(msgspec.Struct, frozen=True):
     """The value of one setting, its source, and what it overrode, the strongest first."""
 
     name: str
     value: float
     source: Source
     place: str = ""
-    overrode: tuple[Setting, ...] = ()
+    overrode: tuple[Explained, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -89,7 +89,7 @@ class Setting(msgspec.Struct, frozen=True):
         return f"{self.source.words}: {self.place}" if self.place else self.source.words
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True):
+class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     """The sampling settings that count. ``max_tokens`` 0: what the context holds."""
 
     temperature: float
@@ -116,10 +116,10 @@ def _shapes(values: SamplingDefaults) -> bool:
     return any(one is not None for one in (values.temperature, values.top_p, values.top_k, values.min_p))
 
 
-def settled(layers: Iterable[Layer]) -> Settled:
+def resolve(layers: Iterable[Layer]) -> Resolved:
     """The first opinion about each, in the order of the sources; of one source, in that of the layers."""
     values = [layer.values for layer in _ordered(layers)]
-    return Settled(
+    return Resolved(
         temperature=_first(values, lambda one: one.temperature),
         top_p=_first(values, lambda one: one.top_p),
         top_k=_first(values, lambda one: one.top_k),
@@ -129,15 +129,15 @@ def settled(layers: Iterable[Layer]) -> Settled:
     )
 
 
-def settings(layers: Iterable[Layer]) -> tuple[Setting, ...]:
-    """Every setting about which somebody has an opinion, with its source: what `settled` and `context_of` decide."""
+def explain(layers: Iterable[Layer]) -> tuple[Explained, ...]:
+    """Every setting about which somebody has an opinion, with its source: what `resolve` and `context_of` decide."""
     ordered = _ordered(layers)
     names = (field.name for field in fields(SamplingDefaults) if field.name not in ("context", "session_len"))
     found = [_setting(name, list(_opinions(name, ordered))) for name in names]
     return tuple(setting for setting in (*found, context_of(ordered)) if setting is not None)
 
 
-def context_of(layers: Iterable[Layer]) -> Setting | None:
+def context_of(layers: Iterable[Layer]) -> Explained | None:
     """Tokens that prompt and answer may have together, as far as anybody limits them (resolution X-52).
 
     The first opinion counts. A template that its user chose can shorten it; any other template's length is for models
@@ -158,18 +158,18 @@ def _ordered(layers: Iterable[Layer]) -> Sequence[Layer]:
     return sorted(layers, key=lambda layer: layer.source)
 
 
-def _opinions(name: str, layers: Sequence[Layer]) -> Iterator[Setting]:
+def _opinions(name: str, layers: Sequence[Layer]) -> Iterator[Explained]:
     for layer in layers:
         value: float | None = getattr(layer.values, name)
         if value is not None:
-            yield Setting(name, value, layer.source, layer.place)
+            yield Explained(name, value, layer.source, layer.place)
 
 
-def _setting(name: str, opinions: Sequence[Setting]) -> Setting | None:
+def _setting(name: str, opinions: Sequence[Explained]) -> Explained | None:
     if not opinions:
         return None
     first, *others = opinions
-    return Setting(name, first.value, first.source, first.place, tuple(others))
+    return Explained(name, first.value, first.source, first.place, tuple(others))
 
 
 def _first(values: Sequence[SamplingDefaults], opinion: Callable[[SamplingDefaults], Number | None]) -> Number:

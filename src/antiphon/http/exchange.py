@@ -6,10 +6,11 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,6 +18,7 @@ from antiphon.errors import AntiphonError
 from antiphon.observe import Metrics
 from antiphon.observe.logs import ACCESS, AccessLine
 from antiphon.tenancy import Tenant
+from antiphon.wire.json import encode
 from antiphon.wire.names.translate import Names
 
 from .errors import INTERNAL, OPENAI_ERRORS, ErrorShape, ErrorShapes, error_response
@@ -93,6 +95,10 @@ class Exchange:
         """The same for caches, queues and tools, with the session that a header names."""
         named = (self.headers.get(name) for name in SESSION_HEADERS)
         return Tenant(owner=self.owner, affinity=next(filter(None, named), None))
+
+    def ignore(self, fields: Iterable[str]) -> None:
+        """Notes parts of the request that are taken and change nothing."""
+        self.ignored = (*self.ignored, *fields)
 
     def answer_headers(self) -> dict[str, str]:
         """The headers of every answer."""
@@ -174,6 +180,15 @@ class Exchange:
 
 def _ms(seconds: float) -> float:
     return round(seconds * 1000, 1)
+
+
+def exchange_of(request: Request) -> Exchange:
+    exchange: Exchange = request.scope[KEY]
+    return exchange
+
+
+def json_response(value: object) -> Response:
+    return Response(encode(value), media_type="application/json")
 
 
 def ignored_names(names: Sequence[str]) -> str:

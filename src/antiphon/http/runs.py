@@ -13,8 +13,7 @@ from starlette.types import Receive, Scope, Send
 from antiphon.errors import AntiphonError
 from antiphon.store import Key
 from antiphon.store.store import lease_lost
-from antiphon.wire.json import encode
-from antiphon.wire.writer import DONE, JSON, StreamForm
+from antiphon.wire.writer import DONE, StreamForm
 
 from .client import while_connected
 from .errors import INTERNAL, ClientGone
@@ -208,7 +207,3 @@ async def into(outbox: Outbox, events: AsyncGenerator[bytes, None]) -> None:
 def _unforeseen(error: Exception) -> AntiphonError:
     FAULTS.error("a response cannot be followed", exc_info=error)
     return INTERNAL
-
-
-def json_response(value: object) -> HttpResponse:
-    return HttpResponse(encode(value), media_type=JSON)

@@ -45,7 +45,7 @@ from .checks import UnknownOptionError, check_path, checked
 
 
 class Additions(TypedDict, total=False):
-    """What a program adds by name to the tables that a configuration names things of; see `open_catalog` and others."""
+    """A program's additions to the tables that a configuration names things of; see `open_catalog` and others."""
 
     engines: EngineKinds
     formats: Mapping[str, FormatFactory]
@@ -116,7 +116,7 @@ class App:
 
     @property
     def context(self) -> Context:
-        """What its routes share; only while it is started."""
+        """The context that its routes share; only while it is started."""
         assert self._app is not None, "it is not started"
         context: Context = self._app.state.context
         return context
@@ -194,7 +194,7 @@ class Parts(msgspec.Struct, frozen=True):
     catalog: Catalog
 
     def summary(self, config: Config) -> ModelSummary:
-        """What is known of the default model, as the server's own dialect speaks to it."""
+        """Summarizes the default model, as the server's own dialect speaks to it."""
         name, _ = find_entry(config.model, config.entries)
         facts = self.catalog.facts(name)
         if facts is None:
@@ -267,7 +267,7 @@ async def assembled(
 
 @asynccontextmanager
 async def open_traces(traces: TracesConfig) -> AsyncIterator[Tracing | None]:
-    """What makes spans, if the configuration says where they go; in the end, what is left is sent."""
+    """Opens the maker of spans, if the configuration says where they go; in the end, what is left is sent."""
     if not traces.endpoint:
         yield None
         return
@@ -284,7 +284,7 @@ def own_name() -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """What stands between commas."""
+    """Splits at commas."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 

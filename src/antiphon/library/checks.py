@@ -75,7 +75,7 @@ def mismatch(value: object, kind: Any, path: str) -> Mismatch | None:
 
 
 def _of_union(value: object, kind: Any, path: str) -> Mismatch | None:
-    """None where one alternative fits; what is wrong inside the value where one fits outwardly, else the whole."""
+    """Returns None where one alternative fits; the mismatch inside where one fits outwardly, else the whole."""
     found = [mismatch(value, one, path) for one in get_args(kind)]
     if None in found:
         return None
@@ -164,7 +164,7 @@ def described(kind: Any) -> str:
 
 
 def _plural(kind: Any) -> str:
-    """What a list has, in words."""
+    """Describes a list's items in words."""
     plurals = {str: "texts", int: "whole numbers", float: "numbers", bytes: "bytes"}
     if get_origin(kind) in UNIONS:
         return "items that are each " + described(kind)
@@ -262,7 +262,7 @@ def check_path(value: object, name: str) -> None:
 
 
 def wrong_type(found: Mismatch) -> RequestError:
-    """What is expected, what is there, and how it is written."""
+    """Names the expected type and the value, and shows how it is written."""
     return RequestError(
         f"{found.path}: {described(found.kind)} is expected, not {shown(found.value)}.",
         code="invalid_type",
@@ -273,15 +273,10 @@ def wrong_type(found: Mismatch) -> RequestError:
 
 @cache
 def _kinds(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """The annotations of a function's parameters, evaluated; of options, the `TypedDict`."""
+    """The annotations of a function's parameters, evaluated; of ``Unpack[Options]``, the `TypedDict`."""
     hints = get_type_hints(function)
     hints.pop("return", None)
-    return {name: (get_args(hint) or (hint,))[0] if _is_options(hint) else hint for name, hint in hints.items()}
-
-
-def _is_options(hint: Any) -> bool:
-    """``Unpack[Options]``."""
-    return any(is_typeddict(part) for part in get_args(hint))
+    return {name: get_args(hint)[0] if any(map(is_typeddict, get_args(hint))) else hint for name, hint in hints.items()}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What a caller hands in, as a conversation."""
+"""Arguments of a caller, as a conversation."""
 
 from __future__ import annotations
 

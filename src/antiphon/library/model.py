@@ -16,7 +16,6 @@ from antiphon.conversation import (
     Message,
     MessageEnded,
     MessageStarted,
-    ResponseFormat,
     Role,
     TextDelta,
     TurnEnded,
@@ -134,7 +133,7 @@ class Answer(Generic[Parsed]):
     _field: str = ""
 
     def feed(self, event: RoundEvent) -> Delta[Parsed] | None:
-        """What the event adds for the caller; None: nothing."""
+        """Returns the event's part for the caller; None: nothing."""
         match event:
             case TextDelta(text):
                 return self._text(text)
@@ -215,7 +214,7 @@ Value = TypeVar("Value")
 
 
 class LoadedModel:
-    """What is known of a model that is loaded, whether its methods are awaited or not."""
+    """Facts of a loaded model, whether its methods are awaited or not."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -250,14 +249,11 @@ class LoadedModel:
         **options: Unpack[ChatOptions],
     ) -> Prompt:
         """The exact prompt that `chat` would give the model with the same arguments, with its token ids."""
-        requested = request_of(messages, options, offer_of(options.get("tools")), _response_format(response))
+        form = None if response is None else Shape(response).response_format
+        requested = request_of(messages, options, offer_of(options.get("tools")), form)
         request = with_schema(requested, self.format)
         pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
         return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
-
-
-def _response_format(response: ResponseType) -> ResponseFormat | None:
-    return None if response is None else Shape(response).response_format
 
 
 class AsyncChatModel(LoadedModel):

@@ -88,7 +88,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
 
 @dataclass(slots=True)
 class Opening:
-    """What `open_model` gives: a context manager of both kinds, to be entered once."""
+    """Result of `open_model`: a context manager of both kinds, to be entered once."""
 
     _source: Source | Model
     _engine: str | EngineSettings | None

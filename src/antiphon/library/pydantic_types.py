@@ -64,7 +64,7 @@ class NarrowSchema(GenerateJsonSchema):
 
 
 def _without_uniqueness(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """What comes twice in a set is there once."""
+    """Drops ``uniqueItems``: a value that comes twice in a set is there once."""
     return {name: rule for name, rule in schema.items() if name != "uniqueItems"}
 
 

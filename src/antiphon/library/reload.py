@@ -36,7 +36,7 @@ LIVE = frozenset(
 
 
 class Reloaded(msgspec.Struct, frozen=True):
-    """What became of a configuration that was read again. ``warning`` is what only a restart changes."""
+    """Outcome of reading a configuration again. ``warning`` is what only a restart changes."""
 
     taken: bool
     line: str
@@ -80,20 +80,14 @@ class Reload:
         async with self._alone:
             try:
                 config = self._read()
-                keys = self._keys(config)
-                tls = self._tls(config, server)
+                keys = keys_of(config, required=not self._context.keys.open)
+                tls = certificate(config.server.tls_cert, config.server.tls_key) if server.config.ssl else None
                 check_models(config)
                 catalog = open_catalog(self._lasting(config))
                 set_up(config)
             except AntiphonError as error:
                 return Reloaded.refused(error)
             return await self._take(config, keys, tls, catalog, server)
-
-    def _keys(self, config: Config) -> list[Key] | None:
-        return keys_of(config, required=not self._context.keys.open)
-
-    def _tls(self, config: Config, server: Server) -> Certificate | None:
-        return certificate(config.server.tls_cert, config.server.tls_key) if server.config.ssl else None
 
     def _lasting(self, config: Config) -> Config:
         """The models of ``config`` in the engine and store that the server began with."""

@@ -1,4 +1,4 @@
-"""What a chat gives: a whole reply, and the pieces of one that is streamed."""
+"""Answers of a chat: a whole reply, and the pieces of one that is streamed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reply(Generic[Parsed]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta(Generic[Parsed]):
-    """What is new in a stream; exactly one field is filled.
+    """New part of a stream; exactly one field is filled.
 
     ``text`` is more of the visible answer, ``reasoning`` more of what the model thinks. ``call`` is a call of a tool
     that runs here, and ``result`` its result. ``reply`` comes last: the whole reply.

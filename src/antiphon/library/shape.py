@@ -54,7 +54,7 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
 
     @property
     def response_format(self) -> ResponseFormat:
-        """What the model is constrained to. Raises `RequestError`, naming the field, where JSON cannot carry it."""
+        """The model's constraint. Raises `RequestError`, naming the field, where JSON cannot carry it."""
         return ResponseFormat(kind="json_schema", name="answer", schema=self._schema(), strict=True)
 
     def read(self, text: str) -> Value:
@@ -74,7 +74,7 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
         except UNUSABLE as error:
             path, kind, reason = culprit(self.kind, error)
             raise RequestError(
-                f"{path}: {_name(kind)} cannot be read from JSON: {reason}.",
+                f"{path}: {getattr(kind, '__name__', None) or kind} cannot be read from JSON: {reason}.",
                 code="invalid_type",
                 position=Position(path=path),
                 hint="Use texts, numbers, dates, lists, enums, dataclasses, msgspec structs or pydantic models.",
@@ -101,7 +101,7 @@ def with_schema(request: TurnRequest, format: Format) -> TurnRequest:
 
 
 def json_type(kind: Any) -> JsonType:
-    """Who makes the type's schema and reads its values."""
+    """Returns the maker of the type's schema, which also reads its values."""
     if isinstance(kind, Mapping):
         return GivenSchema(kind)
     if "pydantic" in sys.modules and is_pydantic(kind):
@@ -158,7 +158,3 @@ def _reason(kind: Any, error: Exception) -> str:
     if "custom types" in words or "pydantic-core schema" in words:
         return "it has no form in JSON"
     return words.partition(" - type")[0][:200].rstrip(" .:")
-
-
-def _name(kind: Any) -> str:
-    return getattr(kind, "__name__", None) or str(kind)

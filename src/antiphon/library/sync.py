@@ -74,7 +74,7 @@ class ChatModel(LoadedModel):
 
 
 def finished(portal: BlockingPortal, make: Callable[[], Coroutine[Any, Any, Item]]) -> Item:
-    """What a coroutine returns that runs on the portal's loop.
+    """Returns the result of a coroutine that runs on the portal's loop.
 
     An exception in this thread meanwhile (Ctrl-C) cancels it, and is raised when it has ended.
     """

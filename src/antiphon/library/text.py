@@ -119,7 +119,7 @@ def convert(source: str | bytes, to: str, *, form: str | None = None, lenient: b
 
 @checked
 def validate(transcript: str | bytes | Iterable[bytes]) -> list[transcripts.Finding]:
-    """What is wrong with an OpenChatML transcript, in order; an empty list for a valid one.
+    """Returns the findings in an OpenChatML transcript, in order; an empty list for a valid one.
 
     ``transcript`` is the text, its bytes, or its bytes part by part (an open file).
     """

@@ -14,9 +14,8 @@ from antiphon.api.responses.following import ResponseRun
 from antiphon.conversation import ToolSpec
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
-from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.exchange import KEY, Exchange, json_response
 from antiphon.http.journal import run_key
-from antiphon.http.runs import json_response
 from antiphon.tools import Offer
 
 from .routes import PROGRESS, TOOLS

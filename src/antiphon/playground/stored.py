@@ -14,8 +14,7 @@ from antiphon.api.openapi.parts import Described, named, operation
 from antiphon.api.responses.archive import ResponseArchive
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
-from antiphon.http.exchange import KEY, Exchange
-from antiphon.http.runs import json_response
+from antiphon.http.exchange import KEY, Exchange, json_response
 from antiphon.store import Key
 from antiphon.wire.json import encode
 

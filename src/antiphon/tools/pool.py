@@ -29,7 +29,7 @@ class Closable(Protocol):
     async def aclose(self) -> None: ...
 
 
-Content = TypeVar("Content", bound=Closable)
+Resource = TypeVar("Resource", bound=Closable)
 
 
 class PoolSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,63 +58,63 @@ class Session(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True, eq=False)
-class Seat(Generic[Content]):
+class Seat(Generic[Resource]):
     """One place of the pool, for the calls of one session.
 
-    ``used`` once a call ended well here. ``before`` has to end before another begins here; ``leaving``: this one ends.
+    ``used`` once a call ended well here. ``previous`` has to end before another begins here. ``closing``: it ends.
     """
 
     session: Session
     users: int = 0
     used: bool = False
-    leaving: bool = False
-    content: Content | None = None
-    before: Content | None = None
+    closing: bool = False
+    resource: Resource | None = None
+    previous: Resource | None = None
     filling: asyncio.Lock = field(default_factory=asyncio.Lock)
     timer: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
-        return self.users > 0 or self.leaving
+        return self.users > 0 or self.closing
 
 
 @dataclass(slots=True, eq=False)
-class Waiter(Generic[Content]):
+class Waiter(Generic[Resource]):
     session: Session
-    seat: asyncio.Future[Seat[Content]]
+    seat: asyncio.Future[Seat[Resource]]
 
 
-class Borrowed(msgspec.Struct, Generic[Content], frozen=True):
-    """``content`` for one call. ``lost`` says why the state of earlier calls is gone, where it is."""
+class Borrowed(msgspec.Struct, Generic[Resource], frozen=True):
+    """``resource`` for one call. ``lost`` says why the state of earlier calls is gone, where it is."""
 
-    content: Content
+    resource: Resource
     lost: str | None
 
 
-class SessionPool(Generic[Content]):
+class SessionPool(Generic[Resource]):
     """States that ``start`` makes, by session. The one unused for longest is closed for another; who has no room waits.
 
     Who has fewer at work is served first, then who came first. ``busy`` tells the model that there was no room.
     """
 
-    def __init__(self, start: Callable[[], Awaitable[Content]], size: PoolSize, *, busy: str) -> None:
+    def __init__(self, start: Callable[[], Awaitable[Resource]], size: PoolSize, *, busy: str) -> None:
         self._start = start
         self._size = size
         self._busy = busy
-        self._seats: list[Seat[Content]] = []  # the least recently used first
-        self._waiters: list[Waiter[Content]] = []
+        self._seats: list[Seat[Resource]] = []  # the least recently used first
+        self._waiters: list[Waiter[Resource]] = []
         self._lost: OrderedDict[Session, str] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def borrow(self, session: Session) -> AsyncGenerator[Borrowed[Content], None]:
+    async def borrow(self, session: Session) -> AsyncGenerator[Borrowed[Resource], None]:
         """The session's own, for one call. Raises `ToolFailure` (``E-TOOL-BUSY``) without room in time."""
         seat = await self._take(session)
         try:
             yield await self._fill(seat)
             seat.used = True
         except BaseException:
-            if seat.used and not (seat.content is not None and seat.content.alive):
+            if seat.used and not (seat.resource is not None and seat.resource.alive):
                 self._remember(session, ENDED)
             raise
         finally:
@@ -132,8 +132,8 @@ class SessionPool(Generic[Content]):
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _take(self, session: Session) -> Seat[Content]:
-        waiter: Waiter[Content] = Waiter(session, asyncio.get_running_loop().create_future())
+    async def _take(self, session: Session) -> Seat[Resource]:
+        waiter: Waiter[Resource] = Waiter(session, asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         self._serve()
         try:
@@ -152,37 +152,37 @@ class SessionPool(Generic[Content]):
     def _serve(self) -> None:
         """Gives seats to those who wait, as far as there are any."""
 
-        def busy(waiter: Waiter[Content]) -> int:
+        def busy(waiter: Waiter[Resource]) -> int:
             return self._count(waiter.session.owner, busy=True)
 
         while any(self._seated(waiter) for waiter in sorted(self._waiters, key=busy)):
             pass
 
-    def _seated(self, waiter: Waiter[Content]) -> bool:
+    def _seated(self, waiter: Waiter[Resource]) -> bool:
         """Whether the waiter got a seat just now."""
         seat = None if waiter.seat.done() else self._free_seat(waiter.session)
         if seat is not None:
             waiter.seat.set_result(seat)
         return seat is not None
 
-    def _free_seat(self, session: Session) -> Seat[Content] | None:
+    def _free_seat(self, session: Session) -> Seat[Resource] | None:
         """The session's own seat, a new one, or one that an idle session has to leave; None while there is none."""
         seat = self._seat_of(session)
         if seat is not None:
-            if seat.leaving or seat.users >= self._size.users:
+            if seat.closing or seat.users >= self._size.users:
                 return None
             self._seats.remove(seat)
         else:
-            room, before = self._room(session.owner)
+            room, previous = self._room(session.owner)
             if not room:
                 return None
-            seat = Seat(session, before=before)
+            seat = Seat(session, previous=previous)
         self._seats.append(seat)
         seat.users += 1
         self._stop_timer(seat)
         return seat
 
-    def _room(self, owner: str) -> tuple[bool, Content | None]:
+    def _room(self, owner: str) -> tuple[bool, Resource | None]:
         """Whether an owner can have a further seat, and what has to go for it."""
         if self._count(owner) >= self._size.of(owner):
             idle = [seat for seat in self._seats if not seat.busy and seat.session.owner == owner]
@@ -197,19 +197,19 @@ class SessionPool(Generic[Content]):
         self._seats.remove(idle[0])
         self._stop_timer(idle[0])
         self._remember(idle[0].session, EVICTED)
-        return True, idle[0].content
+        return True, idle[0].resource
 
-    async def _fill(self, seat: Seat[Content]) -> Borrowed[Content]:
+    async def _fill(self, seat: Seat[Resource]) -> Borrowed[Resource]:
         async with seat.filling:
-            if seat.before is not None:
-                await seat.before.aclose()
-                seat.before = None
-            if seat.content is not None and seat.content.alive:
-                return Borrowed(seat.content, None)
-            if seat.content is not None:
-                await seat.content.aclose()
-            seat.content = await self._start()
-            return Borrowed(seat.content, self._lost.pop(seat.session, None))
+            if seat.previous is not None:
+                await seat.previous.aclose()
+                seat.previous = None
+            if seat.resource is not None and seat.resource.alive:
+                return Borrowed(seat.resource, None)
+            if seat.resource is not None:
+                await seat.resource.aclose()
+            seat.resource = await self._start()
+            return Borrowed(seat.resource, self._lost.pop(seat.session, None))
 
     def _in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -217,44 +217,44 @@ class SessionPool(Generic[Content]):
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _give_back(self, seat: Seat[Content]) -> None:
-        """The seat is free for the session's next call; for anybody where its content, or the session, is none."""
+    async def _give_back(self, seat: Seat[Resource]) -> None:
+        """The seat is free for the session's next call; for anybody where its resource, or the session, is none."""
         seat.users -= 1
         if seat.users and seat in self._seats:
             self._serve()
-        elif seat not in self._seats or seat.content is None or not seat.content.alive or not seat.session.name:
+        elif seat not in self._seats or seat.resource is None or not seat.resource.alive or not seat.session.name:
             await self._leave(seat)
         else:
             self._start_timer(seat)
             self._serve()
 
-    def _start_timer(self, seat: Seat[Content]) -> None:
+    def _start_timer(self, seat: Seat[Resource]) -> None:
         if self._size.idle is not None and seat.session.owner:
             seat.timer = asyncio.get_running_loop().call_later(self._size.idle, self._expire, seat)
 
-    def _expire(self, seat: Seat[Content]) -> None:
+    def _expire(self, seat: Seat[Resource]) -> None:
         self._remember(seat.session, UNUSED)
-        seat.leaving = True
+        seat.closing = True
         self._in_background(self._leave(seat))
 
     @staticmethod
-    def _stop_timer(seat: Seat[Content]) -> None:
+    def _stop_timer(seat: Seat[Resource]) -> None:
         if seat.timer is not None:
             seat.timer.cancel()
             seat.timer = None
 
-    async def _leave(self, seat: Seat[Content]) -> None:
-        seat.leaving = True  # Nobody gets it meanwhile.
+    async def _leave(self, seat: Seat[Resource]) -> None:
+        seat.closing = True  # Nobody gets it meanwhile.
         self._stop_timer(seat)
         try:
-            for content in (seat.before, seat.content):
-                if content is not None:
-                    await content.aclose()
+            for resource in (seat.previous, seat.resource):
+                if resource is not None:
+                    await resource.aclose()
         finally:
             self._seats = [one for one in self._seats if one is not seat]
             self._serve()
 
-    def _seat_of(self, session: Session) -> Seat[Content] | None:
+    def _seat_of(self, session: Session) -> Seat[Resource] | None:
         return next((seat for seat in self._seats if session.name and seat.session == session), None)
 
     def _count(self, owner: str, *, busy: bool = False) -> int:

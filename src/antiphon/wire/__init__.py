@@ -1,1 +1,1 @@
-"""What others' JSON looks like, and its way to a turn and back: one folder a wire, no HTTP."""
+"""JSON that all APIs share, and its way to a turn and back. No HTTP."""

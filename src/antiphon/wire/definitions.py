@@ -1,4 +1,4 @@
-"""What chat and Responses define alike: a function that the model may call, and the format of its answer."""
+"""Definitions of chat and Responses: a function that the model may call, and the format of its answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def chosen_tools(
     (``browser__search``); ``browser`` is all of them. Raises `RequestError` at ``path`` where nothing is named so.
     """
     mine = [tool.recipient for tool in own if name in (tool.name, tool.recipient)]
-    return tuple(mine) or served_by(name, served, builtins) or _unknown(name, path)
+    found = tuple(mine) or served_by(name, served, builtins)
+    if not found:
+        raise refused(path, f"no tool is named {name[:64]!r}.")
+    return found
 
 
 def served_by(name: str, specs: Sequence[ToolSpec], builtins: Sequence[ToolNamespace] = ()) -> tuple[str, ...]:
@@ -38,10 +41,6 @@ def served_by(name: str, specs: Sequence[ToolSpec], builtins: Sequence[ToolNames
 
 def _spelled(name: str) -> str:
     return name.removeprefix(f"{FUNCTIONS}.").replace(".", "__")
-
-
-def _unknown(name: str, path: str) -> tuple[str, ...]:
-    raise refused(path, f"no tool is named {name[:64]!r}.")
 
 
 # Calls of the browser and of ``python``, in whichever way a model addresses them.
@@ -69,7 +68,7 @@ class BuiltIn(msgspec.Struct, frozen=True):
 
 
 def built_in(recipient: str) -> BuiltIn | None:
-    """What ``browser.search``, ``functions.browser__search``, ``python`` … call; None for another tool."""
+    """Names the built-in tool of ``browser.search``, ``functions.browser__search``, ``python`` …; None for another."""
     name = recipient.removeprefix(f"{FUNCTIONS}.")
     wrapped = name != recipient
     label, _, function = name.partition("__" if wrapped else ".")

@@ -1,4 +1,4 @@
-"""What differs between the APIs that look alike, as data."""
+"""Differences between the APIs that look alike, as data."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _not_taken(name: str, dialect: Dialect) -> UnsupportedError:
 
 
 def warnings(wire: msgspec.Struct) -> tuple[str, ...]:
-    """What is done as requested and is seldom meant."""
+    """Warns of settings that are done as requested and seldom meant."""
     temperature, n = getattr(wire, "temperature", None), getattr(wire, "n", None)
     found = []
     if temperature is not None and 0 < temperature < 0.001:

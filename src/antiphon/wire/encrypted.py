@@ -64,5 +64,5 @@ class ReasoningCipher:
 
 
 def _bound_to(owner: str, purpose: Purpose) -> bytes:
-    """What must be the same again for a message to be decrypted."""
+    """Returns the associated data, which must be the same again for a message to be decrypted."""
     return f"antiphon {purpose} 1 {owner}".encode()

@@ -77,7 +77,7 @@ class Projection:
         """Whether more text is more of the visible answer, as it is: so it is for nearly every event of a turn."""
 
     def feed(self, event: Event) -> Change | None:
-        """What ``event`` changes for the client; None: nothing."""
+        """Returns the change that ``event`` makes for the client; None: nothing."""
         if self.shows_text and isinstance(event, TextDelta):
             return VisibleText(event.text, event.logprobs)  # Nearly every event of nearly every turn.
         match event:

@@ -1,4 +1,4 @@
-"""What a client may want to know of its prompt: its ids, their log probabilities, what it keeps of an earlier one."""
+"""Notes on a prompt: its ids, their log probabilities, what it keeps of an earlier one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def notes_of(report: PrefixReport | None, message: int | None) -> Notes | msgspec.UnsetType:
-    """What is said of the prefix where that was requested; ``message`` is the number of the one that lost it."""
+    """Reports on the prefix where that was requested; ``message`` is the number of the one that lost it."""
     if report is None:
         return msgspec.UNSET
     loss = report.lost

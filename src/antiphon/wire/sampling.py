@@ -1,4 +1,4 @@
-"""What the requests for text have in common: stops, biases, whether to stream."""
+"""Fields that requests for text share: stops, biases, whether to stream."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def sampled(turn: TurnRequest, wire: msgspec.Struct) -> TurnRequest:
 
 
 def overflow(error_behavior: str | None) -> Overflow:
-    """What becomes of a prompt that is too long: an empty answer where the request says ``truncate``."""
+    """Chooses the fate of a prompt that is too long: an empty answer where the request says ``truncate``."""
     return Overflow.EMPTY_ANSWER if error_behavior == "truncate" else Overflow.REFUSE
 
 

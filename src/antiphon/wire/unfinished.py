@@ -32,8 +32,8 @@ class WireMemory(msgspec.Struct, Generic[Item], frozen=True):
     """The unfinished turns of one owner with one model. Without its store a request goes on, and the log says so.
 
     A wire says what its clients see of a turn. `names`: those of the turns that may be among the messages.
-    `names_behind`: those of the turn behind them, none where its client sees all of it. `fitted`: the turn as it stands
-    at a message, empty where that is another.
+    `names_behind`: those of the turn behind them, none where its client sees all of it. `matching`: the turn as it
+    stands at a message, empty where that is another.
     """
 
     turns: UnfinishedTurns
@@ -47,7 +47,7 @@ class WireMemory(msgspec.Struct, Generic[Item], frozen=True):
     def names_behind(self, messages: Sequence[Item], turn: Sequence[Message]) -> Names:
         raise NotImplementedError
 
-    def fitted(self, messages: Sequence[Item], number: int, turn: Turn) -> Turn:
+    def matching(self, messages: Sequence[Item], number: int, turn: Turn) -> Turn:
         raise NotImplementedError
 
     async def recall(self, messages: Sequence[Item]) -> dict[int, Turn]:
@@ -60,9 +60,9 @@ class WireMemory(msgspec.Struct, Generic[Item], frozen=True):
         except StoreError as error:
             log.warning("reasoning of an unfinished turn is not found: %s", error.code)
             return {}
-        fitted = {i: turn for i, whole in found.items() if (turn := self.fitted(messages, i, whole))}
-        first = {found[i]: i for i in sorted(fitted, reverse=True)}
-        return {i: fitted[i] for i in first.values()}
+        turns = {i: turn for i, whole in found.items() if (turn := self.matching(messages, i, whole))}
+        first = {found[i]: i for i in sorted(turns, reverse=True)}
+        return {i: turns[i] for i in first.values()}
 
     async def keep(self, messages: Sequence[Item], turn: Sequence[Message]) -> None:
         """Stores the turn that answers ``messages``, if calls of it wait for results of the client's.

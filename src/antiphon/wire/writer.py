@@ -9,6 +9,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError
 from antiphon.generation import StepEvents
+from antiphon.wire.json import encode
 
 # The bytes of server-sent events.
 
@@ -36,6 +37,11 @@ def named_event(name: str, json: bytes) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), json)
 
 
+def event_bytes(event: msgspec.Struct) -> bytes:
+    """One event under the name of its type."""
+    return named_event(str(event.__struct_config__.tag), encode(event))
+
+
 EVENT_STREAM = "text/event-stream; charset=utf-8"
 KEEP_ALIVE = b": keep-alive\n\n"
 JSON = "application/json"
@@ -44,7 +50,7 @@ Happened_contra = TypeVar("Happened_contra", contravariant=True)
 
 
 class StreamForm(msgspec.Struct, frozen=True):
-    """What a stream is beside its changes: ``error`` writes the last bytes of one that broke.
+    """Form of a stream beside its changes: ``error`` writes the last bytes of one that broke.
 
     ``keep_alive``, or what it makes, is written while the model is silent; a client must be able to ignore it.
     """
@@ -66,10 +72,10 @@ class Writer(Protocol[Happened_contra]):
 
     @property
     def media_type(self) -> str:
-        """Of the whole answer."""
+        """The media type of the whole answer."""
 
     def change(self, step: StepEvents[Happened_contra]) -> bytes:
-        """What one step changes for the client; empty where it sees nothing of it."""
+        """Writes one step's changes for the client; empty where it sees nothing of it."""
 
     def end(self) -> bytes:
         """The last bytes, after the last step."""

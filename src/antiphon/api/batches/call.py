@@ -57,7 +57,7 @@ class _Used(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a route answered to the body of one line."""
+    """The answer of a route to the body of one line."""
 
     status: int
     body: bytes

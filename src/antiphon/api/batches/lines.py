@@ -145,7 +145,10 @@ class LineReader:
         try:
             request = msgspec.json.decode(line, type=ready(InputLine))
         except msgspec.ValidationError as error:
-            raise self._mistyped(str(error)) from None
+            found = _FIELD.search(str(error))
+            name = (found[1] or found[2]) if found else ""
+            code = MISTYPED[name if name in MISTYPED else ""]
+            raise self._fault(code, f"{str(error)[:200]}.", name or None) from None
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._fault("invalid_json_line", f"The line is no JSON object: {str(error)[:200]}.") from None
         if not 0 < len(request.custom_id) <= CUSTOM_ID:
@@ -168,11 +171,6 @@ class LineReader:
                 raise self._fault("invalid_body", f"{name} is not possible in a batch.", f"body.{name}")
         return body
 
-    def _mistyped(self, reason: str) -> FaultyLineError:
-        found = _FIELD.search(reason)
-        name = (found[1] or found[2]) if found else ""
-        return self._fault(MISTYPED[name if name in MISTYPED else ""], f"{reason[:200]}.", name or None)
-
     def _fault(self, code: str, message: str, param: str | None = None) -> FaultyLineError:
         return FaultyLineError(LineFault(code=code, message=message, line=self._number, param=param))
 
@@ -185,12 +183,8 @@ def body_of(line: bytes) -> bytes:
 def prompt_key(body: dict[str, msgspec.Raw]) -> bytes:
     """Bytes that two bodies share as far as their prompts begin alike, 8 for each `_BLOCK` bytes of the prompt."""
     text = b"\0".join(bytes(body[name]) for name in _PROMPT if name in body)
-    return b"".join(_digests(text))
-
-
-def _digests(text: bytes) -> Iterator[bytes]:
-    for start in range(0, len(text), _BLOCK):
-        yield hashlib.blake2b(text[start : start + _BLOCK], digest_size=8).digest()
+    blocks = (text[start : start + _BLOCK] for start in range(0, len(text), _BLOCK))
+    return b"".join(hashlib.blake2b(block, digest_size=8).digest() for block in blocks)
 
 
 def _value(raw: msgspec.Raw | None, kind: type[Value]) -> Value | None:
@@ -225,7 +219,7 @@ class Lanes:
         self._lanes = [deque(part) for part in parts]
 
     def lines(self, lane: int) -> Iterator[Line]:
-        """What is to be run in a lane; each line is given once. Ends when no lane has any more."""
+        """Yields the lines to run in a lane, each line once. Ends when no lane has any more."""
         own = self._lanes[lane]
         while True:
             if not own:

@@ -48,7 +48,7 @@ class Tally:
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What an earlier run wrote of a line, as far as it matters."""
+    """The answer that an earlier run wrote of a line, as far as it matters."""
 
     custom_id: str
 

@@ -1,4 +1,4 @@
-"""What is in the queue of batches goes on, as long as a server runs."""
+"""Batches in the queue, run as long as a server runs."""
 
 from __future__ import annotations
 

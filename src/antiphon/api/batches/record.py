@@ -29,13 +29,13 @@ KIND = "batch"
 
 
 class BatchArchive(msgspec.Struct, frozen=True):
-    """What any server finds of batches, whoever runs them."""
+    """The stored batches, as any server finds them, whoever runs them."""
 
     store: Store
     confirmed: ConfirmedClock
 
     async def state(self, owner: str, id: str) -> BatchState | None:
-        """None where this owner has no such batch (any more)."""
+        """Returns the stored state; None where this owner has no such batch (any more)."""
         record = await self.store.get(Key(KIND, owner, id))
         if record is None or record.expires is None:
             return None
@@ -44,7 +44,7 @@ class BatchArchive(msgspec.Struct, frozen=True):
         return msgspec.msgpack.decode(record.value, type=ready(BatchState))
 
     async def ids(self, owner: str) -> list[str]:
-        """Of all its batches, those that expired included."""
+        """Returns the ids of all its batches, those that expired included."""
         return await self.store.names(KIND, owner)
 
     async def unfinished(self, owner: str) -> list[BatchState]:
@@ -168,7 +168,7 @@ class BatchRecord:
         return Write(part_key(self.owner, file.id, file.at.part), Record(b"", self._now, expires), lines)
 
     def _written_files(self) -> Iterator[Write]:
-        """What makes files of the parts that were written."""
+        """Yields the writes that make files of the parts that were written."""
         for written, kind in ((self.state.output, "output"), (self.state.error, "errors")):
             if written.bytes:
                 yield self.files.write(self.owner, self._file(written, kind))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import get_args
@@ -23,9 +22,8 @@ from antiphon.api.responses.items import newest_is_first
 from antiphon.api.responses.routes import CreateResponse
 from antiphon.http.context import Context
 from antiphon.http.errors import ClientGone
-from antiphon.http.exchange import GONE, KEY, Exchange
+from antiphon.http.exchange import GONE, KEY, Exchange, exchange_of, json_response
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.runs import json_response
 from antiphon.store.files import PREFIX as FILE_PREFIX
 from antiphon.store.files import StoredFile
 from antiphon.wire.dialect import OPENAI
@@ -64,9 +62,9 @@ class FileRoutes:
     async def list(self, request: Request) -> Response:
         """A page of the owner's files, the newest first unless ``order`` is asc."""
         query = request.query_params
-        _ignore(request, set(query) - PAGE)
+        exchange_of(request).ignore(sorted(set(query) - PAGE))
         most = page_size(query, usual=MOST_FILES, most=MOST_FILES)
-        owner, newest = _owner(request), newest_is_first(query, usual=True)
+        owner, newest = exchange_of(request).owner, newest_is_first(query, usual=True)
         ids = ids_of_page(await self._files.ids(owner), query, FILE_PREFIX, newest_first=newest)
         found: list[File] = []
         async for file in self._files.all(owner, ids):
@@ -85,16 +83,16 @@ class FileRoutes:
     async def content(self, request: Request) -> Response:
         """Its bytes, as they were uploaded or written."""
         file = await self._file(request)
-        pieces = self._files.content(_owner(request), file)
+        pieces = self._files.content(exchange_of(request).owner, file)
         return StreamingResponse(pieces, media_type=BYTES, headers={"content-length": str(file.bytes)})
 
     async def delete(self, request: Request) -> Response:
         file = await self._file(request)
-        await self._service.delete_file(_owner(request), file)
+        await self._service.delete_file(exchange_of(request).owner, file)
         return json_response(DeletedFile(id=file.id))
 
     async def _file(self, request: Request) -> StoredFile:
-        return await self._files.file(_owner(request), request.path_params["id"])
+        return await self._files.file(exchange_of(request).owner, request.path_params["id"])
 
 
 class CreateFile:
@@ -154,14 +152,14 @@ class BatchRoutes:
 
     async def list(self, request: Request) -> Response:
         """A page of the owner's batches, the newest first."""
-        _ignore(request, set(request.query_params) - {"after", "limit"})
-        return json_response(await self._service.page(_owner(request), request.query_params))
+        exchange_of(request).ignore(sorted(set(request.query_params) - {"after", "limit"}))
+        return json_response(await self._service.page(exchange_of(request).owner, request.query_params))
 
     async def retrieve(self, request: Request) -> Response:
-        return json_response(await self._service.batch(_owner(request), request.path_params["id"]))
+        return json_response(await self._service.batch(exchange_of(request).owner, request.path_params["id"]))
 
     async def cancel(self, request: Request) -> Response:
-        return json_response(await self._service.cancel(_owner(request), request.path_params["id"]))
+        return json_response(await self._service.cancel(exchange_of(request).owner, request.path_params["id"]))
 
 
 class Batches:
@@ -177,16 +175,6 @@ class Batches:
         self.messages = MessageBatchRoutes(of_messages)
         # Another dialect's rules are not that API's.
         self.create_messages = CreateMessageBatch(replace(context, dialect=OPENAI), of_messages)
-
-
-def _ignore(request: Request, names: Iterable[str]) -> None:
-    exchange: Exchange = request.scope[KEY]
-    exchange.ignored = (*exchange.ignored, *sorted(names))
-
-
-def _owner(request: Request) -> str:
-    exchange: Exchange = request.scope[KEY]
-    return exchange.owner
 
 
 def _described() -> Described:

@@ -33,7 +33,7 @@ _FRAME = 4096
 
 
 class Desk(msgspec.Struct, frozen=True):
-    """What all batches of a server share. ``active`` is the room for batches whose lines are in memory."""
+    """Parts that all batches of a server share. ``active`` is the room for batches whose lines are in memory."""
 
     context: Context
     files: Files
@@ -80,7 +80,10 @@ class BatchRun:
         try:
             async with AsyncExitStack() as place:
                 await self._wait(place)
-                await self._go()
+                if not self.record.ended:
+                    await self._go_through(await self._lines())
+                if self.record.ended:
+                    await self.record.leave_queue()
         except* ConflictError as group:  # Others go on with it.
             log.warning("the batch %s is left: %s", self.state.batch.id, group.exceptions[0])
         except* StoreError as group:
@@ -91,7 +94,7 @@ class BatchRun:
         return usable
 
     async def _store_failed(self, error: BaseException) -> bool:
-        """What is damaged ends the batch; for anything else it waits a while."""
+        """Ends the batch, and returns true, where it is damaged; waits a while for anything else."""
         if isinstance(error, StoreError) and error.code == "store_corrupt":
             await self.record.fail(error)
             return True
@@ -134,12 +137,6 @@ class BatchRun:
             except TimeoutError:
                 continue
             return
-
-    async def _go(self) -> None:
-        if not self.record.ended:
-            await self._go_through(await self._lines())
-        if self.record.ended:
-            await self.record.leave_queue()
 
     async def _go_through(self, lines: LineReader) -> None:
         if not self.state.done:
@@ -260,10 +257,11 @@ class BatchRun:
                 async with asyncio.timeout(_WATCH):
                     await self._cancelled.wait()
         await asyncio.sleep(_LAST)
-        self._give_up()
+        for call in self._calls:
+            call.cancel()
 
     async def _answer(self, line: Line, body: bytes, lane: str) -> Answer | None:
-        """None: the line was not answered, and may be run again."""
+        """Calls the endpoint; None: the line was not answered, and may be run again."""
         for pause in (*_PAUSES, None):
             principal = self.desk.principal(self.owner)
             if principal is None:
@@ -284,10 +282,6 @@ class BatchRun:
                 return answer
             await asyncio.sleep(pause)
         return None
-
-    def _give_up(self) -> None:
-        for call in self._calls:
-            call.cancel()
 
     async def _write(self, line: Line, answer: Answer) -> None:
         """Writes an answer; a store that is full or busy is tried again."""

@@ -137,7 +137,7 @@ class BatchList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the endpoint answered."""
+    """The endpoint's answer."""
 
     status: int = msgspec.field(name="status_code")
     request_id: str

@@ -116,12 +116,12 @@ class BatchService:
         return found.batch
 
     async def find(self, owner: str, id: str) -> Batch | None:
-        """None where this owner has no such batch (any more)."""
+        """Returns the batch; None where this owner has no such one (any more)."""
         found = await self._stored.state(owner, id)
         return found.batch if found else None
 
     async def ids(self, owner: str) -> list[str]:
-        """Of all its batches, those that expired included."""
+        """Returns the ids of all its batches, those that expired included."""
         return await self._stored.ids(owner)
 
     async def delete(self, owner: str, batch: Batch) -> None:
@@ -201,7 +201,12 @@ class BatchService:
     async def _claimed(self, run: BatchRun) -> AsyncIterator[None]:
         """Runs the batch once the body is through, where no other server has it."""
         leases = self._context.leases
-        lease = await leases.acquire(run.record.key, signalled=lambda signal: self._cancel(run), lost=run.leave)
+
+        def cancel(signal: str) -> None:
+            """As another server was asked to."""
+            self._spawn(_cancelled(run))
+
+        lease = await leases.acquire(run.record.key, signalled=cancel, lost=run.leave)
         run.record.lease = lease
         try:
             yield
@@ -219,10 +224,6 @@ class BatchService:
         finally:
             del self._runs[run.owner, run.state.batch.id]
             await self._context.leases.release(lease)
-
-    def _cancel(self, run: BatchRun) -> None:
-        """As another server was asked to."""
-        self._spawn(_cancelled(run))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

@@ -110,7 +110,8 @@ class _Form(MultiPartParser):
         if size > limits.most + _FRAME:
             raise _too_large(limits)
         if size > limits.left + _FRAME:
-            raise _quota(limits)
+            message = f"The files of this key may have {max(0, limits.left)} bytes more."
+            raise RequestError(message, code="file_quota", hint="Delete some.")
         if not self._whole:
             raise RequestError("The form is cut off.", code="invalid_request")
 
@@ -167,11 +168,6 @@ def _lifetime(texts: dict[str, str]) -> float | None:
 
 def _too_large(limits: UploadLimits) -> RequestError:
     return RequestError(f"The file is larger than {limits.most} bytes.", code="body_too_large")
-
-
-def _quota(limits: UploadLimits) -> RequestError:
-    message = f"The files of this key may have {max(0, limits.left)} bytes more."
-    return RequestError(message, code="file_quota", hint="Delete some.")
 
 
 def check_size(upload: Upload, limits: UploadLimits) -> None:

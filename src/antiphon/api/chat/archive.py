@@ -54,7 +54,7 @@ class Cursor(msgspec.Struct, frozen=True):
             raise refused("after", f"there is no completion {self.after[:80]!r}.")
 
     def rest(self, ids: Iterable[str]) -> Iterable[str]:
-        """Those of ``ids`` that the page may have, in its order."""
+        """Returns the ``ids`` that the page may have, in its order."""
         ordered = sorted(ids, reverse=self.newest_first)
         if not self.after:
             return ordered
@@ -67,7 +67,7 @@ def completion_id(now: float) -> str:
 
 
 def filter_of(query: Iterable[tuple[str, str]]) -> tuple[Filter, set[str]]:
-    """What ``model`` and ``metadata[KEY]`` request, and the names of the query that are neither."""
+    """Reads ``model`` and ``metadata[KEY]``; returns the filter and the names of the query that are neither."""
     model: str | None = None
     pairs: list[tuple[str, str]] = []
     others: set[str] = set()
@@ -177,7 +177,7 @@ JsonObject = dict[str, Any]
 
 
 class StoredHead(msgspec.Struct, frozen=True):
-    """What completions are listed by: ``models`` are the names of their model, ``metadata`` the caller's pairs."""
+    """Keys that completions are listed by: ``models`` are names of their model, ``metadata`` the caller's pairs."""
 
     models: tuple[str, ...]
     metadata: dict[str, str]

@@ -50,7 +50,7 @@ class ChatMessageWriter:
         self._calls = WrittenCalls()
 
     def write(self, message: Message) -> list[ChatElement]:
-        """What is complete now. Raises `RenderError` for content that only Harmony has."""
+        """Returns the elements that are complete now. Raises `RenderError` for content that only Harmony has."""
         refuse_content(message)
         if message.role is Role.ASSISTANT:
             flushed = [] if self._bundle.takes(message) else self.close()

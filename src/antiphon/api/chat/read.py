@@ -142,7 +142,7 @@ def check_begins(wire: ChatRequest) -> None:
 
 
 def _check_possible(wire: ChatRequest, reading: Reading) -> None:
-    """What no engine here can do is refused by name: ignoring it would be an answer to another question."""
+    """Refuses by name the fields that no engine here can honour: ignoring one would answer another question."""
     session = session_name(wire.session_id) is not None
     impossible = {
         "sequence_start": (wire.sequence_start is not None and not session, "Name a session_id."),

@@ -95,7 +95,8 @@ class ChatCompletions(PostRoute):
             recalled = await memory.recall(wire.messages) if memory else {}
             reading = Reading(context.dialect, context.limits, day_of(began), tenant, earlier, stream, offer, recalled)
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
-            draft = await post.off_loop(lambda: _draft(wire, model, reading), more=more)
+            most = reading.dialect.prompt_limit(model.context)
+            draft = await post.off_loop(lambda: plan_turn(model, to_turn(wire, reading), most=most), more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
             head = _head(wire, draft, reading, id=id, created=began)
@@ -137,10 +138,6 @@ def _keeper(memory: TurnMemory | None, wire: ChatRequest, draft: Draft, tools: S
         await memory.keep(wire.messages, tools.turn if tools else messages)
 
     return keep
-
-
-def _draft(wire: ChatRequest, model: Model, reading: Reading) -> Draft:
-    return plan_turn(model, to_turn(wire, reading), most=reading.dialect.prompt_limit(model.context))
 
 
 def _head(wire: ChatRequest, draft: Draft, reading: Reading, *, id: str, created: float) -> AnswerHead:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
@@ -12,9 +11,8 @@ from starlette.responses import Response
 from antiphon.api.responses.item_schema import ItemList
 from antiphon.api.responses.items import Entry, limit_of, newest_is_first, page_of
 from antiphon.http.context import Context
-from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.exchange import exchange_of, json_response
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.runs import json_response
 from antiphon.wire.dialect import OPENAI, check_metadata
 from antiphon.wire.writer import JSON
 
@@ -34,26 +32,26 @@ class StoredCompletions:
         """A page of the owner's completions, oldest first unless ``order`` is desc."""
         query = request.query_params
         filter, others = filter_of(query.multi_items())
-        _ignore(request, others - PAGE)
+        exchange_of(request).ignore(sorted(others - PAGE))
         cursor = Cursor(query.get("after", ""), newest_is_first(query, usual=False))
-        page, more = await self._stored.page(_owner(request), filter, cursor, limit_of(query))
+        page, more = await self._stored.page(exchange_of(request).owner, filter, cursor, limit_of(query))
         ids = list(page) or [""]
         data = [msgspec.Raw(completion) for completion in page.values()]
         return json_response(ItemList(data=data, first_id=ids[0], last_id=ids[-1], has_more=more))
 
     async def retrieve(self, request: Request) -> Response:
-        completion = await self._stored.completion(_owner(request), request.path_params["id"])
+        completion = await self._stored.completion(exchange_of(request).owner, request.path_params["id"])
         return Response(completion, media_type=JSON)
 
     async def delete(self, request: Request) -> Response:
         id = request.path_params["id"]
-        await self._stored.delete(_owner(request), id)
+        await self._stored.delete(exchange_of(request).owner, id)
         return json_response(DeletedChatCompletion(id=id))
 
     async def messages(self, request: Request) -> Response:
         """A page of the messages that a completion answers, oldest first unless ``order`` is desc."""
-        _ignore(request, set(request.query_params) - PAGE)
-        messages = await self._stored.messages(_owner(request), request.path_params["id"])
+        exchange_of(request).ignore(sorted(set(request.query_params) - PAGE))
+        messages = await self._stored.messages(exchange_of(request).owner, request.path_params["id"])
         return json_response(page_of([Entry(one, ()) for one in messages], request.query_params, newest_first=False))
 
 
@@ -70,13 +68,3 @@ class UpdateCompletion(PostRoute):
         stored = CompletionArchive(post.context.archive)
         await stored.update(owner, id, wire.metadata or {})
         await post.send_response(Response(await stored.completion(owner, id), media_type=JSON))
-
-
-def _ignore(request: Request, names: Iterable[str]) -> None:
-    exchange: Exchange = request.scope[KEY]
-    exchange.ignored = (*exchange.ignored, *sorted(names))
-
-
-def _owner(request: Request) -> str:
-    exchange: Exchange = request.scope[KEY]
-    return exchange.owner

@@ -23,8 +23,8 @@ from .messages import arguments_text
 from .schema import ChatMessage, Content, FunctionCall
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """What a client sees of a message with calls, or says of it: arguments by their value, in whatever spelling.
+class ClientView(msgspec.Struct, frozen=True):
+    """A message with calls as its client sees it, or sends it: arguments by their value, in whatever spelling.
 
     ``calls`` are names and arguments, ``ids`` those of the calls in their order.
     """
@@ -47,7 +47,7 @@ class TurnMemory(WireMemory[ChatMessage], frozen=True):
         context = hashlib.sha256()
         for i, message in enumerate(messages):
             if i in places:
-                found[i] = _names(_sent(message), context, self.model)
+                found[i] = _names(_view_of_request(message), context, self.model)
             _note(context, message)
         return found
 
@@ -58,28 +58,28 @@ class TurnMemory(WireMemory[ChatMessage], frozen=True):
             _note(context, message)
         return {len(messages): _names(shown(turn), context, self.model)}
 
-    def fitted(self, messages: Sequence[ChatMessage], number: int, turn: Turn) -> Turn:
+    def matching(self, messages: Sequence[ChatMessage], number: int, turn: Turn) -> Turn:
         """The turn with the calls of the message under its ids; nothing where it says what its client did not see.
 
         The message need not say all of the turn: what it leaves out of the calls is left out here too.
         """
-        sent, seen = _sent(messages[number]), shown(turn)
-        given = _given(sent, seen)
+        sent, seen = _view_of_request(messages[number]), shown(turn)
+        ids = _ids_by_call(sent, seen)
         if sent.text not in ("", seen.text) or sent.reasoning not in ("", seen.reasoning):
             return ()
-        left_out = set(seen.ids) - given.keys()
-        kept = [one for one in turn if one.call_id not in left_out] if given else []
-        return tuple(replace(one, call_id=given[one.call_id]) if one.call_id in given else one for one in kept)
+        left_out = set(seen.ids) - ids.keys()
+        kept = [one for one in turn if one.call_id not in left_out] if ids else []
+        return tuple(replace(one, call_id=ids[one.call_id]) if one.call_id in ids else one for one in kept)
 
 
-def shown(turn: Sequence[Message]) -> Seen:
+def shown(turn: Sequence[Message]) -> ClientView:
     """The turn as its client is shown it where the server exposes reasoning."""
     waiting = waiting_calls(turn)
     own = [one for one in turn if one.role is Role.ASSISTANT and (not one.is_call or one in waiting)]
     answer = whole((event for one in own for event in _events(one)), expose_reasoning=True)
     calls = tuple((call.name, canonical("".join(call.arguments))) for call in answer.calls)
-    reasoning = well_formed("".join(answer.reasoning)).strip()
-    return Seen(well_formed("".join(answer.text)).strip(), reasoning, calls, tuple(call.id for call in answer.calls))
+    text, reasoning = (well_formed("".join(parts)).strip() for parts in (answer.text, answer.reasoning))
+    return ClientView(text, reasoning, calls, tuple(call.id for call in answer.calls))
 
 
 def _events(message: Message) -> Iterator[Event]:
@@ -102,7 +102,7 @@ def _unfinished(messages: Sequence[ChatMessage]) -> list[int]:
     return places
 
 
-def _given(sent: Seen, seen: Seen) -> dict[str | None, str | None]:
+def _ids_by_call(sent: ClientView, seen: ClientView) -> dict[str | None, str | None]:
     """The ids of calls as the client sends them, by those under which they were made; nothing where it sends others."""
     calls, each = dict(zip(seen.ids, seen.calls, strict=True)), zip(sent.ids, sent.calls, strict=True)
     if len(set(sent.ids)) == len(sent.ids) and all(calls.get(id) == call for id, call in each):
@@ -110,7 +110,7 @@ def _given(sent: Seen, seen: Seen) -> dict[str | None, str | None]:
     return dict(zip(seen.ids, sent.ids, strict=True)) if sent.calls == seen.calls else {}
 
 
-def _names(seen: Seen, context: hashlib._Hash, model: str) -> tuple[str, ...]:
+def _names(seen: ClientView, context: hashlib._Hash, model: str) -> tuple[str, ...]:
     """By each id that no other conversation has; and by all that came before, for ids that the client gave anew.
 
     A model's own ids (``functions.f:0``) are in other conversations too: its turns are found by what came before alone.
@@ -121,13 +121,13 @@ def _names(seen: Seen, context: hashlib._Hash, model: str) -> tuple[str, ...]:
 
 
 def _note(context: hashlib._Hash, message: ChatMessage) -> None:
-    seen = _sent(message)
+    seen = _view_of_request(message)
     context.update(_json([message.role, message.name, seen.text, seen.calls]))
 
 
-def _sent(message: ChatMessage) -> Seen:
+def _view_of_request(message: ChatMessage) -> ClientView:
     calls = _calls(message)
-    return Seen(
+    return ClientView(
         (_text(message.content) or message.refusal or "").strip(),
         (message.reasoning or message.reasoning_content or "").strip(),
         tuple((function.name, canonical(_arguments(function))) for _, function in calls),

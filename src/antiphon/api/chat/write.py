@@ -46,7 +46,7 @@ from .schema import (
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """What is said of the prompt, once, where it was requested."""
+    """Notes on the prompt, sent once, where they were requested."""
 
     prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
     notes: Notes | msgspec.UnsetType = msgspec.UNSET
@@ -58,7 +58,7 @@ _HOLE = "\x00text\x00"
 
 
 class AnswerHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What all chunks of an answer, or the one whole answer, say of it; the first alone has ``opening``."""
+    """Fields of all chunks of an answer, or of the one whole answer; the first chunk alone has ``opening``."""
 
     id: str
     created: int
@@ -197,7 +197,7 @@ class ChunkWriter:
 
 
 class ChatShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request decided of its answer: choices, tokens of its prompt, and what of it the client may see."""
+    """Form of an answer: choices, tokens of its prompt, and how much of it the client may see."""
 
     n: int = 1
     prompt_tokens: int = 0
@@ -243,7 +243,9 @@ class ChatWriter:
             else:
                 change = projection.feed(happened)
             if isinstance(change, Finished):
-                usage = self._finished(index, change, usage)
+                self._ends[index] = change.usage
+                if self._head.usage_at_end and self.over:  # Some dialects: with the last choice's end.
+                    usage = self._usage()
             if change is not None:
                 chunks.append(self._chunks.change(index, change, usage))
         return b"".join(chunks)
@@ -274,11 +276,6 @@ class ChatWriter:
     def over(self) -> bool:
         """Whether all choices ended."""
         return len(self._ends) == self._shape.n
-
-    def _finished(self, index: int, end: Finished, usage: Usage | None) -> Usage | None:
-        """The usage in a choice's last chunk: in some dialects all of it comes with the last choice's end."""
-        self._ends[index] = end.usage
-        return self._usage() if self._head.usage_at_end and self.over else usage
 
     def _usage(self) -> Usage:
         return merge_usage([self._ends[index] for index in range(self._shape.n)])

@@ -81,7 +81,7 @@ def read_completion(
 
 
 def _check_possible(wire: CompletionRequest, reading: Reading, infill: FillInMiddle | None) -> None:
-    """What cannot be done is refused by name: ignoring it would be an answer to another question."""
+    """Refuses by name the fields that cannot be honoured: ignoring one would answer another question."""
     check_stream_options(wire.stream_options, stream=reading.stream)
     if wire.logprobs is not None and not 0 <= wire.logprobs <= MAX_LOGPROBS:
         raise refused("logprobs", f"{wire.logprobs}; from 0 to {MAX_LOGPROBS} are possible.")

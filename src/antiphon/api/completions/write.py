@@ -44,7 +44,7 @@ class ChoiceText:
         self._suffix = suffix
 
     def feed(self, event: Event, scored: PromptScores = None) -> list[Part]:
-        """What ``event`` adds, the first one with the prompt that is ``scored``; reasoning and calls are no text."""
+        """Returns the parts of ``event``, the first with the ``scored`` prompt; reasoning and calls are no text."""
         echo, self._echo = self._echo, ""
         begun = [Part(echo, scored=tuple(scored or ()))] if echo else []
         match self._projection.feed(event):
@@ -105,7 +105,7 @@ def likelihood(parts: Sequence[Part]) -> float:
 
 
 class CompletionHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What every chunk of an answer, and the whole answer, says of it, and what its client requested.
+    """Fields of every chunk of an answer, and of the whole answer, and the settings that its client requested.
 
     ``prompts`` are the ids of each, ``first_tokens`` how each begins.
     """
@@ -158,7 +158,7 @@ class CompletionWriter:
         self._parts[step.choice] += self._read(step)
 
     def whole(self) -> bytes:
-        """Of more choices than were requested, the likeliest."""
+        """Writes the whole answer; of more choices than were requested, the likeliest."""
         requested = self._requested
         choices: list[CompletionChoice] = []
         for prompt in range(len(requested.turns)):
@@ -196,7 +196,7 @@ class CompletionWriter:
         return event(encode(self._completion([choice], completion_usage(self._usage()) if has_usage else unset)))
 
     def _usage(self) -> Usage:
-        """Of all prompts so far, each counted once."""
+        """Adds up all prompts so far, each counted once."""
         made = self._requested.made
         prompts = [merge_usage(self._usages[at : at + made]) for at in range(0, len(self._usages), made)]
         *_, total = accumulate(prompts, _sum)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from antiphon.errors import NotFoundError, Position, near
 from antiphon.http.context import Context
-from antiphon.wire.json import encode
+from antiphon.http.exchange import json_response
 
 # Models as the serving endpoints of Databricks' management API: what its clients read before they ask one.
 
@@ -70,7 +70,7 @@ class ServingEndpoints:
         self._source = context.source
 
     async def list(self, request: Request) -> Response:
-        return _json(ServingEndpointList([self._endpoint(name) for name in self._source.names]))
+        return json_response(ServingEndpointList([self._endpoint(name) for name in self._source.names]))
 
     async def one(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -81,7 +81,7 @@ class ServingEndpoints:
                 position=Position(path="name"),
                 hint=near(name[:200], self._source.names),
             )
-        return _json(self._endpoint(name))
+        return json_response(self._endpoint(name))
 
     def _endpoint(self, name: str) -> ServingEndpoint:
         loaded = self._source.loaded.get(name)
@@ -90,7 +90,3 @@ class ServingEndpoints:
         )
         task: Task = "llm/v1/chat" if writes else "llm/v1/embeddings"
         return serving_endpoint(name, task, created=self._source.created(name))
-
-
-def _json(value: object) -> Response:
-    return Response(encode(value), media_type="application/json")

@@ -1,4 +1,4 @@
-"""What dialects require of a chat request beyond ranges: rows of their tables of checks."""
+"""Rules of dialects for a chat request beyond ranges: rows of their tables of checks."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _calls(wire: ChatRequest) -> Iterator[tuple[str, ToolCall]]:
 
 
 def _texts(message: ChatMessage) -> Iterator[str]:
-    """What a message says, part by part."""
+    """Yields a message's texts, part by part."""
     if isinstance(message.content, str):
         yield message.content
     for part in message.content if isinstance(message.content, list) else ():

@@ -105,5 +105,5 @@ def embedding_list(embeddings: Embeddings, *, id: str, model: str, base64: bool)
 
 
 def as_base64(vector: Sequence[float]) -> str:
-    """What the official clients request: half the bytes of the numbers."""
+    """Encodes floats as the official clients request them: half the bytes of the numbers."""
     return b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

@@ -14,9 +14,8 @@ from antiphon.api.errors import ANTHROPIC_ERRORS
 from antiphon.errors import AntiphonError, NotFoundError, Position, RequestError
 from antiphon.http.context import Context
 from antiphon.http.errors import api_error
-from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.exchange import exchange_of, json_response
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.runs import json_response
 from antiphon.structs import ready
 from antiphon.wire.json import encode
 
@@ -177,30 +176,30 @@ class MessageBatchRoutes:
 
     async def list(self, request: Request) -> Response:
         """A page of the owner's batches, the newest first."""
-        exchange: Exchange = request.scope[KEY]
+        exchange = exchange_of(request)
         unknown = sorted(set(request.query_params) - {"limit", "after_id", "before_id"})
         exchange.ignored = (*exchange.ignored, *unknown)
         return json_response(await self._batches.page(exchange.owner, dict(request.query_params)))
 
     async def retrieve(self, request: Request) -> Response:
-        owner = _owner(request)
+        owner = exchange_of(request).owner
         return json_response(await self._batches.shown(owner, await self._batches.find(owner, _id(request))))
 
     async def cancel(self, request: Request) -> Response:
-        owner, service = _owner(request), self._batches.service
+        owner, service = exchange_of(request).owner, self._batches.service
         await self._batches.find(owner, _id(request))
         return json_response(await self._batches.shown(owner, await service.cancel(owner, batch_id(_id(request)))))
 
     async def delete(self, request: Request) -> Response:
         """Deletes a batch that has ended, what it read and what it wrote."""
-        owner = _owner(request)
+        owner = exchange_of(request).owner
         batch = await self._batches.find(owner, _id(request))
         shown = await self._batches.shown(owner, batch)
         await self._batches.service.delete(owner, batch)
         return json_response(DeletedMessageBatch(id=shown.id))
 
     async def results(self, request: Request) -> Response:
-        exchange: Exchange = request.scope[KEY]
+        exchange = exchange_of(request)
         batch = await self._batches.find(exchange.owner, _id(request))
         check_ended(batch)
         return StreamingResponse(self._batches.results(exchange.owner, batch, exchange.id), media_type=LINES)
@@ -209,8 +208,3 @@ class MessageBatchRoutes:
 def _id(request: Request) -> str:
     id: str = request.path_params["id"]
     return id
-
-
-def _owner(request: Request) -> str:
-    exchange: Exchange = request.scope[KEY]
-    return exchange.owner

@@ -53,7 +53,7 @@ INVALID = "INVALID_JSON"
 
 
 class MessageView(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a turn the client sees. ``thinking``: it requested thinking blocks; ``exposed``: with their text.
+    """A client's view of a turn. ``thinking``: it requested thinking blocks; ``exposed``: with their text.
 
     ``encrypt`` makes the signature of one; ``stops`` are the strings that it named. ``served`` are recipients that run
     here: calls of those that are ``shown`` are blocks, and so are their results; of the others there is nothing.
@@ -187,7 +187,7 @@ class ServerCalls:
 
     @property
     def usage(self) -> ServerToolUsage | UnsetType:
-        """What was used; there where such tools were offered."""
+        """Counts uses of the server's tools; UNSET where none were offered."""
         if not self.view.shown:
             return UNSET
         return ServerToolUsage(

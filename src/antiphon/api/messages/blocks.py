@@ -46,7 +46,7 @@ class BlockReader:
         return bool(self._calls)
 
     def recalled(self, turn: Sequence[Message]) -> Iterator[Message]:
-        """What the model wrote in place of a message's blocks; its calls that were not answered wait for results."""
+        """Yields the turn that the model wrote in place of a message's blocks; its open calls wait for results."""
         if turn:
             yield from self._unanswered()
         for one in turn:
@@ -56,7 +56,7 @@ class BlockReader:
     def assistant(self, message: MessageParam, path: str) -> Iterator[Message]:
         """Its frames. Calls before it that nobody answered get an empty result, the same each time."""
         yield from self._unanswered()
-        blocks = _blocks(message)
+        blocks = blocks_of(message)
         calls = [i for i, block in enumerate(blocks) if block.type in ("tool_use", SERVER_USE)]
         searches = ServerHistory(self.decrypt, self.framed).searches(blocks, path)
         texts: list[TextPart] = []
@@ -92,7 +92,7 @@ class BlockReader:
 
     def user(self, message: MessageParam, path: str) -> Iterator[Message]:
         """The results first, wherever they stand, then the text. No text beside results is no frame."""
-        blocks, texts = _blocks(message), list[TextPart]()
+        blocks, texts = blocks_of(message), list[TextPart]()
         results = 0
         for i, block in enumerate(blocks):
             at = f"{path}.content[{i}]"
@@ -180,7 +180,7 @@ def without_billing(text: str) -> str:
     return text.partition("\n")[2] if text.startswith(BILLING) else text
 
 
-def _blocks(message: MessageParam) -> Sequence[InputBlock]:
+def blocks_of(message: MessageParam) -> Sequence[InputBlock]:
     if isinstance(message.content, str):
         return [InputBlock(type="text", text=message.content)]
     return message.content

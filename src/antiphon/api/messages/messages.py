@@ -15,7 +15,7 @@ from antiphon.conversation import End, Message, Part, Role, TextPart
 from antiphon.wire.errors import refused
 from antiphon.wire.projection import PARAGRAPH
 
-from .blocks import BILLING, BlockReader, without_billing
+from .blocks import BILLING, BlockReader, blocks_of, without_billing
 from .call_ids import from_client
 from .schema import InputBlock, MessageParam, MessageTokensRequest, TextInput
 
@@ -146,7 +146,7 @@ class ChatView(msgspec.Struct, frozen=True):
     places: list[tuple[int, ...]]
 
     def places_of(self, found: Recalled) -> Recalled:
-        """What was found for the chat's messages, for the request's: a turn stands in the first of those that it is.
+        """Moves turns found for the chat's messages to the request's: each to the first of those that it is.
 
         The others have nothing left to say.
         """
@@ -164,7 +164,7 @@ class MessageMemory(msgspec.Struct, frozen=True):
     chat: ChatView
 
     async def recall(self) -> Recalled:
-        """What the model wrote for messages of the request, as `TurnMemory.recall` finds it."""
+        """Returns the turns that the model wrote for messages of the request, as `TurnMemory.recall` finds them."""
         return self.chat.places_of(await self.turns.recall(self.chat.messages))
 
     async def keep(self, turn: Sequence[Message]) -> None:
@@ -193,7 +193,7 @@ def as_chat(wire: MessageTokensRequest) -> ChatView:
 
 
 def _assistant(messages: Sequence[MessageParam]) -> ChatMessage:
-    blocks = [block for message in messages for block in _blocks(message)]
+    blocks = [block for message in messages for block in blocks_of(message)]
     texts = [block.text for block in blocks if block.type == "text" and block.text]
     thoughts = [block.thinking for block in blocks if block.type == "thinking" and block.thinking]
     calls = [
@@ -208,7 +208,7 @@ def _assistant(messages: Sequence[MessageParam]) -> ChatMessage:
 
 def _others(message: MessageParam) -> Iterator[ChatMessage]:
     """The results first, then the text, as the prompt has them."""
-    blocks = _blocks(message)
+    blocks = blocks_of(message)
     for block in blocks:
         if block.type == "tool_result":
             content = block.content if isinstance(block.content, str) else _text(_inside(block))
@@ -216,12 +216,6 @@ def _others(message: MessageParam) -> Iterator[ChatMessage]:
     if text := _text(blocks):
         system = message.role == "system"
         yield ChatMessage(role="system" if system else "user", content=without_billing(text) if system else text)
-
-
-def _blocks(message: MessageParam) -> Sequence[InputBlock]:
-    if isinstance(message.content, str):
-        return [InputBlock(type="text", text=message.content)]
-    return message.content
 
 
 def _inside(block: InputBlock) -> Sequence[InputBlock]:

@@ -41,7 +41,7 @@ _SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location")
 
 
 class MessageTools(msgspec.Struct, frozen=True):
-    """What a request offers: the client's ``own`` tools, and the ``server``'s, None where there are none.
+    """Tools that a request offers: the client's ``own``, and the ``server``'s, None where there are none.
 
     ``shown``: recipients of the server's whose calls the client sees, because it listed them. ``listed``: their names.
     ``ignored``: paths of settings that change nothing.
@@ -302,7 +302,7 @@ def _bound(thinking: ThinkingConfig | None) -> int | None:
 
 
 def _format(wire: MessageTokensRequest) -> ResponseFormat | None:
-    """What the answer must be; a schema is kept to the letter, as this API has it."""
+    """Reads the form of the answer; a schema is kept to the letter, as this API has it."""
     form = read_format(wire.response_format)
     if form is None or form.kind != "json_schema" or form.strict is not None:
         return form

@@ -26,11 +26,10 @@ from antiphon.generation.meter import Deadline
 from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source
 from antiphon.http.context import Context
-from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.exchange import exchange_of, json_response
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.errors import refused
-from antiphon.wire.json import encode
 from antiphon.wire.writer import named_event
 
 from .answer_schema import MessageAnswer, MessageTokens, MessageUsage
@@ -163,7 +162,7 @@ SESSION = "x-claude-code-session-id"
 
 
 class MessagesRoute(PostRoute):
-    """What the routes that read messages do alike."""
+    """Base of the routes that read messages."""
 
     async def model(self, post: Post, name: str) -> Model:
         """The model of that name. Raises `NotFoundError`, with what Claude Code's user can do."""
@@ -259,7 +258,7 @@ class MessagesModels:
             for alias in source.aliases(name)
             if "*" not in alias
         ]
-        return _json(page_of(cards, request.query_params))
+        return json_response(page_of(cards, request.query_params))
 
     async def one(self, request: Request) -> Response:
         id, source = request.path_params["id"], self._source
@@ -271,7 +270,7 @@ class MessagesModels:
                 position=Position(path="model"),
                 hint=near(id[:200], source.names),
             )
-        return _json(self._card(id, name, source.facts(name)))
+        return json_response(self._card(id, name, source.facts(name)))
 
     def _card(self, id: str, name: str, facts: ModelFacts | None) -> MessagesModel:
         return messages_model(
@@ -281,10 +280,6 @@ class MessagesModels:
             context=facts.context if facts else None,
             most=facts.max_output_tokens if facts else None,
         )
-
-
-def _json(value: object) -> Response:
-    return Response(encode(value), media_type="application/json")
 
 
 class Messages:
@@ -297,7 +292,7 @@ class Messages:
 
     async def alive(self, request: Request) -> Response:
         """HEAD /, which Claude Code asks once at its start."""
-        exchange: Exchange = request.scope[KEY]
+        exchange = exchange_of(request)
         assert exchange.method == "HEAD"
         return Response()
 

@@ -64,7 +64,7 @@ class ServerHistory(msgspec.Struct, frozen=True):
         return make_call(tool.recipient, text, from_client(block.id or ""), kind=kind, channel=self._channel)
 
     def result(self, block: InputBlock, recipient: str, id: str, path: str) -> Message:
-        """What the model read of a result."""
+        """Makes the message of a result that the model read."""
         text = "".join(_read(block, f"{path}.content"))
         return make_answer(recipient, id, [TextPart(text)], channel=self._channel)
 

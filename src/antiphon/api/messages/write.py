@@ -24,7 +24,7 @@ from antiphon.errors import AntiphonError, EngineError
 from antiphon.generation import RoundEvent, StepEvents
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.json import encode
-from antiphon.wire.writer import JSON, StreamForm, named_event
+from antiphon.wire.writer import JSON, StreamForm, event_bytes
 
 from .answer_schema import (
     AnswerBlock,
@@ -208,8 +208,3 @@ def message_usage(usage: Usage) -> MessageUsage:
         output_tokens=usage.completion_tokens,
         output_tokens_details=OutputTokensDetails(usage.reasoning_tokens),
     )
-
-
-def event_bytes(event: MessageEvent) -> bytes:
-    """One event; its name is its type."""
-    return named_event(str(event.__struct_config__.tag), encode(event))

@@ -8,11 +8,19 @@ from starlette.responses import Response
 from antiphon.config import named_by
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.generation import ModelFacts
-from antiphon.http.context import Context
-from antiphon.http.exchange import FAULTS
-from antiphon.wire.json import encode
+from antiphon.http.context import Context, ModelSource
+from antiphon.http.exchange import FAULTS, json_response
 
 from .wire import ModelCard, ModelList, model_card
+
+
+async def known_facts(source: ModelSource, name: str) -> ModelFacts | None:
+    """Describes a model; None where its files are not here, or cannot be read."""
+    try:
+        return await source.describe(name)
+    except AntiphonError as error:  # It may be fetched, or mended: its name stays.
+        FAULTS.info("the model %s is not described: %s", name, error)
+        return None
 
 
 class Models:
@@ -23,14 +31,14 @@ class Models:
         self._dialect = context.dialect
 
     async def list(self, request: Request) -> Response:
-        """What is known of each now: no file is read for a list."""
+        """Lists the models with the facts known now: no file is read for a list."""
         cards = [self._card(name, self._source.facts(name)) for name in self._source.names]
-        return Response(encode(ModelList(data=cards)), media_type="application/json")
+        return json_response(ModelList(data=cards))
 
     async def one(self, request: Request) -> Response:
         """One model by its name or an alias; its files are read, if they are here, where nothing is known yet."""
         name = self._named(request.path_params["id"])
-        return Response(encode(self._card(name, await self._facts(name))), media_type="application/json")
+        return json_response(self._card(name, await known_facts(self._source, name)))
 
     def _named(self, id: str) -> str:
         names = self._source.names
@@ -43,13 +51,6 @@ class Models:
                 hint=near(id[:200], names),
             )
         return own
-
-    async def _facts(self, name: str) -> ModelFacts | None:
-        try:
-            return await self._source.describe(name)
-        except AntiphonError as error:  # It may be fetched, or mended: its name stays.
-            FAULTS.info("the model %s is not described: %s", name, error)
-            return None
 
     def _card(self, name: str, facts: ModelFacts | None) -> ModelCard:
         return model_card(name, self._source.created(name), facts, self._dialect, tuple(self._source.aliases(name)))

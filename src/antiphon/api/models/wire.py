@@ -1,4 +1,4 @@
-"""What the routes of models say, in the shapes that the clients of several servers read."""
+"""Answers of the routes of models, in the shapes that the clients of several servers read."""
 
 from __future__ import annotations
 

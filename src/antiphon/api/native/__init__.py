@@ -1,1 +1,1 @@
-"""What Antiphon has beside the APIs of others: tokens, prompts, schemas, templates."""
+"""Antiphon's own routes, beside the APIs of others: tokens, prompts, schemas, templates."""

@@ -14,6 +14,7 @@ from antiphon.api.chat.schema import ChatRequest
 from antiphon.api.reading import offered, reading_of
 from antiphon.generation import Model
 from antiphon.http.context import Context
+from antiphon.http.exchange import json_response
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.dialect import session_name
 from antiphon.wire.errors import refused
@@ -102,7 +103,7 @@ class ShowTokenizer:
 
     async def get(self, request: Request) -> Response:
         model = await self._context.model(request.query_params.get("model"))
-        return Response(encode(tokenizer_info(model)), media_type="application/json")
+        return json_response(tokenizer_info(model))
 
 
 class Render(PostRoute):

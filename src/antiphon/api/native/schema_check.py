@@ -133,7 +133,7 @@ def _vocabulary() -> Vocabulary:
 
 
 def checked(wire: SchemaCheckRequest) -> SchemaChecked:
-    """What is found of the request's schema and text. Raises `RequestError`."""
+    """Checks the request's schema and text. Raises `RequestError`."""
     vocabulary = _vocabulary()
     try:
         return _answer(wire, _compiled(wire, vocabulary, strict=bool(wire.strict)), None)

@@ -213,7 +213,7 @@ class TryWork(msgspec.Struct, frozen=True, kw_only=True):
 async def checked_template(
     wire: TemplateCheckRequest, model: Model | None, isolated: Isolation, owner: str
 ) -> CheckedTemplate:
-    """What is found of the request's template, or of the model's. Raises `RequestError`, `TemplateError`.
+    """Checks the request's template, or the model's. Raises `RequestError`, `TemplateError`.
 
     Takes seconds of work, and a bounded number of them, in another process.
     """

@@ -294,7 +294,7 @@ def parts_of(wire: TemplateCheckRequest, model: Model | None) -> TemplateParts:
 
 
 def found_replies(found: Found) -> RepliesFound:
-    """What is known of a model's replies, as JSON has it."""
+    """Writes the facts known of a model's replies as JSON has them."""
     return RepliesFound(
         origin=found.origin,
         source=origin_words(found),

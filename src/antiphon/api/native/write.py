@@ -9,7 +9,6 @@ import msgspec
 from antiphon.api.chat.read import Reading, to_turn
 from antiphon.api.chat.schema import ChatMessage, ChatRequest
 from antiphon.api.chat.write import answer_message
-from antiphon.config import Limits
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position, UnsupportedError
@@ -207,14 +206,10 @@ def piece_with_tokens(piece: Piece, tokenizer: Tokenizer | None) -> RenderedPiec
     """The piece, with its tokens where there is a tokenizer: each piece is encoded by itself, in a prompt too."""
     tokens = None
     if tokenizer is not None:
-        tokens = [_token(id, tokenizer) for id in encode_pieces([piece], tokenizer)]
+        tokens = [PieceToken(id, _hex(id, tokenizer)) for id in encode_pieces([piece], tokenizer)]
     if isinstance(piece, Control):
         return RenderedPiece(control=piece.spelling, tokens=tokens)
     return RenderedPiece(text=str(piece), tokens=tokens)
-
-
-def _token(id: int, tokenizer: Tokenizer) -> PieceToken:
-    return PieceToken(id, _hex(id, tokenizer))
 
 
 def _hex(id: int, tokenizer: Tokenizer) -> str:
@@ -251,14 +246,10 @@ def encode_texts(wire: EncodeRequest, model: Model, reading: Reading) -> Encoded
     if isinstance(wire.input, str):
         ids = ids_of(_pieces(wire.input, wire, model, reading), model, "input")
         return Encoded([*ids], len(ids))
-    _check_count(wire.input, reading.limits)
+    if not 1 <= len(wire.input) <= (most := reading.limits.max_inputs):
+        raise refused("input", f"there are {len(wire.input)} inputs; from 1 to {most} are possible.")
     several = [ids_of(_pieces(text, wire, model, reading), model, f"input[{i}]") for i, text in enumerate(wire.input)]
     return Encoded([*several], [len(ids) for ids in several])
-
-
-def _check_count(texts: list[str], limits: Limits) -> None:
-    if not 1 <= len(texts) <= limits.max_inputs:
-        raise refused("input", f"there are {len(texts)} inputs; from 1 to {limits.max_inputs} are possible.")
 
 
 def _pieces(text: str, wire: EncodeRequest, model: Model, reading: Reading) -> list[Piece]:

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from antiphon.api.models.routes import known_facts
 from antiphon.catalog.catalog import Pull
 from antiphon.errors import AntiphonError, NotFoundError, Position, UnsupportedError
-from antiphon.generation import ModelFacts
 from antiphon.http.context import Context, ModelFiles
 from antiphon.http.errors import without_paths
-from antiphon.http.exchange import FAULTS
+from antiphon.http.exchange import json_response
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
 from antiphon.http.sse import Outbox
@@ -144,29 +144,21 @@ class OllamaLists:
         self._source = context.source
 
     async def tags(self, request: Request) -> Response:
-        models = [(name, await self._facts(name)) for name in self._source.names]
-        return _json(OllamaModels(models=[listed(name, self._at(name), facts) for name, facts in models if facts]))
+        facts = [(name, await known_facts(self._source, name)) for name in self._source.names]
+        return json_response(OllamaModels(models=[listed(name, self._at(name), one) for name, one in facts if one]))
 
     async def ps(self, request: Request) -> Response:
-        loaded = self._source.loaded.items()
-        return _json(OllamaRunningModels(models=[running(name, self._at(name), model.facts) for name, model in loaded]))
+        models = [running(name, self._at(name), model.facts) for name, model in self._source.loaded.items()]
+        return json_response(OllamaRunningModels(models=models))
 
     async def version(self, request: Request) -> Response:
-        return _json(OllamaVersion(VERSION))
+        return json_response(OllamaVersion(VERSION))
 
     async def root(self, request: Request) -> Response:
         return PlainTextResponse("Ollama is running")
 
     def _at(self, name: str) -> int:
         return self._source.created(name)
-
-    async def _facts(self, name: str) -> ModelFacts | None:
-        """None for a model whose files are not here, or cannot be read."""
-        try:
-            return await self._source.describe(name)
-        except AntiphonError as error:
-            FAULTS.info("the model %s is not described: %s", name, error)
-            return None
 
 
 class OllamaShow(OllamaRoute):
@@ -185,7 +177,3 @@ class OllamaShow(OllamaRoute):
         if facts is None:
             facts = (await self._context.model(name)).facts
         await post.send_json(shown(name, source.created(name), facts))
-
-
-def _json(value: object) -> Response:
-    return Response(encode(value), media_type="application/json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
@@ -63,7 +63,7 @@ def merged_options(wire: OllamaRequest, names: Names) -> tuple[OllamaOptions, Na
 
 
 def warnings_of(settings: OllamaOptions, context: int) -> tuple[str, ...]:
-    """What a client asks of the loading of a model and does not get."""
+    """Names the settings of a model's loading that a client requests and does not get."""
     if settings.num_ctx is None or settings.num_ctx <= context:
         return ()
     return (f"num_ctx is {settings.num_ctx} and the model's context is {context}",)
@@ -133,7 +133,10 @@ def bare_name(name: str) -> str:
 def chat_request(wire: OllamaChatRequest, settings: OllamaOptions, model: Model) -> ChatRequest:
     """The chat request that says the same. Raises `RequestError` naming Ollama's field."""
     tools = [_tool(tool) for tool in wire.tools or ()]
-    return _chat(wire, settings, model, list(_messages(wire.messages or ())), tools)
+    given = wire.messages or ()
+    waiting = _Waiting({call.id for message in given for call in message.tool_calls or () if call.id})
+    messages = [_message(message, f"messages[{i}]", waiting) for i, message in enumerate(given)]
+    return _chat(wire, settings, model, messages, tools)
 
 
 def prompt_request(wire: OllamaGenerateRequest, settings: OllamaOptions, model: Model) -> ChatRequest:
@@ -234,12 +237,6 @@ def thinking_of(wire: OllamaRequest, model: Model) -> tuple[Effort | None, dict[
 
 def _tool(tool: OllamaTool) -> Tool:
     return Tool(type=tool.type or "function", function=tool.function)
-
-
-def _messages(messages: Sequence[OllamaMessage]) -> Iterator[ChatMessage]:
-    waiting = _Waiting({call.id for message in messages for call in message.tool_calls or () if call.id})
-    for i, message in enumerate(messages):
-        yield _message(message, f"messages[{i}]", waiting)
 
 
 def _message(message: OllamaMessage, path: str, waiting: _Waiting) -> ChatMessage:

@@ -1,4 +1,4 @@
-"""What all routes of Ollama's API do alike."""
+"""Base of all routes of Ollama's API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OllamaRoute(PostRoute):
         super().__init__(replace(context, dialect=OLLAMA))
 
     async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
-        """What a browser may send without being asked for leave is not JSON."""
+        """Reads the body, which must be JSON from a browser: other types it may send without asking for leave."""
         read = read_json if sent_by_browser(exchange.headers) else read_body
         return await read(exchange.headers, receive, self._context.limits, room)
 
@@ -84,7 +84,7 @@ def named(*names: str | None) -> str:
 
 
 def head_of(post: Post, named: NamedModel, *, generates: bool, thinks: bool = True) -> OllamaHead:
-    """What the lines of the answer say; ``thinks`` false: the client wants no reasoning."""
+    """Makes the head of the answer's lines; ``thinks`` false: the client wants no reasoning."""
     exchange, clock = post.exchange, post.context.clock
 
     def spent() -> Durations:
@@ -110,6 +110,6 @@ def describes(post: Post, error: AntiphonError) -> object:
 
 
 def note_options(post: Post, ignored: Sequence[str], warnings: Sequence[str]) -> None:
-    """What is taken and has no effect, and what is done as requested and seldom meant."""
+    """Notes the fields that have no effect, and those that are done as requested and seldom meant."""
     post.ignore(ignored)
     post.exchange.warnings = (*post.exchange.warnings, *warnings)

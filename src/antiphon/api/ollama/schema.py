@@ -16,7 +16,7 @@ Think = bool | str | None
 
 
 class OllamaOptions(SamplingFields, kw_only=True):
-    """What ``options`` may hold; other servers' names are read in it, too.
+    """Fields of ``options``; other servers' names are read in it, too.
 
     ``num_ctx`` and ``repeat_last_n`` have no effect: a model's context is its owner's choice, and a penalty is for
     the whole text.
@@ -29,7 +29,7 @@ class OllamaOptions(SamplingFields, kw_only=True):
 
 
 class OllamaRequest(OllamaOptions, kw_only=True):
-    """What chat and generate have in common. The names of ``options`` may stand beside it as well.
+    """Fields that chat and generate share. The names of ``options`` may stand beside it as well.
 
     Without ``stream`` false the answer is streamed. ``truncate`` true leaves the oldest messages out of a prompt that
     is too long. ``think`` absent is the model's own choice.

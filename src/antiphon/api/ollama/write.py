@@ -88,7 +88,8 @@ def running(name: str, created: int, facts: ModelFacts) -> OllamaRunning:
 
 def shown(name: str, created: int, facts: ModelFacts) -> OllamaShown:
     """The answer of /api/show."""
-    parameters = "\n".join(f"{name} {value:g}" for name, value in _parameters(facts))
+    values = {one.name: one.value for one in facts.settings}
+    parameters = "\n".join(f"{PARAMETERS[name]} {values[name]:g}" for name in PARAMETERS if values.get(name))
     lines = [f"FROM {name}", *(f"PARAMETER {line}" for line in parameters.splitlines())]
     return OllamaShown(
         modelfile="\n".join(lines) + "\n",
@@ -122,7 +123,7 @@ def details(facts: ModelFacts) -> OllamaDetails:
 
 
 def model_info(name: str, facts: ModelFacts) -> dict[str, Any]:
-    """What the file says; ``context_length`` is what prompt and answer may have together here, as clients read it."""
+    """Returns the file's facts; ``context_length`` is what prompt and answer may have together, as clients read it."""
     file = file_of(facts)
     architecture = file.architecture or UNNAMED
     info: dict[str, Any] = {
@@ -145,11 +146,6 @@ def digest(name: str, created: int, facts: ModelFacts) -> str:
     """The file's, where the catalog has it; else one that changes when the name, the size or the time does."""
     known = file_of(facts).digest
     return known or hashlib.sha256(f"{name} {facts.size} {created}".encode()).hexdigest()
-
-
-def _parameters(facts: ModelFacts) -> list[tuple[str, float]]:
-    values = {one.name: one.value for one in facts.settings}
-    return [(PARAMETERS[name], values[name]) for name in PARAMETERS if values.get(name)]
 
 
 def _in_short(parameters: int | None) -> str:
@@ -175,7 +171,7 @@ class Durations(NamedTuple):
 
 
 class LinePart(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step adds to the answer; the last part has its end."""
+    """The part of the answer that a step adds; the last part has its end."""
 
     text: str = ""
     thinking: str = ""
@@ -185,7 +181,7 @@ class LinePart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OllamaHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What every line says, or is made of. ``now`` gives times as RFC 3339 has them, ``spent`` is called at the end.
+    """Fields of every line, or their sources. ``now`` gives times as of RFC 3339, ``spent`` is called at the end.
 
     ``generates``: the answer is one to /api/generate.
     """

@@ -67,7 +67,7 @@ def _there(name: str) -> Schema:
 
 
 def _for_roles(*roles: str, needs: str) -> Schema:
-    """What a message of these roles must have; none of them is an assistant's, which alone has calls."""
+    """States the fields that a message of these roles must have; none is an assistant's, which alone has calls."""
     then = {"allOf": [_there(needs), {"properties": {"tool_calls": NULL}}]}
     return {"if": {"properties": {"role": {"enum": list(roles)}}, "required": ["role"]}, "then": then}
 

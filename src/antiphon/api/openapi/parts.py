@@ -1,4 +1,4 @@
-"""What a part of the API document is made of."""
+"""Parts of the API document."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def summary_turn(turn: TurnRequest) -> TurnRequest:
 
 
 def summary_of(events: Iterable[Event]) -> Summary | None:
-    """What the model wrote to be seen; None where that is nothing."""
+    """Returns the visible text that the model wrote; None where there is none."""
     reply = reply_of(events)
     text = "\n\n".join(message.text for message in reply.messages if visible_to_user(message)).strip()
     if not text:

@@ -13,8 +13,7 @@ from starlette.responses import Response
 from antiphon.errors import NotFoundError, Position, RequestError
 from antiphon.http.client import read_json
 from antiphon.http.context import Context
-from antiphon.http.exchange import KEY, Exchange
-from antiphon.http.runs import json_response
+from antiphon.http.exchange import exchange_of, json_response
 from antiphon.wire.dialect import check_metadata
 from antiphon.wire.json import decode
 
@@ -49,7 +48,7 @@ class Conversations:
 
     @with_room
     async def create(self, request: Request) -> Response:
-        owner, body = _owner(request), await self._body(request, ConversationCreate)
+        owner, body = exchange_of(request).owner, await self._body(request, ConversationCreate)
         check_metadata(body.metadata)
         id = f"conv_{secrets.token_hex(12)}"
         entries = await self._read(request, body.items or [], before=())
@@ -64,13 +63,13 @@ class Conversations:
         body = await self._body(request, ConversationUpdate)
         check_metadata(body.metadata)
         await self._conversation(request)
-        owner, id = _owner(request), request.path_params["id"]
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         await self._archive.update_conversation(owner, id, body.metadata or {})
         return json_response(await self._conversation(request))
 
     async def delete(self, request: Request) -> Response:
         """Its items go with it."""
-        owner, id = _owner(request), request.path_params["id"]
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         async with self.context.archive.alone(owner, id) as alone:
             await self._archive.delete_conversation(owner, id, lease=alone.lease)
         return json_response(DeletedConversation(id=id))
@@ -80,7 +79,7 @@ class Conversations:
 
     @with_room
     async def add(self, request: Request) -> Response:
-        owner, id = _owner(request), request.path_params["id"]
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         body = await self._body(request, ItemsCreate)
         async with self.context.archive.alone(owner, id) as alone:
             entries = await self._read(request, body.items, before=await self._entries(request))
@@ -91,7 +90,7 @@ class Conversations:
         return json_response((await self._entry(request)).item)
 
     async def delete_item(self, request: Request) -> Response:
-        owner, id = _owner(request), request.path_params["id"]
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         async with self.context.archive.alone(owner, id) as alone:
             entry = await self._entry(request)
             await self._archive.delete_item(owner, id, entry.id, lease=alone.lease)
@@ -99,11 +98,11 @@ class Conversations:
 
     async def _conversation(self, request: Request) -> Conversation:
         id = request.path_params["id"]
-        metadata, created = await self._archive.conversation(_owner(request), id)
+        metadata, created = await self._archive.conversation(exchange_of(request).owner, id)
         return Conversation(id=id, created_at=created, metadata=metadata)
 
     async def _entries(self, request: Request) -> list[Entry]:
-        return await self._archive.conversation_items(_owner(request), request.path_params["id"])
+        return await self._archive.conversation_items(exchange_of(request).owner, request.path_params["id"])
 
     async def _entry(self, request: Request) -> Entry:
         id = request.path_params["item"]
@@ -113,7 +112,7 @@ class Conversations:
         raise NotFoundError(f"There is no item {id[:80]!r}.", position=Position(path="item_id"))
 
     async def _read(self, request: Request, items: list[InputItem], *, before: Sequence[Entry]) -> list[Entry]:
-        owner, exchange = _owner(request), request.scope[KEY]
+        exchange, cipher = exchange_of(request), self.context.cipher
         if len(items) > MOST_ITEMS:
             raise RequestError(
                 f"items: there are {len(items)}; at most {MOST_ITEMS} are added at once.",
@@ -122,22 +121,17 @@ class Conversations:
             )
         reader = ItemReader(
             token=secrets.token_hex(12),
-            decrypt=lambda encrypted, path, purpose: self.context.cipher.decrypt(encrypted, owner, path, purpose),
+            decrypt=lambda encrypted, path, purpose: cipher.decrypt(encrypted, exchange.owner, path, purpose),
             before=before,
-            known=await self._archive.known(owner, items, before),
+            known=await self._archive.known(exchange.owner, items, before),
             path="items",
         )
         return await self.context.large.run(lambda: reader.read(items), exchange.size)
 
     async def _body(self, request: Request, kind: type[Body]) -> Body:
-        exchange: Exchange = request.scope[KEY]
+        exchange = exchange_of(request)
         body = await read_json(exchange.headers, request.receive, self.context.limits, request.state.room)
         exchange.size = len(body)
         wire, names = await self.context.large.run(lambda: decode(body or b"{}", kind), len(body))
         exchange.ignored = names.ignored
         return wire
-
-
-def _owner(request: Request) -> str:
-    exchange: Exchange = request.scope[KEY]
-    return exchange.owner

@@ -99,7 +99,7 @@ def _events(response: Response) -> Iterator[StreamEvent]:
 
 
 def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
-    """What happened between an item's beginning and its end."""
+    """Yields the events between an item's beginning and its end."""
     at = place.at
     match item:
         case ReasoningItem():
@@ -128,7 +128,7 @@ def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
 def _run(
     item: WebSearchCallItem | CodeInterpreterCallItem | McpCallItem | McpListToolsItem, at: dict[str, Any]
 ) -> Iterator[StreamEvent]:
-    """What happened inside a call that ran here, or a listing."""
+    """Yields the events inside a call that ran here, or a listing."""
     match item:
         case WebSearchCallItem():
             yield WebSearchCallInProgress(**at)

@@ -57,7 +57,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def by_id(entries: Iterable[Entry], ids: Collection[str]) -> dict[str, Entry]:
-    """Those of ``entries`` with one of the ids, each with the messages before it that are no items of their own."""
+    """Finds the ``entries`` with one of the ids, each with the messages before it that are no items of their own."""
     found: dict[str, Entry] = {}
     hidden: tuple[Message, ...] = ()
     for entry in entries:
@@ -216,7 +216,7 @@ def _call(item: InputItem, path: str) -> Message:
 
 
 def _arguments(item: InputItem, text: str) -> str:
-    """What can be compared of a call's arguments."""
+    """Makes the arguments of calls comparable."""
     return custom_input(text) if item.type == "custom_tool_call" else canonical(text)
 
 

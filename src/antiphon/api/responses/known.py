@@ -49,7 +49,7 @@ class Approvals:
                 pass
 
     def answer(self, item: InputItem, path: str) -> Message:
-        """What a response is to the model. Raises `RequestError` for one that answers nothing, or a second time.
+        """Reads a response for the model. Raises `RequestError` for one that answers nothing, or a second time.
 
         Of an approved call it is what holds until the call has run: the result takes its place (`with_results`).
         """
@@ -94,7 +94,7 @@ def with_results(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def result_only(messages: Sequence[Message], call: Message) -> list[Message]:
-    """Of a call that ran when it was approved, the answer: to the call as it was requested."""
+    """Returns the result of a call that ran when it was approved, as an answer to the call as it was requested."""
     return [replace(message, call_id=call.call_id) for message in messages if message.role is Role.TOOL]
 
 
@@ -178,7 +178,7 @@ def _is_message(item: InputItem) -> bool:
 
 
 def _value(item: InputItem, name: str) -> object:
-    """What can be compared: texts without their parts, arguments by their value; "" for nothing."""
+    """Makes fields comparable: texts without their parts, arguments by their value; "" for nothing."""
     value = getattr(item, name)
     if value in _NOTHING:
         return ""

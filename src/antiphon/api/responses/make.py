@@ -13,15 +13,15 @@ from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
 from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
 from antiphon.generation.turn import OutputT, Send, Source
-from antiphon.http.exchange import FAULTS
+from antiphon.http.exchange import FAULTS, json_response
 from antiphon.http.following import making_key
-from antiphon.http.journal import AbandonedRun, Journal, Numbered, Status, run_key
+from antiphon.http.journal import AbandonedRun, Journal, Numbered, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.http.runs import into, json_response
+from antiphon.http.runs import into
 from antiphon.store import Key, Lease, Write
 from antiphon.store.leases import Exclusive
-from antiphon.wire.writer import DONE, StreamForm
+from antiphon.wire.writer import DONE, StreamForm, event_bytes
 
 from .archive import ResponseArchive, StoredResponse
 from .event_schema import ResponseCancelled, StreamEvent
@@ -30,7 +30,7 @@ from .items import Entry
 from .output import ItemMessages
 from .request import ResponsePlan, head_of_run
 from .schema import Response
-from .write import ResponseWriter, error_bytes, event_bytes, numbered_bytes
+from .write import ResponseWriter, error_bytes, numbered_bytes
 
 ResponseJournal = Journal[Response]
 
@@ -71,7 +71,7 @@ class ResponseMaker:
         self._has_client = False
 
     def _recorded(self, left: AbandonedRun[ResponseRun] | None) -> ResponseJournal | None:
-        """What stores its events as they come; None where they are not stored (`StoredRuns.records`)."""
+        """Opens the journal of its events; None where they are not stored (`StoredRuns.records`)."""
         context, head, plan = self._post.context, self._plan.head, self._plan
         if left is None and not context.stored_runs.records(
             background=head.background,
@@ -86,7 +86,7 @@ class ResponseMaker:
             head_of_run(self._post, head, plan.first.request, before=len(plan.before), compaction=plan.compaction),
             self._run.response,
             self._run.publish,
-            status=_status,
+            status=lambda response: "queued" if response.status == "queued" else "in_progress",
             open=lambda write: self._record.store(also=(write,)),
             besides=(Key("response", plan.owner, head.id),),
             left=left,
@@ -247,7 +247,7 @@ class ResponseMaker:
 
 
 class ResponseRecord:
-    """What is stored of one response: its inputs once, and when it is over its outputs."""
+    """The stored record of one response: its inputs once, and when it is over its outputs."""
 
     def __init__(
         self,
@@ -333,10 +333,6 @@ class ResponseRecord:
 
 def numbered(events: Iterable[StreamEvent]) -> Iterator[Numbered]:
     return ((event.sequence_number, numbered_bytes(event)) for event in events)
-
-
-def _status(response: Response) -> Status:
-    return "queued" if response.status == "queued" else "in_progress"
 
 
 def _entry(entry: ItemMessages) -> Entry:

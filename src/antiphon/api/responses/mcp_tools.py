@@ -232,7 +232,7 @@ def _is_written(entry: Entry) -> bool:
 
 
 def allowed_of(tools: Sequence[ListedTool], allowed: Sequence[str] | McpFilter | None) -> list[ListedTool]:
-    """Those of a server's tools that a filter lets through, by default all."""
+    """Returns the tools of a server that a filter lets through, by default all."""
     if allowed is None:
         return list(tools)
     return [tool for tool in tools if _passes(tool, allowed)]

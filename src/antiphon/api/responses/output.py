@@ -59,12 +59,8 @@ PREFIXES: Mapping[type[OpenItem], str] = {
 Made = TypeVar("Made", bound=OpenItem)
 
 
-def _no_citations(text: str) -> list[Annotation]:
-    return []
-
-
 class ResponseView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client may see and requested. ``offers``: its own tools by the name that the model calls them by.
+    """The client's view and requests. ``offers``: its own tools by the name that the model calls them by.
 
     ``served``: recipients that the server runs; ``gated``: those that run when the client approves each call.
     ``named``: how recipients of the client's MCP servers are called there.
@@ -82,7 +78,7 @@ class ResponseView(msgspec.Struct, frozen=True, kw_only=True):
     served: frozenset[str] = frozenset()
     gated: frozenset[str] = frozenset()
     named: Mapping[str, McpName] = msgspec.field(default_factory=dict)
-    cite: Callable[[str], list[Annotation]] = _no_citations
+    cite: Callable[[str], list[Annotation]] = lambda text: []
 
     def replayed(self, log: ReplayLog) -> ResponseView:
         """The view whose texts that are another each time are in the log."""
@@ -120,12 +116,16 @@ class Output:
 
     @property
     def items(self) -> list[OutputItem]:
-        """Those that are done, in the order in which they began."""
+        """Returns the items that are done, in the order in which they began."""
         return [self._done[index] for index in sorted(self._done)]
 
     def feed(self, event: RoundEvent) -> list[StreamEvent]:
-        """What ``event`` is to the client."""
-        return self._feed(event) if self._undecided is None else [*self._decide(event), *self._feed(event)]
+        """Returns the client's events for ``event``, which also ends an item whose message nothing ended."""
+        if self._undecided is None:
+            return self._feed(event)
+        (item, entry), self._undecided = self._undecided, None
+        cut = isinstance(event, TurnEnded) and ENDINGS[event.reason].status != "completed"
+        return [*self._end(item, entry, "incomplete" if cut else "completed"), *self._feed(event)]
 
     def compacted(self, message: Message, encrypted: str) -> list[StreamEvent]:
         """The first item: the summary, with which the model went on in place of what was before."""
@@ -135,7 +135,7 @@ class Output:
         return [*item.begin(), *self._noted(item.end(message, "completed"), entry)]
 
     def listed(self, listing: Listing) -> list[StreamEvent]:
-        """What a server of the client's offers."""
+        """Lists the tools that a server of the client's offers."""
         item = self._new(lambda place: OpenListing(place, listing), OpenListing)
         entry = ItemMessages(None, [])
         self.entries.append(entry)
@@ -151,7 +151,7 @@ class Output:
         return [*item.begin(), *item.add(text, ()), *item.end(call.message, "in_progress")]
 
     def close(self) -> list[StreamEvent]:
-        """What was begun and never ended is done too, as incomplete."""
+        """Ends the items that never ended, as incomplete."""
         entries = {id(item): entry for item, entry in self._running.values()}
         events: list[StreamEvent] = []
         for item in self._items:
@@ -188,7 +188,8 @@ class Output:
         if message.is_call:
             return self._call(message, message.recipient or "")
         if visible_to_user(message):
-            return self._new(lambda place: OpenMessage(place, _phase(message), cite=view.cite), OpenMessage)
+            phase: Phase = "commentary" if message.is_preamble else "final_answer"
+            return self._new(lambda place: OpenMessage(place, phase, cite=view.cite), OpenMessage)
         if message.channel == Channel.ANALYSIS:
             return self._new(
                 lambda place: OpenReasoning(place, exposed=view.expose_reasoning, encrypt=view.encrypt),
@@ -245,14 +246,6 @@ class Output:
             return []
         return self._end(item, entry, "incomplete" if message.end is End.NONE else "completed")
 
-    def _decide(self, event: RoundEvent) -> list[StreamEvent]:
-        """Ends the item whose message nothing ended, now that its next event has come."""
-        if self._undecided is None:
-            return []
-        (item, entry), self._undecided = self._undecided, None
-        cut = isinstance(event, TurnEnded) and ENDINGS[event.reason].status != "completed"
-        return self._end(item, entry, "incomplete" if cut else "completed")
-
     def _end(self, item: OpenItem, entry: ItemMessages, status: Status) -> list[StreamEvent]:
         (message,) = entry.messages
         events = self._noted(item.end(message, status), entry)
@@ -281,7 +274,3 @@ class Output:
                 if entry is not None:
                     entry.item = event.item
         return events
-
-
-def _phase(message: Message) -> Phase:
-    return "commentary" if message.is_preamble else "final_answer"

@@ -133,7 +133,10 @@ def wants_logprobs(wire: ResponsesRequest) -> bool:
 def check_possible(wire: ResponsesRequest) -> None:
     """Raises `RequestError` at a value that is none of its field's, and at fields that exclude each other."""
     _check_together(wire)
-    _check_numbers(wire)
+    if wire.max_output_tokens is not None and wire.max_output_tokens < 1:
+        raise refused("max_output_tokens", f"is {wire.max_output_tokens}; it must be at least 1.")
+    if wire.max_tool_calls is not None and wire.max_tool_calls < 0:
+        raise refused("max_tool_calls", f"is {wire.max_tool_calls}; it cannot be negative.")
     for i, name in enumerate(wire.include or ()):
         if name not in INCLUDES:
             raise refused(
@@ -151,13 +154,6 @@ def _check_together(wire: ResponsesRequest) -> None:
         raise refused("background", "a response in the background must be stored.")
     if wire.stream_options is not None and not wire.stream:
         raise refused("stream_options", "only a streamed answer has stream options.", hint="Set stream to true.")
-
-
-def _check_numbers(wire: ResponsesRequest) -> None:
-    if wire.max_output_tokens is not None and wire.max_output_tokens < 1:
-        raise refused("max_output_tokens", f"is {wire.max_output_tokens}; it must be at least 1.")
-    if wire.max_tool_calls is not None and wire.max_tool_calls < 0:
-        raise refused("max_tool_calls", f"is {wire.max_tool_calls}; it cannot be negative.")
 
 
 def check_context_management(wire: ResponsesRequest) -> None:

@@ -14,13 +14,12 @@ from antiphon.errors import Position, RequestError
 from antiphon.generation import Model, StepEvents, TurnRequest, constrain, plan_turn
 from antiphon.generation.turn import steps
 from antiphon.http.context import Context
-from antiphon.http.exchange import KEY, Exchange
+from antiphon.http.exchange import exchange_of, json_response
 from antiphon.http.following import number_after, stop
 from antiphon.http.gate.idempotency import in_progress
 from antiphon.http.journal import run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.runs import json_response
 from antiphon.store.leases import Exclusive
 from antiphon.wire.errors import refused
 
@@ -87,13 +86,13 @@ class Responses:
 
         The header ``last-event-id`` says the same number, as browsers do that connect again.
         """
-        owner, id = _owner_and_id(request)
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         if request.query_params.get("stream") == "true":
             return await self._events(request)
         return json_response(await latest(self._context, owner, id))
 
     async def _events(self, request: Request) -> HttpResponse:
-        owner, id = _owner_and_id(request)
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         await check_known(self._context, owner, id)
         after = number_after(request.query_params, request.headers)
         events = await events_after(self._context, owner, id, after)
@@ -103,7 +102,7 @@ class Responses:
 
     async def delete(self, request: Request) -> HttpResponse:
         """Deletes a stored response; one that is being made is stopped first."""
-        owner, id = _owner_and_id(request)
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         await stop(self._context, run_key(owner, id))
         await self._archive.delete_response(owner, id)
         await self._context.archive.store.delete(run_key(owner, id))
@@ -114,7 +113,7 @@ class Responses:
 
         Raises `RequestError` for one that was answered at once and is finished: nothing of it can be cancelled.
         """
-        owner, id = _owner_and_id(request)
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         run = self._context.runs.get(run_key(owner, id))
         await stop(self._context, run_key(owner, id))
         if isinstance(run, ResponseRun):
@@ -129,7 +128,7 @@ class Responses:
         return json_response(response)
 
     async def input_items(self, request: Request) -> HttpResponse:
-        owner, id = _owner_and_id(request)
+        owner, id = exchange_of(request).owner, request.path_params["id"]
         await self._archive.response(owner, id)
         entries = await self._archive.items(owner, id, output=False)
         return json_response(page_of(entries, request.query_params, newest_first=True))
@@ -221,8 +220,3 @@ class CountTokens(PostRoute):
             requested = reader.requested(model, wire, History(entries).messages, clients=clients)
         draft = await reader.off_loop(lambda: plan_turn(model, requested.turn))
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))
-
-
-def _owner_and_id(request: Request) -> tuple[str, str]:
-    exchange: Exchange = request.scope[KEY]
-    return exchange.owner, request.path_params["id"]

@@ -194,7 +194,9 @@ class SocketSession:
         """Where the response is made. Raises `RequestError` where it cannot wait."""
         lane = self._lanes.get(stream_id)
         if lane is None:
-            self._forget_idle()
+            idle = [name for name, one in self._lanes.items() if one.task is None]
+            if idle and len(self._lanes) >= MOST_STREAMS:
+                del self._lanes[idle[0]]  # The first that makes nothing goes, with what it remembers.
             if len(self._lanes) >= MOST_STREAMS:
                 raise refused("stream_id", f"{MOST_STREAMS} streams are busy.", code="response_in_progress")
             lane = self._lanes[stream_id] = Lane(Memory(self._context.limits.max_body))
@@ -204,12 +206,6 @@ class SocketSession:
         if len(lane.waiting) >= MOST_WAITING:
             raise refused("stream_id", f"{MOST_WAITING} responses wait here.", code="response_in_progress")
         return lane
-
-    def _forget_idle(self) -> None:
-        """Room for another stream: that which came first and makes nothing goes, with what it remembers."""
-        idle = [name for name, lane in self._lanes.items() if lane.task is None]
-        if idle and len(self._lanes) >= MOST_STREAMS:
-            del self._lanes[idle[0]]
 
     async def _work(self, lane: Lane) -> None:
         try:

@@ -41,7 +41,7 @@ def check_settings(tool: ResponsesTool, path: str) -> list[str]:
 
 
 def allowed_of(tool: ResponsesTool, specs: Sequence[ToolSpec], path: str) -> list[ToolSpec]:
-    """Those of a server's tools that are allowed, by default all. Raises `RequestError` for an unknown one."""
+    """Returns the allowed tools of a server, by default all. Raises `RequestError` for an unknown one."""
     allowed, path = tool.allowed_tools, f"{path}.allowed_tools"
     if isinstance(allowed, McpFilter):
         if allowed.read_only:
@@ -67,7 +67,7 @@ _CUSTOM_PARAMETERS = {
 
 
 class Tools(msgspec.Struct, frozen=True):
-    """What a request offers the model. ``dropped``: paths left out.
+    """Tools that a request offers the model. ``dropped``: paths left out.
 
     ``served``: recipients that the server runs; ``gated``: those that run when the client approves each call.
     ``named``: how recipients of the client's MCP servers are called there. ``unlisted``: why tools of the client's
@@ -137,7 +137,7 @@ class _Reader:
         )
 
     def _router(self) -> Router | None:
-        """Of the server's tools, and of those of the client's servers."""
+        """Routes to the server's tools, and to those of the client's servers."""
         own = self._server.router if self._server else None
         if not self._remote:
             return own
@@ -185,17 +185,15 @@ class _Reader:
         allowed = {one.name: one for one in allowed_clients(server.all, tool.allowed_tools)}
         for remote in server.tools:
             if isinstance(remote, McpTool) and remote.name in allowed:
-                self._add_remote(remote, server.label, f"{path}.server_label")
+                if remote.spec.name in self._specs:
+                    message = f"another tool is named {remote.spec.name!r}; choose another label."
+                    raise refused(f"{path}.server_label", message)
+                self._specs[remote.spec.name] = remote.spec
+                self._named[remote.recipient] = McpName(server.label, remote.name)
+                self._remote.append(remote)
                 approved = needs_approval(allowed[remote.name], tool.require_approval)
                 (self._gated if approved else self._served).add(remote.recipient)
         self._echo.append(echo_of(tool))
-
-    def _add_remote(self, tool: McpTool, label: str, path: str) -> None:
-        if tool.spec.name in self._specs:
-            raise refused(path, f"another tool is named {tool.spec.name!r}; choose another label.")
-        self._specs[tool.spec.name] = tool.spec
-        self._named[tool.recipient] = McpName(label, tool.name)
-        self._remote.append(tool)
 
     def _namespace(self, tool: ResponsesTool, path: str) -> None:
         if not tool.name or not NAME.fullmatch(tool.name):
@@ -287,7 +285,7 @@ def _chosen(choice: ResponsesToolChoice, tools: Tools) -> ToolChoice:
 
 
 def _names(tool: ChosenTool, tools: Tools, path: str) -> Iterator[str]:
-    """What the model calls a chosen tool by; several for a namespace or a server."""
+    """Yields the names by which the model calls a chosen tool; several for a namespace or a server."""
     if tool.type in ("function", "custom"):
         name = f"{tool.namespace}.{tool.name}" if tool.namespace else tool.name or ""
         own = [spec for spec in tools.specs if spec.name in tools.offers]

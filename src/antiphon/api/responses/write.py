@@ -12,7 +12,7 @@ from antiphon.errors import AntiphonError, RequestError
 from antiphon.generation import StepEvents
 from antiphon.generation.rounds import RoundEvent, sum_of
 from antiphon.wire.json import encode
-from antiphon.wire.writer import DONE, JSON, StreamForm, named_event, with_id
+from antiphon.wire.writer import DONE, JSON, StreamForm, event_bytes, with_id
 
 from .compaction import Compaction
 from .event_schema import (
@@ -77,7 +77,7 @@ class ResponseWriter:
 
     @property
     def latest(self) -> list[StreamEvent]:
-        """What `events` or `fail` gave last."""
+        """Returns the events of the last `events` or `fail`."""
         return self._step
 
     @property
@@ -107,11 +107,11 @@ class ResponseWriter:
         return self._stamped([*self._create(), ResponseQueued(response=self.response)])
 
     def admitted(self) -> list[StreamEvent]:
-        """What follows `queued` when it is the response's turn, before the engine says anything."""
+        """Returns the events behind `queued` when it is the response's turn, before the engine's first."""
         return self._stamped(self._begin())
 
     def events(self, step: StepEvents[RoundEvent]) -> list[StreamEvent]:
-        """What one step is to the client."""
+        """Returns the client's events for one step."""
         events = [] if self._begun else self._begin()
         before = len(events)
         self.completion_tokens = step.completion_tokens
@@ -209,11 +209,6 @@ def failed_events(response: Response, error: AntiphonError, number: int) -> list
 
 def events_bytes(events: list[StreamEvent]) -> bytes:
     return b"".join(map(event_bytes, events))
-
-
-def event_bytes(event: StreamEvent) -> bytes:
-    """One server-sent event; its name is its type, as this API has it."""
-    return named_event(str(event.__struct_config__.tag), encode(event))
 
 
 def numbered_bytes(event: StreamEvent) -> bytes:

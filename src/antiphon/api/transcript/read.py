@@ -140,7 +140,7 @@ def is_streamed(requested: str | None, takes_events: bool) -> bool:
 
 
 class TranscriptRequest(msgspec.Struct, frozen=True):
-    """What is requested: the turn, its model, and the events that the other side takes (None: all).
+    """A read request: the turn, its model, and the events that the other side takes (None: all).
 
     ``conversation`` is the transcript as it was read; that of the turn has its declarations as tools. ``builtins`` are
     the header's ``builtin_tools`` (None: it has none), which do not run where it excludes calls or replies;
@@ -162,7 +162,7 @@ class TranscriptRequest(msgspec.Struct, frozen=True):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What the transcript says, without its declarations."""
+        """Returns the transcript's messages, without its declarations."""
         return self.request.conversation.messages
 
     def turn(self, messages: tuple[Message, ...], offer: Offer | None, *, always: bool) -> tuple[TurnRequest, Router]:

@@ -1,4 +1,4 @@
-"""What a transcript says beside its conversation. The transcript itself, and the events, are `formats.openchatml`'s."""
+"""Fields of a transcript beside its conversation. The transcript and the events are `formats.openchatml`'s."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Words = str | list[str]
 
 
 class GenerationSettings(msgspec.Struct, kw_only=True):
-    """What a header may ask of the answer (OpenChatML §2)."""
+    """Settings of the answer that a header may have (OpenChatML §2)."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -26,7 +26,7 @@ class GenerationSettings(msgspec.Struct, kw_only=True):
 
 
 class CapabilityLists(msgspec.Struct, kw_only=True):
-    """What the other side takes, each None where it takes all."""
+    """Lists of what the other side takes, each None where it takes all."""
 
     roles: Words | None = None
     channels: Words | None = None

@@ -38,7 +38,7 @@ class TranscriptMemory(WireMemory[Message], frozen=True):
             return {}
         return {len(messages): _names((*messages, *seen), len(messages), _context(messages), self.model)}
 
-    def fitted(self, messages: Sequence[Message], number: int, turn: Turn) -> Turn:
+    def matching(self, messages: Sequence[Message], number: int, turn: Turn) -> Turn:
         seen = shown(turn)
         return turn if seen and _signs(messages[number : number + len(seen)]) == _signs(seen) else ()
 
@@ -52,7 +52,7 @@ def with_turns(messages: Sequence[Message], recalled: Mapping[int, Turn]) -> tup
 
 
 def shown(turn: Sequence[Message]) -> list[Message]:
-    """What a transcript has of the turn where the server hides reasoning."""
+    """Returns the turn as a transcript has it where the server hides reasoning."""
     replies = (one for one in turn if one.role is Role.TOOL)
     refused = {one.call_id for one in replies if _is_refusal(one)}
     exchanged = (one for one in turn if one.is_call or one.role is Role.TOOL or visible_to_user(one))
@@ -89,7 +89,7 @@ def _note(context: hashlib._Hash, message: Message) -> None:
 
 
 def _sign(message: Message) -> list[str | None]:
-    """What makes a message the same: arguments count by their value, in whatever spelling."""
+    """Fields that identify a message: arguments count by their value, in whatever spelling."""
     text = canonical(message.text) if message.is_call else message.text.strip()
     return [message.role, message.recipient, message.name, message.call_id, text]
 

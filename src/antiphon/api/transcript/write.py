@@ -70,7 +70,7 @@ class Answer:
         probe.write(Fixer(envelope.header).message(PROBE))
 
     def frames(self, messages: Sequence[Message], reason: FinishReason) -> str:
-        """What follows the transcript's text. Raises `ParseError` for a call or an answer that breaks its promise."""
+        """Writes the frames behind the transcript's text. Raises `ParseError` for one that breaks its promise."""
         first, rest = self._continuation(messages)
         shown = [message for message in rest if self._is_written(message)]
         frames = [self._frame(message) for message in self._ended(shown, reason)]
@@ -100,7 +100,7 @@ class Answer:
         return (first, messages[1:]) if same else (None, messages)
 
     def _rest(self, first: Message | None, *, last: bool, reason: FinishReason) -> str:
-        """What ends the open frame: more of its text, and its footer."""
+        """Ends the open frame: more of its text, and its footer."""
         opened = self._continued
         if opened is None:
             return ""

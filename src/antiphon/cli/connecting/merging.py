@@ -99,7 +99,7 @@ class Merge:
 
 
 def merge(path: Path, form: Form, content: Any, whole: Any) -> Merge:
-    """What a file becomes with ``content`` in it, and without its fields that are None: all else stays, in its order.
+    """Merges ``content`` into a file, without its fields that are None: all else stays, in its order.
 
     A file that is not there, or empty, becomes ``whole``.
     Raises `ConfigError`, code ``client_settings``, for a file that cannot be parsed, or has another shape.

@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.catalog.toolbox import BUILTINS
 from antiphon.cli.options import print_table
-from antiphon.cli.terminal import safe, tell
+from antiphon.cli.terminal import print_note, safe, tell
 from antiphon.conversation import ReasoningEffort
 from antiphon.errors import RequestError, near
 from antiphon.generation import reasons
@@ -52,15 +52,10 @@ class ChatCommand:
     run: Run
 
 
-def note(text: str) -> None:
-    """A line about the conversation, on stderr."""
-    tell(text, file=sys.stderr, flush=True)
-
-
-def confirm(text: str) -> None:
-    """That a command did what it was to, for who watches: nothing where nobody does."""
+def print_done(text: str) -> None:
+    """Prints that a command did what it was to, where somebody watches."""
     if sys.stderr.isatty():
-        note(text)
+        print_note(text)
 
 
 async def help_(session: Session, rest: str) -> None:
@@ -81,8 +76,8 @@ async def help_(session: Session, rest: str) -> None:
 
 async def system(session: Session, rest: str) -> None:
     if rest:
-        session.talk = session.talk.with_system("" if rest in DEFAULT else rest)
-    confirm(f"the system message: {' '.join(session.talk.system.split())[:200] or 'none'}")
+        session.state = session.state.with_system("" if rest in DEFAULT else rest)
+    print_done(f"the system message: {' '.join(session.state.system.split())[:200] or 'none'}")
 
 
 async def tools(session: Session, rest: str) -> None:
@@ -96,74 +91,74 @@ async def tools(session: Session, rest: str) -> None:
         case names:
             await session.choose_tools(tuple(names))
     if rest:
-        offer = session.partner.offer(session.talk.answers.tools)
-        confirm(f"offered: {', '.join(offer.router.recipients) if offer else 'no tools'}")
+        offer = session.target.offer(session.state.answers.tools)
+        print_done(f"offered: {', '.join(offer.router.recipients) if offer else 'no tools'}")
 
 
 def show_tools(session: Session) -> None:
     """Each tool that is open, and whether it is offered."""
-    toolbox = session.partner.toolbox
+    toolbox = session.target.toolbox
     if toolbox is None:
-        note("no tools are open: /tools browser, /tools python, or the path of a Python file")
+        print_note("no tools are open: /tools browser, /tools python, or the path of a Python file")
         return
-    offer = session.partner.offer(session.talk.answers.tools)
+    offer = session.target.offer(session.state.answers.tools)
     offered = offer.router.recipients if offer else ()
-    everything = toolbox.offered(builtins=session.partner.model.format.framed).router.recipients
+    everything = toolbox.offered(builtins=session.target.model.format.framed).router.recipients
     print_table(("tool", "offered"), [(safe(name), "on" if name in offered else "off") for name in everything])
 
 
 def tool_words(session: Session) -> list[str]:
-    """What `/tools` takes, beside paths of Python files."""
-    toolbox = session.partner.toolbox
+    """Returns the words that `/tools` takes, beside paths of Python files."""
+    toolbox = session.target.toolbox
     return [*(toolbox.offer.router.recipients if toolbox else ()), *BUILTINS, "on", "off"]
 
 
 async def effort(session: Session, rest: str) -> None:
     level = rest.lower()
     if not rest:
-        note(f"effort: {session.talk.conversation.settings.reasoning_effort or 'the default of the model'}")
+        print_note(f"effort: {session.state.conversation.settings.reasoning_effort or 'the default of the model'}")
         return
     if level not in (*DEFAULT, *ReasoningEffort):
         raise RequestError(f"there is no effort {rest!r}", hint=f"One of {', '.join(ReasoningEffort)}, or default.")
-    session.talk = session.talk.with_effort(None if level in DEFAULT else ReasoningEffort(level))
-    if not reasons(session.partner.model.format):
-        note(f"{session.model} is not known to reason: this changes nothing")
+    session.state = session.state.with_effort(None if level in DEFAULT else ReasoningEffort(level))
+    if not reasons(session.target.model.format):
+        print_note(f"{session.model} is not known to reason: this changes nothing")
 
 
 async def schema(session: Session, rest: str) -> None:
     if not rest:
-        form = session.talk.conversation.response_format
+        form = session.state.conversation.response_format
         schema = msgspec.json.encode(form.schema).decode() if form is not None else "none"
-        note(f"schema: {schema[:MOST_SHOWN]}{'…' if len(schema) > MOST_SHOWN else ''}")
+        print_note(f"schema: {schema[:MOST_SHOWN]}{'…' if len(schema) > MOST_SHOWN else ''}")
         return
     form = None if rest in DEFAULT else schema_format(rest)
-    if form is not None and not session.partner.model.engine.info.grammar:
+    if form is not None and not session.target.model.engine.info.grammar:
         raise RequestError(f"the engine of {session.model} takes no grammars, so answers cannot be constrained")
-    session.talk = session.talk.with_format(form)
-    note("answers are free" if form is None else "answers are JSON of this schema until /schema off")
+    session.state = session.state.with_format(form)
+    print_note("answers are free" if form is None else "answers are JSON of this schema until /schema off")
 
 
 async def raw(session: Session, rest: str) -> None:
-    tell(spell(tuple(session.partner.model.format.render(session.talk.conversation, reply_as=None))))
+    tell(spell(tuple(session.target.model.format.render(session.state.conversation, reply_as=None))))
 
 
 async def save_(session: Session, rest: str) -> None:
     if not rest:
         raise RequestError("/save needs a file's name")
-    save(session.talk.conversation, path_of(rest))
-    note(f"saved {rest}")
+    save(session.state.conversation, path_of(rest))
+    print_note(f"saved {rest}")
 
 
 async def load_(session: Session, rest: str) -> None:
     if not rest:
         raise RequestError("/load needs a file's name")
     found = load(path_of(rest))
-    before = session.talk.conversation
+    before = session.state.conversation
     settings = replace(before.settings, reasoning_effort=found.settings.reasoning_effort)
     found = replace(before, messages=found.messages, settings=settings)
-    session.talk = replace(session.talk, conversation=found)
+    session.state = replace(session.state, conversation=found)
     open_question = found.messages[-1].role == "user"
-    note(f"loaded {len(found.messages)} messages" + ("; /retry answers the last one" if open_question else ""))
+    print_note(f"loaded {len(found.messages)} messages" + ("; /retry answers the last one" if open_question else ""))
 
 
 async def retry(session: Session, rest: str) -> None:
@@ -171,14 +166,14 @@ async def retry(session: Session, rest: str) -> None:
 
 
 async def undo(session: Session, rest: str) -> None:
-    question = session.last_question()
-    session.talk = session.talk.before_last_question()
-    note(f"without {' '.join(session.typed.get(question, question).split())[:60]!r} and what answered it")
+    question = session.state.last_question()
+    session.state = session.state.before_last_question()
+    print_note(f"without {' '.join(session.typed.get(question, question).split())[:60]!r} and what answered it")
 
 
 async def edit(session: Session, rest: str) -> None:
     """With a text, asks that in the place of the last question; else the last question is to be edited."""
-    last = session.last_question()
+    last = session.state.last_question()
     if rest:
         await session.again(rest)
         return
@@ -188,18 +183,18 @@ async def edit(session: Session, rest: str) -> None:
 
 
 async def clear(session: Session, rest: str) -> None:
-    session.talk = replace(session.talk, conversation=replace(session.talk.conversation, messages=())).with_system(
-        session.talk.system
+    session.state = replace(session.state, conversation=replace(session.state.conversation, messages=())).with_system(
+        session.state.system
     )
-    confirm("all is forgotten" + (" but the system message" if session.talk.system else ""))
+    print_done("all is forgotten" + (" but the system message" if session.state.system else ""))
 
 
 async def model(session: Session, rest: str) -> None:
     if not rest:
-        note(f"{session.model}; others: {', '.join(session.catalog.names)}")
+        print_note(f"{session.model}; others: {', '.join(session.catalog.names)}")
         return
     await session.choose_model(rest)
-    note(f"now {session.model}")
+    print_note(f"now {session.model}")
 
 
 def with_setting(answers: Answers, name: str, text: str) -> Answers:
@@ -228,10 +223,10 @@ async def set_(session: Session, rest: str) -> None:
         if text not in ("on", "off"):
             raise RequestError("/set reasoning on, or off")
         session.reasoning = text == "on"
-        confirm(f"reasoning: {dict(settings_of(session))[name]}")
+        print_done(f"reasoning: {dict(settings_of(session))[name]}")
     elif name in SETTINGS:
-        session.talk = replace(session.talk, answers=with_setting(session.talk.answers, name, text))
-        confirm(f"{name}: {dict(settings_of(session))[name]}")
+        session.state = replace(session.state, answers=with_setting(session.state.answers, name, text))
+        print_done(f"{name}: {dict(settings_of(session))[name]}")
     elif name:
         raise RequestError(f"there is no setting {name!r}", hint=near(name, (*SETTINGS, "reasoning")))
     else:
@@ -239,25 +234,25 @@ async def set_(session: Session, rest: str) -> None:
 
 
 def settings_of(session: Session) -> list[tuple[str, str]]:
-    answers = session.talk.answers
+    answers = session.state.answers
     values = {name: getattr(answers, name) for name in SETTINGS}
     rows = [(name, "the model's default" if value is None else str(value)) for name, value in values.items()]
     return [*rows, ("reasoning", "shown" if session.reasoning else "hidden")]
 
 
 async def show(session: Session, rest: str) -> None:
-    talk, partner = session.talk, session.partner
-    conversation = talk.conversation
-    prompt = encode_pieces(list(partner.model.format.render(conversation, reply_as=None)), partner.model.tokenizer)
-    offer = partner.offer(talk.answers.tools)
+    state, target = session.state, session.target
+    conversation = state.conversation
+    prompt = encode_pieces(list(target.model.format.render(conversation, reply_as=None)), target.model.tokenizer)
+    offer = target.offer(state.answers.tools)
     form = conversation.response_format
     rows = [
-        ("model", partner.model.name),
-        ("format", partner.model.format.name),
-        ("engine", partner.model.engine.info.name),
+        ("model", target.model.name),
+        ("format", target.model.format.name),
+        ("engine", target.model.engine.info.name),
         ("messages", str(len(conversation.messages))),
-        ("context", f"{len(prompt)} of {partner.model.context} tokens"),
-        ("system", " ".join(talk.system.split())[:80] or "none"),
+        ("context", f"{len(prompt)} of {target.model.context} tokens"),
+        ("system", " ".join(state.system.split())[:80] or "none"),
         ("tools", ", ".join(offer.router.recipients) if offer else "none"),
         ("effort", str(conversation.settings.reasoning_effort or "the model's default")),
         ("answers", "free" if form is None else "JSON of a schema"),
@@ -274,7 +269,7 @@ async def file(session: Session, rest: str) -> None:
     elif rest:
         session.attach(rest)
     names = ", ".join(f"{one.name} ({len(one.text)} characters)" for one in session.files)
-    note(f"with the next question: {names or 'no file'}")
+    print_note(f"with the next question: {names or 'no file'}")
 
 
 async def quit_(session: Session, rest: str) -> None:

@@ -15,9 +15,7 @@ from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError
 
 from .commands import Edit, Leave, command_named
-from .screen import Screen, quiet
 from .session import Session, with_files
-from .talk import hear
 
 # What a person typed, as commands and questions; questions of several lines stand between three quotes.
 
@@ -60,7 +58,7 @@ async def joined(lines: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 class Input(Protocol):
-    """What is typed: `texts`, one command or question after the other; ``edited`` stands at the next prompt."""
+    """Typed input: `texts`, one command or question after the other; ``edited`` stands at the next prompt."""
 
     edited: str
 
@@ -85,13 +83,7 @@ async def piped_lines() -> AsyncGenerator[str, None]:
 
 async def ask_once(session: Session, question: str) -> bool:
     """One question and its answer; False when it was stopped before its end."""
-    talk = session.talk.with_question(with_files(question, tuple(session.files)))
-    screen = None if session.as_json else Screen(reasoning=session.reasoning)
-    try:
-        _, events = await hear(session.partner, talk, screen.show if screen else quiet)
-    finally:
-        if screen:
-            screen.finish()
+    _, events = await session.stream(session.state.with_question(with_files(question, tuple(session.files))))
     if session.as_json:
         print(as_json(answer_form(events)))
     return any(isinstance(event, TurnEnded) for event in events)

@@ -33,7 +33,7 @@ def history_file() -> Path:
 
 
 class PrivateHistory(FileHistory):
-    """What was typed, in a file that its owner alone may read. A line that begins with a blank is not stored."""
+    """Typed lines, in a file that its owner alone may read. A line that begins with a blank is not stored."""
 
     def store_string(self, string: str) -> None:
         if string[:1].isspace():
@@ -111,7 +111,7 @@ def keys() -> KeyBindings:
 
 
 class Editor(Input):
-    """What is typed at a terminal. Ctrl-C clears what stands there, Ctrl-D ends."""
+    """Input typed at a terminal. Ctrl-C clears what stands there, Ctrl-D ends."""
 
     def __init__(self, completer: Completer, *, history: Path | None) -> None:
         self.edited = ""

@@ -37,8 +37,8 @@ ENDS = {
 """How an answer ended, where its reader should know."""
 
 
-def aside(text: str) -> None:
-    """A line about the answer, on stderr."""
+def print_dim(text: str) -> None:
+    """Prints a line about the answer to stderr."""
     print(dim(safe(text)), file=sys.stderr, flush=True)
 
 
@@ -97,7 +97,7 @@ class Screen:
         if message.is_call:
             return CallCard(message.recipient or "", self._terminal)
         if self._reasoning:
-            return Part(lambda text: print(dim(safe(text)), end="", file=sys.stderr, flush=True), lambda: aside(""))
+            return Part(lambda text: print(dim(safe(text)), end="", file=sys.stderr, flush=True), lambda: print_dim(""))
         self._status.begin("thinking")
         began, before = time.perf_counter(), self._tokens
         return Part(lambda text: None, lambda: self._thought(time.perf_counter() - began, self._tokens - before))
@@ -109,7 +109,7 @@ class Screen:
         """That the model reasoned, and for how long; what, only its owner may see."""
         self._status.end()
         if self._terminal:
-            aside(f"thinking {seconds:.1f} s, {tokens} tokens (hidden)")
+            print_dim(f"thinking {seconds:.1f} s, {tokens} tokens (hidden)")
 
     def _write(self, text: str) -> None:
         self._first = self._first or time.perf_counter()
@@ -125,27 +125,27 @@ class Screen:
         if self._terminal:
             self._status.begin(f"{safe(call.recipient)} runs")
         else:
-            aside(f"· {one_line(f'{call.recipient} {call.body}')[:160]}")
+            print_dim(f"· {one_line(f'{call.recipient} {call.body}')[:160]}")
 
     def _tool_ended(self, result: ToolResult) -> None:
         outcome = "ok" if result.error is None else f"{result.error.code}: {result.error.message}"
         if not self._terminal:
-            aside(f"· {one_line(f'{result.call.recipient} {outcome}')[:160]}, {result.seconds:.1f} s")
+            print_dim(f"· {one_line(f'{result.call.recipient} {outcome}')[:160]}, {result.seconds:.1f} s")
             return
-        aside(f"  {one_line(result.call.recipient)}  {one_line(outcome)}  {result.seconds:.1f} s")
+        print_dim(f"  {one_line(result.call.recipient)}  {one_line(outcome)}  {result.seconds:.1f} s")
         if result.error is None:
             for line in folded(result.text(envelope=False)):
-                aside(f"{EDGE}{line}")
+                print_dim(f"{EDGE}{line}")
 
     def _ended(self, ended: TurnEnded) -> None:
         if ended.reason in ENDS and not self._stopped:
             self._note(ENDS[ended.reason])
         if self._terminal:
-            aside(self._figures(ended))
+            print_dim(self._figures(ended))
 
     def _note(self, words: str) -> None:
         if self._terminal:
-            aside(f"({words})")
+            print_dim(f"({words})")
 
     def _figures(self, ended: TurnEnded) -> str:
         """The usage line: tokens of prompt and answer, time to the first, and speed."""

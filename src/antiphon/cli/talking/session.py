@@ -21,12 +21,13 @@ from antiphon.conversion.convert import source_named
 from antiphon.conversion.detect import detect
 from antiphon.conversion.transcripts import TranscriptTarget
 from antiphon.errors import ConfigError, ParseError, RequestError
+from antiphon.generation import RoundEvent
 from antiphon.grammar import check_schema
 from antiphon.tools import Toolbox, ToolLimits
 from antiphon.tools.mcp import McpHost
 
 from .screen import Screen, quiet
-from .talk import Partner, Talk, ended, hear
+from .talk import ChatState, ChatTarget, ended, stream_answer
 
 # Files of a conversation: those that go with a question, transcripts to save and to go on with, schemas.
 
@@ -87,7 +88,7 @@ def read_text_file(path: Path, model: str) -> TextFile:
 
 
 def kind_of(content: bytes) -> str | None:
-    """What a file is that is no text, by its first bytes; None for all else."""
+    """Names the kind of a file that is no text, by its first bytes; None for all else."""
     known = next((kind for magic, kind in IMAGES.items() if content.startswith(magic)), None)
     if content[:4] == b"RIFF":
         known = "a WebP image" if content[8:12] == b"WEBP" else "a sound"
@@ -198,11 +199,11 @@ class ToolSource:
 
 @dataclass(slots=True)
 class Session:
-    """What the commands of a conversation change. ``files`` go with the next question; ``reasoning`` is shown."""
+    """State that a conversation's commands change. ``files`` go with the next question; ``reasoning`` is shown."""
 
     catalog: Catalog
-    partner: Partner
-    talk: Talk
+    target: ChatTarget
+    state: ChatState
     tools: ToolSource
     as_json: bool = False
     reasoning: bool = False
@@ -212,7 +213,7 @@ class Session:
 
     @property
     def model(self) -> str:
-        return self.partner.model.name
+        return self.target.model.name
 
     def attach(self, path: str) -> TextFile:
         """A file for the next question. Raises `ConfigError` and `RequestError`."""
@@ -228,7 +229,7 @@ class Session:
         When the answer fails the conversation is as it was, the files are still there, and the error is raised.
         """
         whole = with_files(question, tuple(self.files))
-        done = await self.answer(self.talk.with_question(whole))
+        done = await self.answer(self.state.with_question(whole))
         if self.files:
             self.typed[whole] = question
         self.files.clear()
@@ -236,24 +237,22 @@ class Session:
 
     async def again(self, question: str | None = None) -> bool:
         """Another answer to the last question, or to another in its place. Raises `RequestError` without one."""
-        last = self.last_question()
-        return await self.answer(self.talk.before_last_question().with_question(last if question is None else question))
+        last = self.state.last_question()
+        before = self.state.before_last_question()
+        return await self.answer(before.with_question(last if question is None else question))
 
-    def last_question(self) -> str:
-        """Raises `RequestError` where there is none."""
-        last = self.talk.last_question
-        if last is None:
-            raise RequestError("there is no question yet")
-        return last
-
-    async def answer(self, talk: Talk) -> bool:
-        """The answer to the last question of ``talk``, which is the conversation from then on."""
+    async def stream(self, state: ChatState) -> tuple[ChatState, list[RoundEvent]]:
+        """The answer to the last question of ``state``, shown while it comes unless it is JSON (`stream_answer`)."""
         screen = None if self.as_json else Screen(reasoning=self.reasoning)
         try:
-            self.talk, events = await hear(self.partner, talk, screen.show if screen else quiet)
+            return await stream_answer(self.target, state, screen.show if screen else quiet)
         finally:
             if screen:
                 screen.finish()
+
+    async def answer(self, state: ChatState) -> bool:
+        """The answer to the last question of ``state``, which is the conversation from then on."""
+        self.state, events = await self.stream(state)
         done = any(isinstance(event, TurnEnded) for event in events)
         if self.as_json:
             print(as_json(answer_form(events), indent=False), flush=True)
@@ -264,26 +263,26 @@ class Session:
     async def choose_model(self, name: str) -> None:
         """Goes on with another model. Raises `NotFoundError`, and `ModelError` for one that is not here."""
         with waiting_for(f"loading {name}"):
-            self.partner = replace(self.partner, model=await self.catalog.get(name))
+            self.target = replace(self.target, model=await self.catalog.get(name))
 
     async def choose_tools(self, names: tuple[str, ...]) -> None:
         """Offers these tools: those of the names that are open, and those that the others open (``--tools``).
 
         Raises `ConfigError` for a name of no tool.
         """
-        toolbox = self.partner.toolbox
+        toolbox = self.target.toolbox
         absent = tuple(name for name in names if not (toolbox and toolbox.offer.has(name)))
         chosen = [name for name in names if name not in absent]
         if absent:
             opened = await self.tools.open(replace(self.tools.settings, names=absent, mcp=None))
             toolbox = joined(toolbox, opened, self.tools.settings.limits)
             chosen += [spec.recipient for spec in opened.specs] + [namespace.name for namespace in opened.builtins]
-        self.partner = replace(self.partner, toolbox=toolbox)
+        self.target = replace(self.target, toolbox=toolbox)
         self.offer(tuple(chosen))
 
     def offer(self, chosen: tuple[str, ...] | None) -> None:
         """Offers the open tools of these names; None: all."""
-        self.talk = replace(self.talk, answers=replace(self.talk.answers, tools=chosen))
+        self.state = replace(self.state, answers=replace(self.state.answers, tools=chosen))
 
 
 def joined(first: Toolbox | None, second: Toolbox, limits: ToolLimits) -> Toolbox:

@@ -23,6 +23,7 @@ from antiphon.conversation import (
     ToolChoice,
     TurnEnded,
 )
+from antiphon.errors import RequestError
 from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, turns_of
 from antiphon.generation.meter import UNLIMITED, Deadline
 from antiphon.tools import Offer, Toolbox, ToolCancelled, ToolEnded, ToolStarted
@@ -44,13 +45,13 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ChatState:
     """The conversation so far, and how to go on: a value; each turn gives the next."""
 
     conversation: Conversation = field(default_factory=Conversation)
     answers: Answers = field(default_factory=Answers)
 
-    def with_system(self, system: str) -> Talk:
+    def with_system(self, system: str) -> ChatState:
         """With another system text, or none when it is empty; the other messages stay."""
         others = tuple(message for message in self.conversation.messages if message.role is not Role.SYSTEM)
         first = (Message(role=Role.SYSTEM, text=system),) if system else ()
@@ -61,26 +62,28 @@ class Talk:
         """The system message's text; empty where there is none."""
         return next((one.text for one in self.conversation.messages if one.role is Role.SYSTEM), "")
 
-    def with_effort(self, effort: ReasoningEffort | None) -> Talk:
+    def with_effort(self, effort: ReasoningEffort | None) -> ChatState:
         settings = replace(self.conversation.settings, reasoning_effort=effort)
         return replace(self, conversation=replace(self.conversation, settings=settings))
 
-    def with_format(self, form: ResponseFormat | None) -> Talk:
+    def with_format(self, form: ResponseFormat | None) -> ChatState:
         """With a form that the next answers are constrained to, or none."""
         return replace(self, conversation=replace(self.conversation, response_format=form))
 
-    def with_question(self, question: str) -> Talk:
+    def with_question(self, question: str) -> ChatState:
         return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=question)))
 
-    def answered(self, *messages: Message) -> Talk:
+    def answered(self, *messages: Message) -> ChatState:
         return replace(self, conversation=self.conversation.add(*messages))
 
-    @property
-    def last_question(self) -> str | None:
+    def last_question(self) -> str:
+        """Raises `RequestError` where there is none."""
         users = [message.text for message in self.conversation.messages if message.role is Role.USER]
-        return users[-1] if users else None
+        if not users:
+            raise RequestError("there is no question yet")
+        return users[-1]
 
-    def before_last_question(self) -> Talk:
+    def before_last_question(self) -> ChatState:
         """As it was before the last question."""
         messages = self.conversation.messages
         last = max((i for i, message in enumerate(messages) if message.role is Role.USER), default=len(messages))
@@ -92,8 +95,8 @@ Show = Callable[[RoundEvent, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Partner:
-    """Whom one talks to: a model, and the tools that run here for it."""
+class ChatTarget:
+    """A model, and the tools that run here for it."""
 
     model: Model
     toolbox: Toolbox | None = None
@@ -106,18 +109,25 @@ class Partner:
         return offer if chosen is None else offer.only(chosen)
 
 
-async def hear(partner: Partner, talk: Talk, show: Show) -> tuple[Talk, list[RoundEvent]]:
-    """The model's answer, shown while it comes. Ctrl-C stops it in the engine too; the text until then stays.
+async def stream_answer(target: ChatTarget, state: ChatState, show: Show) -> tuple[ChatState, list[RoundEvent]]:
+    """Streams the model's answer to ``show``. Ctrl-C stops it in the engine too; the text until then stays.
 
     Raises what planning or the engine raises. Without a `TurnEnded` among the events the answer was stopped.
     """
-    heard: list[RoundEvent] = []
-    listening = asyncio.create_task(listen(partner, talk, heard, show))
-    with on_interrupt(listening.cancel):
-        await asyncio.wait([listening])
-    if not listening.cancelled():
-        listening.result()
-    return talk.answered(*map(ended, messages_of(heard))), heard
+    events: list[RoundEvent] = []
+
+    async def read() -> None:
+        async with aclosing(answering(target, state)) as answer:
+            async for event, tokens in answer:
+                events.append(event)
+                show(event, tokens)
+
+    reading = asyncio.create_task(read())
+    with on_interrupt(reading.cancel):
+        await asyncio.wait([reading])
+    if not reading.cancelled():
+        reading.result()
+    return state.answered(*map(ended, messages_of(events))), events
 
 
 def ended(message: Message) -> Message:
@@ -125,17 +135,10 @@ def ended(message: Message) -> Message:
     return replace(message, end=End.END) if message.end is End.NONE else message
 
 
-async def listen(partner: Partner, talk: Talk, heard: list[RoundEvent], show: Show) -> None:
-    async with aclosing(answering(partner, talk)) as events:
-        async for event, tokens in events:
-            heard.append(event)
-            show(event, tokens)
-
-
-async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[tuple[RoundEvent, int], None]:
+async def answering(target: ChatTarget, state: ChatState) -> AsyncGenerator[tuple[RoundEvent, int], None]:
     """The events of an answer, with those of the tools that it needs; and how many tokens were sampled until each."""
-    conversation, how = talk.conversation, talk.answers
-    offer = partner.offer(how.tools)
+    conversation, how = state.conversation, state.answers
+    offer = target.offer(how.tools)
     conversation = replace(conversation, tools=offer.specs if offer else (), builtins=offer.builtins if offer else ())
     request = TurnRequest(
         conversation=conversation,
@@ -145,7 +148,7 @@ async def answering(partner: Partner, talk: Talk) -> AsyncGenerator[tuple[RoundE
         seed=how.seed,
         tool_choice=_choice(how.tool_choice, conversation),
     )
-    plan = await prepare_turn(partner.model, request)
+    plan = await prepare_turn(target.model, request)
     turns = turns_of(plan, offer.router if offer else None, session="chat")
     async with aclosing(turns(Deadline(UNLIMITED))) as steps:
         async for step in steps:

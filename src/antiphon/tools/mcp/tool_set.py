@@ -109,7 +109,7 @@ class McpToolSet(DescribedToolSet):
         session = None
         try:
             async with self.session(_OPERATOR) as borrowed:
-                session = borrowed.content
+                session = borrowed.resource
                 tools = tuple(_listed(tool) for tool in await session.list_tools(self.reach.tools))
                 size = sum(len(msgspec.json.encode((one.name, one.description, one.input_schema))) for one in tools)
         except Exception as error:
@@ -172,9 +172,9 @@ class McpTool(DescribedTool):
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         async with self.server.session(call.owner) as borrowed:
             try:
-                result = await borrowed.content.call(self.name, arguments)
+                result = await borrowed.resource.call(self.name, arguments)
             except Exception as error:
-                raise _gone(self.name, self.server.fault(borrowed.content, error)) from error
+                raise _gone(self.name, self.server.fault(borrowed.resource, error)) from error
         text = "\n".join(block.text for block in result.content if block.type == "text")
         if result.is_error:
             raise ToolFailure(ToolError(TOOL_FAILED, text or "the tool failed and gave no reason"))

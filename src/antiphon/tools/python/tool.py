@@ -63,7 +63,7 @@ class PythonTool:
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         async with self._pool.borrow(Session(call.owner, call.session)) as borrowed:
-            cell = await borrowed.content.run(call.body)
+            cell = await borrowed.resource.run(call.body)
         return self._answer(cell, borrowed.lost)
 
     def _answer(self, cell: Cell, lost_before: str | None) -> ToolOutput:

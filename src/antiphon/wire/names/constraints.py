@@ -1,4 +1,4 @@
-"""What an answer must be, under every name that servers have for it, as one constraint of ours."""
+"""Constraints of an answer, under every name that servers have for them, as one of ours."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def constraint_in(fields: Mapping[str, msgspec.Raw], *, own: str, beside: Collec
 
 
 def compact_in(fields: Mapping[str, msgspec.Raw], *, own: str) -> Any:
-    """What a body says of blanks in JSON: True for none, in any server's words; None where it says nothing."""
+    """Reads a body's rule for blanks in JSON: True for none, in any server's words; None where there is no rule."""
     form, vllm, pattern = (
         msgspec.json.decode(fields[name]) if name in fields else None
         for name in (own, "structured_outputs", "guided_whitespace_pattern")
@@ -241,7 +241,7 @@ def _additional(value: Any, path: str) -> Iterator[Constraint]:
 
 
 def _structural_tag(value: Any, path: str) -> Iterator[Constraint]:
-    """What stands alone in it: a schema, a pattern, a grammar or a text. Free text between tags cannot be promised."""
+    """Reads a schema, pattern, grammar or text that stands alone in it. Free text between tags cannot be promised."""
     tag = _json(value, path)
     given = tag.get("format") if isinstance(tag, dict) else None
     inner: dict[str, Any] = given if isinstance(given, dict) else {}

@@ -128,12 +128,11 @@ def _names(structs: Structs) -> dict[str, Structs]:
 @cache
 def _objects(kind: type[msgspec.Struct]) -> dict[str, Structs]:
     """The structs that a field may hold, itself or in a list, by the names of the fields that may."""
-    found = {field.encode_name: tuple(_structs(field.type)) for field in msgspec.structs.fields(kind)}
+    found = {
+        field.encode_name: tuple(_structs_of(msgspec.inspect.type_info(field.type)))
+        for field in msgspec.structs.fields(kind)
+    }
     return {name: structs for name, structs in found.items() if structs}
-
-
-def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
-    yield from _structs_of(msgspec.inspect.type_info(annotation))
 
 
 def _structs_of(type: msgspec.inspect.Type) -> Iterator[type[msgspec.Struct]]:
@@ -148,7 +147,7 @@ def _structs_of(type: msgspec.inspect.Type) -> Iterator[type[msgspec.Struct]]:
 
 
 def _within(raw: msgspec.Raw, structs: Structs, path: str) -> Iterator[UnreadField]:
-    """What is no object or list is left to who reads it, and so are the texts inside: some are long."""
+    """Yields unread fields of objects and lists. Other values, and texts inside, are left unread: some are long."""
     match memoryview(raw)[:1].tobytes():
         case b"[":
             for i, item in enumerate(_LIST.decode(raw)[:MOST_ENTRIES]):
@@ -190,7 +189,7 @@ class Names(msgspec.Struct, frozen=True):
 
     @contextmanager
     def restored_in_errors(self) -> Iterator[None]:
-        """What is raised within names the client's own fields."""
+        """Names the client's own fields in errors that are raised within."""
         try:
             yield
         except AntiphonError as error:
@@ -287,14 +286,13 @@ class Translation(msgspec.Struct):
         if own not in known:
             return
         if constraint is not None:
-            self._replace(constraint, own)
+            ignored = (*self.names.ignored, *not_understood(self.fields, own=own))
+            self.names = replace(
+                self.names, ignored=ignored, restored={**self.names.restored, **constraint.restored(own)}
+            )
+            self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(self._in_place(constraint, own)))}
         if compact is not None and own in self.fields:
             self._compact(compact, own)
-
-    def _replace(self, constraint: Constraint, own: str) -> None:
-        self.names = replace(self.names, ignored=(*self.names.ignored, *not_understood(self.fields, own=own)))
-        self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(self._in_place(constraint, own)))}
-        self.names = replace(self.names, restored={**self.names.restored, **constraint.restored(own)})
 
     def _in_place(self, constraint: Constraint, own: str) -> dict[str, Any]:
         if own == "response_format":
