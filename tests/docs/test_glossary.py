@@ -36,8 +36,8 @@ def test_every_word_has_a_meaning_and_a_place() -> None:
 
 
 SEARCHED = """
-buffered cancel catalog channel constrained control deadline dialect engine envelope exchange grammar heir incident
-journal layer left loss names piece post run session shares sidecar step store tape tenant truncate wire
+buffered cancel catalog channel constrained control deadline dialect engine envelope exchange grammar incident journal
+layer log loss names piece post resumer run session limits sidecar step store tenant truncate wire
 """
 
 

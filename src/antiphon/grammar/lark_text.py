@@ -99,10 +99,8 @@ class _Writer:
         match node:
             case Literal(text):
                 return quoted(text)
-            case ControlToken(control):
-                return self._control(control)
-            case EndOfTurn(control):
-                return self._end_of_turn(control)
+            case ControlToken() | EndOfTurn():
+                return self._control(node.control) if isinstance(node, ControlToken) else self._end_of_turn(node.control)
             case AnyText():
                 return self._text(node)
             case Json() | KeyValues():

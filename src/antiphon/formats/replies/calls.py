@@ -277,11 +277,7 @@ class CallReader:
         elif mark:
             self._source.put_back(mark)
         if slot.reads == "name":
-            other, whole = call.name, mark == slot.after
-            if other is None or whole:  # of two names the last whole one counts
-                call.named(text)
-            if other is not None and other != text:
-                self._messages.incident("malformed_call", self._source.position, other if whole else text)
+            self._name(call, text, whole=mark == slot.after)
         elif slot.reads == "index" or (self._source.last and not mark):
             if text and not (mark and text.isdigit()):
                 self._messages.incident("malformed_call", self._source.position - len(text), text)
@@ -289,6 +285,14 @@ class CallReader:
             call.call_id = text
             if slot.pattern:
                 call.named(name_in(text, slot.pattern))
+
+    def _name(self, call: _Call, text: str, *, whole: bool) -> None:
+        """Of two names the last whole one counts."""
+        other = call.name
+        if other is None or whole:
+            call.named(text)
+        if other is not None and other != text:
+            self._messages.incident("malformed_call", self._source.position, other if whole else text)
 
     def _plain_arguments(self, call: _Call) -> Reading[bool]:
         """One JSON object, in a fence or not; none at all is an empty one."""
