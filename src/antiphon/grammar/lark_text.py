@@ -100,7 +100,9 @@ class _Writer:
             case Literal(text):
                 return quoted(text)
             case ControlToken() | EndOfTurn():
-                return self._control(node.control) if isinstance(node, ControlToken) else self._end_of_turn(node.control)
+                return (
+                    self._control(node.control) if isinstance(node, ControlToken) else self._end_of_turn(node.control)
+                )
             case AnyText():
                 return self._text(node)
             case Json() | KeyValues():
