@@ -22,7 +22,7 @@ from antiphon.engines.sglang import Sglang
 from antiphon.engines.vllm import Vllm
 from antiphon.errors import ConfigError
 from antiphon.formats import SamplingDefaults
-from antiphon.generation import Model, ModelFacts, Source, explain
+from antiphon.generation import Model, ModelFacts, Source, settings
 from antiphon.generation.precedence import with_defaults
 from antiphon.tokens import ByteTokenizer
 
@@ -177,7 +177,7 @@ class Mine(EngineSettings, frozen=True, kw_only=True, tag="mine"):
 def opinions(entry: ModelEntry, text: ModelText) -> dict[str, tuple[float, Source]]:
     format = known_formats().get("qwen-7b", ())
     layers = layers_of("m", entry, EngineConfig(), text, format, catalogue="m")
-    return {one.name: (one.value, one.source) for one in explain(layers)}
+    return {one.name: (one.value, one.source) for one in settings(layers)}
 
 
 def test_what_the_catalogue_says_counts_over_the_model_s_files_and_they_over_its_format() -> None:
@@ -220,7 +220,7 @@ def shape_of(engine: EngineSettings) -> dict[str, float]:
     format = known_formats().get("openchatml", ())
     text = ModelText(tokenizer=ByteTokenizer())
     layers = layers_of("m", ModelEntry(engine=engine), EngineConfig(), text, format, catalogue="m")
-    found = {one.name: one.value for one in explain(with_defaults(layers))}
+    found = {one.name: one.value for one in settings(with_defaults(layers))}
     return {name: found[name] for name in ("temperature", "top_p", "top_k", "min_p")}
 
 

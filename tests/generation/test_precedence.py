@@ -11,7 +11,7 @@ import pytest
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.engines import Sampling
 from antiphon.formats import SamplingDefaults
-from antiphon.generation import DEFAULTS, Layer, Model, Source, TurnRequest, context_of, explain, plan_turn
+from antiphon.generation import DEFAULTS, Layer, Model, Source, TurnRequest, context_of, plan_turn, settings
 from kit.api import model as model_of
 from kit.api import scripted
 
@@ -63,14 +63,14 @@ def test_a_setting_knows_its_source_and_all_that_it_overrode(name: str) -> None:
     _, less = NUMBERS[name]
     every = [Layer(source, said(name, less), source.name) for source in Source]
     for order in (every, every[::-1]):
-        (found,) = [one for one in explain(order) if one.name == name]
+        (found,) = [one for one in settings(order) if one.name == name]
         assert (found.source, found.place) == (Source.REQUEST, "REQUEST")
         assert [one.source for one in found.overrode] == list(Source)[1:]
 
 
 def test_of_one_source_the_first_layer_counts() -> None:
     layers = [Layer(Source.MODEL, SamplingDefaults(top_k=value), str(value)) for value in (3, 4)]
-    (found,) = explain(layers)
+    (found,) = settings(layers)
     assert (found.value, found.place, [one.value for one in found.overrode]) == (3, "3", [4])
 
 
@@ -86,7 +86,7 @@ def test_where_nobody_says_anything_the_likely_tokens_are_sampled() -> None:
     """Resolution X-54."""
     model, sampling = planned({})
     assert shape(sampling) == LIKELY
-    assert {one.name: one.value for one in explain([DEFAULTS])} == {
+    assert {one.name: one.value for one in settings([DEFAULTS])} == {
         **LIKELY, "repetition_penalty": 1.0, "max_tokens": 16384
     }  # fmt: skip
     assert {one.source for one in model.facts.settings} == {Source.DEFAULT}

@@ -23,7 +23,7 @@ from antiphon.config import (
     shipped_entries,
 )
 from antiphon.errors import ConfigError, near
-from antiphon.generation import Capabilities, Explained, ModelFacts, Source
+from antiphon.generation import Capabilities, ModelFacts, Setting, Source
 from antiphon.library.app import dialects_of
 
 FORMAT_KEYS = ("format", "chat_template")
@@ -101,7 +101,7 @@ def of_setting(loaded: LoadedConfig, model: str, key: str, name: str, facts: Mod
     return Explanation.of(key, chain or [Opinion(None, "the model's server")])
 
 
-def origin_of(loaded: LoadedConfig, model: str, setting: Explained) -> str:
+def origin_of(loaded: LoadedConfig, model: str, setting: Setting) -> str:
     """Names the source of a setting; of the configuration also the file, variable or flag."""
     if setting.source is not Source.CONFIGURATION:
         return setting.origin

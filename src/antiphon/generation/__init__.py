@@ -16,7 +16,7 @@ from .model import (
     reasons,
 )
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
-from .precedence import DEFAULTS, NOTHING_CUT, Explained, Layer, Source, context_of, explain
+from .precedence import DEFAULTS, NOTHING_CUT, Layer, Setting, Source, context_of, settings
 from .reply import ChoiceEvent, Reply, StepEvents, collect, merge_usage, reply_of
 from .request import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of
@@ -54,7 +54,7 @@ __all__ = [
     "RoundEvent",
     "RoundLimits",
     "Rounds",
-    "Explained",
+    "Setting",
     "Source",
     "TurnRequest",
     "check_conversation",
@@ -81,7 +81,7 @@ __all__ = [
     "reply_of",
     "run_rounds",
     "run_turn",
-    "explain",
+    "settings",
     "turns_of",
     "without_idle_arguments",
 ]

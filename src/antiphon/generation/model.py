@@ -18,7 +18,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import FillInMiddle
 from antiphon.tokens import Control, SegmentMemo, Tokenizer
 
-from .precedence import Explained, Layer, context_of, explain, with_defaults
+from .precedence import Layer, Setting, context_of, settings, with_defaults
 from .request import TurnRequest
 from .sequences import Sequences
 
@@ -111,9 +111,9 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
 
     @property
-    def settings(self) -> tuple[Explained, ...]:
+    def settings(self) -> tuple[Setting, ...]:
         """The settings of a request that states none, with their sources."""
-        return explain(with_defaults(self.layers))
+        return settings(with_defaults(self.layers))
 
     @property
     def default_output_tokens(self) -> int | None:

@@ -74,14 +74,14 @@ _LEFT_OUT = Layer(Source.DEFAULT, replace(DEFAULTS.values, temperature=1.0, top_
 _RECOMMENDING = (Source.DIALECT, Source.CATALOGUE, Source.MODEL, Source.DEFAULT)
 
 
-class Explained(msgspec.Struct, frozen=True):
+class Setting(msgspec.Struct, frozen=True):
     """The value of one setting, its source, and what it overrode, the strongest first."""
 
     name: str
     value: float
     source: Source
     place: str = ""
-    overrode: tuple[Explained, ...] = ()
+    overrode: tuple[Setting, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -129,7 +129,7 @@ def resolve(layers: Iterable[Layer]) -> Resolved:
     )
 
 
-def explain(layers: Iterable[Layer]) -> tuple[Explained, ...]:
+def settings(layers: Iterable[Layer]) -> tuple[Setting, ...]:
     """Every setting about which somebody has an opinion, with its source: what `resolve` and `context_of` decide."""
     ordered = _ordered(layers)
     names = (field.name for field in fields(SamplingDefaults) if field.name not in ("context", "session_len"))
@@ -137,7 +137,7 @@ def explain(layers: Iterable[Layer]) -> tuple[Explained, ...]:
     return tuple(setting for setting in (*found, context_of(ordered)) if setting is not None)
 
 
-def context_of(layers: Iterable[Layer]) -> Explained | None:
+def context_of(layers: Iterable[Layer]) -> Setting | None:
     """Tokens that prompt and answer may have together, as far as anybody limits them (resolution X-52).
 
     The first opinion counts. A template that its user chose can shorten it; any other template's length is for models
@@ -158,18 +158,18 @@ def _ordered(layers: Iterable[Layer]) -> Sequence[Layer]:
     return sorted(layers, key=lambda layer: layer.source)
 
 
-def _opinions(name: str, layers: Sequence[Layer]) -> Iterator[Explained]:
+def _opinions(name: str, layers: Sequence[Layer]) -> Iterator[Setting]:
     for layer in layers:
         value: float | None = getattr(layer.values, name)
         if value is not None:
-            yield Explained(name, value, layer.source, layer.place)
+            yield Setting(name, value, layer.source, layer.place)
 
 
-def _setting(name: str, opinions: Sequence[Explained]) -> Explained | None:
+def _setting(name: str, opinions: Sequence[Setting]) -> Setting | None:
     if not opinions:
         return None
     first, *others = opinions
-    return Explained(name, first.value, first.source, first.place, tuple(others))
+    return Setting(name, first.value, first.source, first.place, tuple(others))
 
 
 def _first(values: Sequence[SamplingDefaults], opinion: Callable[[SamplingDefaults], Number | None]) -> Number:
