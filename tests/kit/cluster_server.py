@@ -2,7 +2,8 @@
 
 What its model says follows from all ids so far, and from nothing else: a server that goes on with a reply of another
 says what that one would have said, unless an id was lost or doubled on the way. Asked for something it first calls the
-tool ``look_up``, once or twice, and then says some words, which depend on every word before them.
+tool ``look_up``, once or twice, and then says some words, which depend on every word before them. It spells its calls as
+its template does: the server that sampled a call keeps its ids in the next prompt, and another writes it anew.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def reply_to(prompt: Sequence[int]) -> list[int]:
     asked = text.rpartition(b"look up ")[2]
     wanted = int(asked[:1] or b"0") if asked[:1].isdigit() else 0
     if asked.count(RESULT) < wanted:
-        return ids("Let me see. ", CALL, f'{{"name": "look_up", "arguments": {{"word": "{digest[:8]}"}}}}', UNCALL, END)
+        call = f'\n{{"name": "look_up", "arguments": {{"word": "{digest[:8]}"}}}}\n'
+        return ids("Let me see.\n", CALL, call, UNCALL, END)
     return ids(" ".join([f"Word {i} {digest[i : i + 6]}" for i in range(12)]), END)
 
 
