@@ -2,8 +2,8 @@
 
 What its model says follows from all ids so far, and from nothing else: a server that goes on with a reply of another
 says what that one would have said, unless an id was lost or doubled on the way. Asked for something it first calls the
-tool ``look_up``, once or twice, and then says some words, which depend on every word before them. It spells its calls as
-its template does: the server that sampled a call keeps its ids in the next prompt, and another writes it anew.
+tool ``look_up``, once or twice, and then says some words, which depend on every word before them. It spells its calls
+as its template does: the server that sampled a call keeps its ids in the next prompt, and another writes it anew.
 """
 
 from __future__ import annotations
