@@ -126,8 +126,9 @@ def test_owners_keep_their_own_ids() -> None:
     assert prompt(model, *messages, owner="bob") == prompt(small(), *messages)
 
 
-def test_the_oldest_is_forgotten_first() -> None:
-    model, asked = small(sequences=Sequences(capacity=300)), [replace(ASKED, text=f"in {i}?") for i in range(10)]
+@pytest.mark.parametrize("bounds", [{"capacity": 300}, {"turns": 3}])
+def test_the_oldest_is_forgotten_first(bounds: dict[str, int]) -> None:
+    model, asked = small(sequences=Sequences(**bounds)), [replace(ASKED, text=f"in {i}?") for i in range(10)]
     turns = [answered(model, [FIND], ids(*CALLING), one) for one in asked]
     kept = [prompt(model, one, FIND, FOUND)[: len(turn)] == turn for one, turn in zip(asked, turns, strict=True)]
     assert kept == sorted(kept), "those that came last"

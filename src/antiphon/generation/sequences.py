@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from threading import Lock
 
 import msgspec
@@ -12,6 +13,9 @@ from antiphon.conversation import End, Message
 
 from .reply import as_history, meaning
 from .request import TurnRequest
+
+TRIED = 4
+"""Earlier turns at most that one prompt is tried to go on with."""
 
 
 class Remembered(msgspec.Struct, frozen=True, eq=False):
@@ -34,11 +38,13 @@ class Remembered(msgspec.Struct, frozen=True, eq=False):
 class Sequences:
     """The turns of one model that its later prompts go on with, or are compared with; the oldest is forgotten first.
 
-    Bounded by the number of ids. Each domain finds its own only. Several threads may share it.
+    Bounded by the number of ids, and by the turns, whose requests take room too. Each domain finds its own only.
+    Several threads may share it.
     """
 
-    def __init__(self, capacity: int = 1_000_000) -> None:
+    def __init__(self, capacity: int = 1_000_000, turns: int = 1000) -> None:
         self._capacity = capacity
+        self._turns = turns
         self._size = 0
         self._all: list[Remembered] = []
         self._by_key: dict[bytes, Remembered] = {}
@@ -63,14 +69,14 @@ class Sequences:
             self._size += len(made.ids)
             if made.key:
                 self._by_key[made.key] = made
-            while self._size > self._capacity:
+            while self._size > self._capacity or len(self._all) > self._turns:
                 self._forget(self._all.pop(0))
 
     def continued(self, request: TurnRequest) -> Iterator[Remembered]:
-        """The turns with which the request's conversation begins, the longest first."""
+        """The longest turns with which the request's conversation begins, the longest first; each is dear to try."""
         if self._by_key:
             keys = list(_keys(request.tenant.domain(), request.conversation.messages))
-            yield from filter(None, map(self._by_key.get, reversed(keys)))
+            yield from islice(filter(None, map(self._by_key.get, reversed(keys))), TRIED)
 
     def nearest(self, request: TurnRequest, ids: Sequence[int]) -> Remembered | None:
         """The last of the request's session, else the one that has most of the beginning of ``ids``; None: nothing."""
