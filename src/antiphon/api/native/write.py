@@ -246,7 +246,8 @@ def encode_texts(wire: EncodeRequest, model: Model, reading: Reading) -> Encoded
     if isinstance(wire.input, str):
         ids = ids_of(_pieces(wire.input, wire, model, reading), model, "input")
         return Encoded([*ids], len(ids))
-    if not 1 <= len(wire.input) <= (most := reading.limits.max_inputs):
+    most = reading.limits.max_inputs
+    if not 1 <= len(wire.input) <= most:
         raise refused("input", f"there are {len(wire.input)} inputs; from 1 to {most} are possible.")
     several = [ids_of(_pieces(text, wire, model, reading), model, f"input[{i}]") for i, text in enumerate(wire.input)]
     return Encoded([*several], [len(ids) for ids in several])
