@@ -62,7 +62,7 @@ test-changed: model oracles postgres ## the tests of what changed, dear ones too
 	@$(BIN)/python tests/house/changed.py $(or $(SINCE),$$(git merge-base HEAD main)) $(or $(SECONDS),60) -q -n $(WORKERS)
 
 test-quick: setup
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal --part quick $(TESTS)
+	$(BIN)/pytest -q -n $$((2 * $(WORKERS))) --dist worksteal --part quick $(TESTS)
 
 .PHONY: rest
 rest:
