@@ -59,9 +59,9 @@ def answered(
     model: Model, reply: Sequence[Message], sampled: Sequence[int], *asked: Message, owner: str = ""
 ) -> list[int]:
     """The ids of a turn that ``model`` remembers."""
-    before = prompt(model, *asked, owner=owner)
-    model.sequences.add(request(*asked, owner=owner), before, reply, sampled)
-    return [*before, *sampled]
+    draft = plan_turn(model, request(*asked, owner=owner))
+    model.sequences.add(draft.request, draft.prompt, draft.prompt_ids, reply, sampled)
+    return [*draft.prompt_ids, *sampled]
 
 
 @given(st.randoms(use_true_random=False))
@@ -137,9 +137,9 @@ def test_the_oldest_is_forgotten_first(bounds: dict[str, int]) -> None:
 
 def test_a_session_is_compared_with_its_own_last_and_others_with_the_most_alike() -> None:
     known = Sequences()
-    known.add(request(affinity="s"), ids(FRAMES[0], "abcd"), (), [])
-    known.add(request(affinity="s"), ids(FRAMES[0], "abxx"), (), [])
-    known.add(request(), ids(FRAMES[0], "abcde"), (), [])
+    known.add(request(affinity="s"), (), ids(FRAMES[0], "abcd"), (), [])
+    known.add(request(affinity="s"), (), ids(FRAMES[0], "abxx"), (), [])
+    known.add(request(), (), ids(FRAMES[0], "abcde"), (), [])
     looked = ids(FRAMES[0], "abcdef")
     of_session = known.nearest(request(affinity="s"), looked)
     alike = known.nearest(request(affinity="other"), looked)

@@ -23,7 +23,7 @@ from antiphon.tokens import Control, Piece, Tokenizer, decode
 from .model import Model, stop_ids
 from .reply import as_history, meaning
 from .request import TurnRequest
-from .sequences import Remembered, common
+from .sequences import Remembered, common, digest
 
 
 def bridged(
@@ -33,8 +33,8 @@ def bridged(
 
     None where the prompt begins otherwise, or has something else in the reply's place.
     """
-    asked = _rendered(model, former.request)
-    rest = None if asked is None else _behind(prompt, asked)
+    asked = _rendered(model, _beginning(request, former.asked))
+    rest = None if asked is None or digest(asked) != former.prompt else _behind(prompt, asked)
     if asked is None or rest is None:
         return None
     for written in _replies(model, former, request, asked, rest):
@@ -52,14 +52,19 @@ def _replies(
 
     Most templates end it by a stop. Formats of frames do not, and write more in the same turn.
     """
-    reply = _read(model, former, asked, rest)
+    reply = _read(model, former, request, asked, rest)
     if reply and len(reply) < len(rest):
         yield reply
-    messages = request.conversation.messages[: len(former.messages)]
-    told = _rendered(model, replace(request, conversation=replace(request.conversation, messages=messages)), open=False)
-    reply = _read(model, former, asked, (told and _behind(told, asked)) or ())
+    told = _rendered(model, _beginning(request, former.length), open=False)
+    reply = _read(model, former, request, asked, (told and _behind(told, asked)) or ())
     if reply:
         yield reply
+
+
+def _beginning(request: TurnRequest, count: int) -> TurnRequest:
+    """The request with the first ``count`` of its messages."""
+    conversation = request.conversation
+    return replace(request, conversation=replace(conversation, messages=conversation.messages[:count]))
 
 
 def _rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple[Piece, ...] | None:
@@ -70,9 +75,11 @@ def _rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple
     return None
 
 
-def _read(model: Model, former: Remembered, asked: Sequence[Piece], pieces: Sequence[Piece]) -> Sequence[Piece] | None:
+def _read(
+    model: Model, former: Remembered, request: TurnRequest, asked: Sequence[Piece], pieces: Sequence[Piece]
+) -> Sequence[Piece] | None:
     """The pieces up to a stop; None where they are read otherwise than the reply was."""
-    parser = model.format.parser(prompt=asked, tools=former.request.conversation.offered)
+    parser = model.format.parser(prompt=asked, tools=request.conversation.offered)
     events: list[ParserEvent] = []
     for count, piece in enumerate(pieces, 1):
         events += parser.feed((piece,))
@@ -130,10 +137,11 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
 # How much of an earlier prompt and its reply a prompt goes on with, and what ended that.
 
 Cause = Literal[
-    "tools", "response_format", "date", "reasoning_effort", "arguments", "message", "reasoning", "tokens", "template"
-]
+    "tools", "response_format", "date", "reasoning_effort", "arguments", "message", "reasoning", "tokens", "template",
+    "forgotten",
+]  # fmt: skip
 """The part that changed. ``reasoning`` is no longer there, ``tokens``: the same text in other tokens, ``template``: it
-writes the history otherwise than it was sampled."""
+writes the history otherwise than it was sampled, ``forgotten``: the turn or its request is not remembered here."""
 Encode = Callable[[TurnRequest, bool], Sequence[int]]
 """The ids of a request's prompt; with the start of a reply, or without. Raises `AntiphonError`."""
 

@@ -53,9 +53,8 @@ class Draft:
 
     @property
     def remembered(self) -> bool:
-        """Whether the turn is remembered: templates seldom write calls as they were sampled."""
-        called = self.request.raw is None and bool(self.request.conversation.offered)
-        return self.request.remembered or (called and "return_token_ids" in self.model.engine.info.honours)
+        """Whether the turn is remembered, for a later one to keep its ids or to be compared with it."""
+        return self.request.explain_prefix or is_remembered(self.model, self.request)
 
     @property
     def format(self) -> Format:
@@ -113,6 +112,17 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
     except RequestError as error:
         request.reword(error)
         raise
+
+
+def is_remembered(model: Model, request: TurnRequest) -> bool:
+    """Whether later prompts may begin with the ids of the request's turn."""
+    return request.raw is None and "return_token_ids" in model.engine.info.honours
+
+
+def is_stored(model: Model, request: TurnRequest) -> bool:
+    """Whether they are stored, too: templates seldom write calls as they were sampled."""
+    needed = request.return_token_ids or bool(request.conversation.offered)
+    return needed and is_remembered(model, request)
 
 
 def format_of(model: Model, request: TurnRequest) -> Format:

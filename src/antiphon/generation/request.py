@@ -168,11 +168,6 @@ class TurnRequest:
         )
 
     @property
-    def remembered(self) -> bool:
-        """The turn is remembered, for a later one to keep its ids or to be compared with it."""
-        return self.return_token_ids or self.explain_prefix
-
-    @property
     def of_ids(self) -> Iterator[str]:
         """The fields that are set of those that show ids of prompts and replies."""
         if self.return_token_ids:
