@@ -1,0 +1,99 @@
+"""A prompt goes on with the ids before it and all that was sampled: on every wire, over restarts and replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Sampling, ScriptedEngine
+from antiphon.formats.template import jinja_format
+from antiphon.generation import Model
+from antiphon.store import SqliteStore
+from antiphon.tokens import Control, Piece
+from kit.pairs import TOKENIZER, sampled_ids
+from kit.tool_clients import CLIENTS
+
+TOOL_CALL, CALLED, IM_END = (Control(name) for name in ("<tool_call>", "</tool_call>", "<|im_end|>"))
+JINJA = (
+    "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{{- m.content or '' }}"
+    '{%- for c in m.tool_calls or [] %}{{ \'<tool_call>\n{"name": "\' + c.function.name + \'", "arguments": \' }}'
+    "{{- c.function.arguments | tojson }}{{ '}\n</tool_call>' }}{%- endfor %}{{ '<|im_end|>\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%- endif %}"
+)
+
+
+class Plays:
+    """Models that call a tool, spelled as their template does not, each time in other tokens; and what they were given.
+
+    ``sampled`` are the ids of each choice, in their order.
+    """
+
+    def __init__(self, *, calls: bool = True) -> None:
+        self.prompts: list[list[int]] = []
+        self.sampled: list[list[int]] = []
+        self._calls = calls
+        self._random = Random(1)
+
+    def served(self, store: Path) -> Starlette:
+        """A server of its own over the store."""
+        engine = ScriptedEngine(self._script, context=100_000, grammar=False)
+        format = jinja_format(JINJA, TOKENIZER.controls)
+        model = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format)
+        return create_app(StaticCatalog({"small": model}), expose_reasoning=True, store=SqliteStore(store))
+
+    def _script(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
+        self.prompts.append(list(prompt))
+        self.sampled.append(sampled_ids(self._random, self._reply(len(self.sampled))))
+        return self.sampled[-1]
+
+    def _reply(self, turn: int) -> list[Piece]:
+        if not self._calls:
+            return [f"in the end, the théin {turn}.", IM_END]
+        return [TOOL_CALL, f'{{"arguments":{{ "in" : "the \\u0068ein {turn}"}},\n"name":"find"}}', CALLED, IM_END]
+
+    def goes_on(self, later: int, earlier: int) -> bool:
+        """Whether a prompt begins with an earlier one and what was sampled to it."""
+        whole = self.prompts[earlier] + self.sampled[earlier]
+        return self.prompts[later][: len(whole)] == whole
+
+
+def one_server(plays: Plays, store: Path) -> Iterator[Starlette]:
+    server = plays.served(store)
+    while True:
+        yield server
+
+
+def restarts(plays: Plays, store: Path) -> Iterator[Starlette]:
+    while True:
+        yield plays.served(store)
+
+
+def replicas(plays: Plays, store: Path) -> Iterator[Starlette]:
+    servers = [plays.served(store), plays.served(store)]
+    while True:
+        yield from servers
+
+
+SERVED: dict[str, Callable[[Plays, Path], Iterator[Starlette]]] = {
+    "one server": one_server,
+    "restarts": restarts,
+    "replicas": replicas,
+}
+
+
+@pytest.mark.parametrize("served", SERVED)
+@pytest.mark.parametrize("wire", CLIENTS)
+async def test_each_prompt_of_a_loop_begins_with_the_last_and_all_that_was_sampled(
+    wire: str, served: str, tmp_path: Path
+) -> None:
+    plays, client = Plays(calls=wire != "interactive"), CLIENTS[wire]()
+    servers = SERVED[served](plays, tmp_path / "store.db")
+    for _ in range(4):
+        await client.turn(next(servers))
+    assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
