@@ -1,4 +1,4 @@
-"""A tool loop as the client of each wire goes through it: what it got and the results of its calls are its next turn."""
+"""A tool loop as the client of each wire goes through it: its next turn is what it got, and the results of calls."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from antiphon.tokens import Control, Piece, Tokenizer, decode
 from .model import Model, stop_ids
 from .reply import as_history, meaning
 from .request import TurnRequest
-from .sequences import Remembered, common, digest
+from .sequences import Remembered, Sequences, common, digest
 
 
 def bridged(
@@ -157,31 +157,51 @@ class PrefixLoss(msgspec.Struct, frozen=True):
 class PrefixReport(msgspec.Struct, frozen=True):
     """The first ``kept`` ids are those of the earlier prompt with its reply, which had ``former``; None: there is none.
 
-    ``lost`` None: all of it was kept.
+    ``lost`` None: all of it was kept. ``bridgeable``: it can be, but for an end that the template writes otherwise; it
+    is, unless the request's policy is the template.
     """
 
     kept: int
     former: int | None = None
+    bridgeable: bool = False
     lost: PrefixLoss | None = None
 
 
 def prefix_report(
-    former: Remembered | None, request: TurnRequest, ids: Sequence[int], encode: Encode, tokenizer: Tokenizer
+    sequences: Sequences, request: TurnRequest, ids: Sequence[int], encode: Encode, tokenizer: Tokenizer
 ) -> PrefixReport:
-    """Compares the prompt ``ids`` of ``request`` with a ``former`` one."""
+    """Compares the prompt ``ids`` of ``request`` with an earlier one."""
+    former = sequences.nearest(request, ids)
+    kept = common(former.ids, ids) if former else 0
+    if sequences.has_forgotten(request):
+        return PrefixReport(kept, len(former.ids) if former else None, lost=PrefixLoss(kept, "forgotten"))
     if former is None:
         return PrefixReport(0)
-    kept = common(former.ids, ids)
-    if kept == len(former.ids):
-        return PrefixReport(kept, kept)
-    look = _Look(former, request, ids, kept, encode, tokenizer)
-    return PrefixReport(kept, len(former.ids), look.loss())
+    length = len(former.ids)
+    if kept == length:
+        return PrefixReport(kept, length, bridgeable=True)
+    bridge = ids if request.prefix_policy == "bridge" else encode(replace(request, prefix_policy="bridge"), True)
+    bridgeable = common(former.ids, bridge) >= length - 1
+    asked = former.request or _request_of(former, request, encode)
+    if asked is None:
+        return PrefixReport(kept, length, bridgeable, PrefixLoss(kept, "forgotten"))
+    return PrefixReport(kept, length, bridgeable, _Look(former, asked, request, ids, kept, encode, tokenizer).loss())
+
+
+def _request_of(former: Remembered, request: TurnRequest, encode: Encode) -> TurnRequest | None:
+    """The request that another process answered, where it was the beginning of this one; None: another, or unknown."""
+    asked = _beginning(request, former.asked)
+    with suppress(AntiphonError):
+        if former.ids[: len(ids := tuple(encode(asked, True)))] == ids:
+            return asked
+    return None
 
 
 class _Look(msgspec.Struct, frozen=True):
     """Finds a cause by trial: the one that, put back to what it was, lets the prompt keep more."""
 
     former: Remembered
+    asked: TurnRequest
     request: TurnRequest
     ids: Sequence[int]
     kept: int
@@ -196,7 +216,7 @@ class _Look(msgspec.Struct, frozen=True):
 
     def _put_back(self) -> Iterator[tuple[Cause, TurnRequest]]:
         """The request with one of its settings as it was, where that was another."""
-        old, now = self.former.request.conversation, self.request.conversation
+        old, now = self.asked.conversation, self.request.conversation
         before, settings = old.settings, now.settings
         trials: dict[Cause, Conversation] = {
             "tools": replace(now, tools=old.tools, builtins=old.builtins),
@@ -227,7 +247,7 @@ class _Look(msgspec.Struct, frozen=True):
 
     @property
     def _old(self) -> tuple[Message, ...]:
-        return *self.former.request.conversation.messages, *self.former.reply
+        return *self.asked.conversation.messages, *self.former.reply
 
     def _with(self, messages: Sequence[Message]) -> TurnRequest:
         """The request with ``messages`` in place of as many of its own."""
@@ -255,10 +275,9 @@ class _Look(msgspec.Struct, frozen=True):
 
     def _reaches(self, count: int) -> bool:
         """Whether the first ``count`` messages of the earlier conversation have what was lost."""
-        former = self.former.request
-        conversation = replace(former.conversation, messages=self._old[:count])
+        conversation = replace(self.asked.conversation, messages=self._old[:count])
         with suppress(AntiphonError):
-            ids = self.encode(replace(former, conversation=conversation), False)
+            ids = self.encode(replace(self.asked, conversation=conversation), False)
             return len(ids) > self.kept <= common(ids, self.former.ids)
         return False
 

@@ -15,7 +15,7 @@ from antiphon.formats import Format, Parser
 from antiphon.formats.other_calls.offered import Offered
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
-from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
+from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
 from .bridge import PrefixReport, bridged, prefix_report
 from .model import Model, stop_ids
@@ -120,9 +120,9 @@ def is_remembered(model: Model, request: TurnRequest) -> bool:
 
 
 def is_stored(model: Model, request: TurnRequest) -> bool:
-    """Whether they are stored, too: templates seldom write calls as they were sampled."""
-    needed = request.return_token_ids or bool(request.conversation.offered)
-    return needed and is_remembered(model, request)
+    """Whether they are stored, too: templates seldom write calls as sampled, and a thread is stored itself."""
+    needed = request.return_token_ids or request.tenant.affinity or request.conversation.offered
+    return bool(needed) and is_remembered(model, request)
 
 
 def format_of(model: Model, request: TurnRequest) -> Format:
@@ -177,7 +177,7 @@ def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixR
     def encode(other: TurnRequest, opens_reply: bool) -> Sequence[int]:
         return _encoded(model, other, _rendered(model, other, opens_reply=opens_reply), model.context) or ()
 
-    return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model.tokenizer)
+    return prefix_report(model.sequences, request, ids, encode, model.tokenizer)
 
 
 def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:
@@ -220,9 +220,9 @@ def _prompt_ids(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], l
 
 def _encoded(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], limit: int) -> tuple[int, ...] | None:
     """The ids of a prompt, which goes on with those of the turns that are remembered. None: more than ``limit``."""
-    memo = model.memo.of(request.tenant.domain())
-    ids = ids_within(model, prompt, limit, memo)
-    for former in model.sequences.continued(request) if request.raw is None else ():
+    memo, goes_on = model.memo.of(request.tenant.domain()), request.prefix_policy == "bridge"
+    ids = ids_within(model, prompt if goes_on else [_plain(piece) for piece in prompt], limit, memo)
+    for former in model.sequences.continued(request) if request.raw is None and goes_on else ():
         if ids is not None and ids[: len(former.ids)] == former.ids:
             break
         if found := bridged(model, former, request, prompt):
@@ -230,6 +230,11 @@ def _encoded(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], limi
             more = ids_within(model, rest, limit - len(kept), memo)
             return None if more is None else (*kept, *more)
     return ids
+
+
+def _plain(piece: Piece) -> Piece:
+    """The piece without the ids that were sampled for it."""
+    return str(piece) if isinstance(piece, SampledText) else piece
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:
