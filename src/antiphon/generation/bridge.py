@@ -45,6 +45,16 @@ def bridged(
     return None
 
 
+def goes_on(model: Model, former: Remembered, ids: Sequence[int]) -> bool:
+    """Whether a prompt has the ids of ``former`` already, but for its end, which the template writes."""
+    last = len(former.ids) - (former.ids[-1] in _ends(model))
+    return tuple(ids[:last]) == former.ids[:last]
+
+
+def _ends(model: Model) -> frozenset[int]:
+    return stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids
+
+
 def _replies(
     model: Model, former: Remembered, request: TurnRequest, asked: Sequence[Piece], rest: Sequence[Piece]
 ) -> Iterator[Sequence[Piece]]:
@@ -101,7 +111,7 @@ def _up_to_end(model: Model, ids: tuple[int, ...], written: Sequence[Piece]) -> 
 
     In a history Harmony ends with <|end|> the answer that its model ended with <|return|>.
     """
-    ends = stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids
+    ends = _ends(model)
     place = max((i for i, piece in enumerate(written) if isinstance(piece, Control)), default=0)
     end, behind = written[place], written[place + 1 :]
     if not isinstance(end, Control) or "".join(map(str, behind)).strip():

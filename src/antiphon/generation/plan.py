@@ -17,7 +17,7 @@ from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
 from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
-from .bridge import PrefixReport, bridged, prefix_report
+from .bridge import PrefixReport, bridged, goes_on, prefix_report
 from .model import Model, stop_ids
 from .overflow import longest
 from .precedence import Layer, Resolved, Source, honoured, resolve, with_defaults
@@ -220,10 +220,10 @@ def _prompt_ids(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], l
 
 def _encoded(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], limit: int) -> tuple[int, ...] | None:
     """The ids of a prompt, which goes on with those of the turns that are remembered. None: more than ``limit``."""
-    memo, goes_on = model.memo.of(request.tenant.domain()), request.prefix_policy == "bridge"
-    ids = ids_within(model, prompt if goes_on else [_plain(piece) for piece in prompt], limit, memo)
-    for former in model.sequences.continued(request) if request.raw is None and goes_on else ():
-        if ids is not None and ids[: len(former.ids)] == former.ids:
+    memo, bridges = model.memo.of(request.tenant.domain()), request.prefix_policy == "bridge"
+    ids = ids_within(model, prompt if bridges else [_plain(piece) for piece in prompt], limit, memo)
+    for former in model.sequences.continued(request) if request.raw is None and bridges else ():
+        if ids is not None and goes_on(model, former, ids):
             break
         if found := bridged(model, former, request, prompt):
             kept, rest = found

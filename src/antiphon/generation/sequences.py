@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise, takewhile
 from threading import Lock
 
 import msgspec
@@ -74,8 +74,8 @@ class Sequences:
         """Remember a choice that is over. ``exact``: what was sampled says what the reply does, and no more."""
         messages, tenant = request.conversation.messages, request.tenant
         whole = (*messages, *as_history(reply))
-        keys = list(_keys(tenant.domain(), whole))
-        key = keys[-1] if exact and len(keys) > len(whole) else b""
+        keys = _keys(tenant.domain(), whole)
+        key = keys[-1] if exact and keys and len(keys) == len(whole) else b""
         made = Remembered(tenant, len(messages), digest(prompt), tuple(reply), (*ids, *sampled), key, request)
         self.put(made)
         return made
@@ -95,26 +95,20 @@ class Sequences:
     def continued(self, request: TurnRequest) -> Iterator[Remembered]:
         """The longest turns with which the request's conversation begins, the longest first; each is dear to try."""
         if self._by_key:
-            keys = list(_keys(request.tenant.domain(), request.conversation.messages))
+            keys = _keys(request.tenant.domain(), request.conversation.messages)
             yield from islice(filter(None, map(self._by_key.get, reversed(keys))), TRIED)
 
     def missing(self, request: TurnRequest) -> list[bytes]:
         """The keys of the longest turns that the conversation may go on with, up to the first that is remembered."""
-        messages = request.conversation.messages
-        keys = list(_keys(request.tenant.domain(), messages))
-        ends = (i for i in range(len(keys) - 1, 0, -1) if _is_end(messages, i))
-        missing: list[bytes] = []
-        for key in islice((keys[i] for i in ends), TRIED):
-            if key in self._by_key:
-                break
-            missing.append(key)
-        return missing
+        keys = [*_keys(request.tenant.domain(), request.conversation.messages), b""]
+        ends = (key for key, after in reversed([*pairwise(keys)]) if key and not after)
+        return [*islice(takewhile(lambda key: key not in self._by_key, ends), TRIED)]
 
     def has_forgotten(self, request: TurnRequest) -> bool:
         """Whether the longest turn that is known of the conversation is remembered no longer."""
         if not self._forgotten:
             return False
-        keys = reversed(list(_keys(request.tenant.domain(), request.conversation.messages)))
+        keys = reversed(_keys(request.tenant.domain(), request.conversation.messages))
         return next((key in self._forgotten for key in keys if key in self._forgotten or key in self._by_key), False)
 
     def nearest(self, request: TurnRequest, ids: Sequence[int]) -> Remembered | None:
@@ -171,21 +165,16 @@ def digest(pieces: Iterable[Piece]) -> bytes:
     return so_far.digest()
 
 
-def _is_end(messages: Sequence[Message], count: int) -> bool:
-    """Whether a reply may have ended with the first ``count`` messages."""
-    replies = [message.role is Role.ASSISTANT for message in messages[count - 1 : count + 1]]
-    return replies in ([True], [True, False])
-
-
-def _keys(domain: str, messages: Sequence[Message]) -> Iterator[bytes]:
-    """A digest of each beginning of the conversation, from none of its messages on.
+def _keys(domain: str, messages: Sequence[Message]) -> list[bytes]:
+    """A digest of the conversation up to each of its messages; empty where that is not the model's.
 
     An open message, which the model continues, is in none: where it ends is not known.
     """
-    so_far = hashlib.sha256(repr(domain).encode())
-    yield so_far.digest()
+    so_far, keys = hashlib.sha256(domain.encode()), list[bytes]()
     for message in messages:
         if message.end is End.NONE:
-            return
-        so_far.update(repr((message.role.value, message.name, message.call_id, *meaning(message))).encode())
-        yield so_far.digest()
+            break
+        parts = (message.role.value, message.name or "", message.call_id or "", *meaning(message))
+        so_far.update("".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass"))
+        keys.append(so_far.digest() if message.role is Role.ASSISTANT else b"")
+    return keys
