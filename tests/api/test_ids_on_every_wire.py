@@ -17,7 +17,7 @@ from antiphon.generation import Model
 from antiphon.store import SqliteStore
 from antiphon.tokens import Control, Piece
 from kit.pairs import TOKENIZER, sampled_ids
-from kit.tool_clients import CLIENTS
+from kit.tool_clients import CLIENTS, Chat
 
 TOOL_CALL, CALLED, IM_END = (Control(name) for name in ("<tool_call>", "</tool_call>", "<|im_end|>"))
 JINJA = (
@@ -97,3 +97,48 @@ async def test_each_prompt_of_a_loop_begins_with_the_last_and_all_that_was_sampl
     for _ in range(4):
         await client.turn(next(servers))
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
+
+
+BRANCHING = [wire for wire in CLIENTS if wire not in ("a session", "interactive", "a conversation")]
+"""Wires whose clients choose what they go on with."""
+
+
+@pytest.mark.parametrize("served", SERVED)
+@pytest.mark.parametrize("wire", BRANCHING)
+async def test_a_fork_goes_on_with_the_turn_that_it_forks_from(wire: str, served: str, tmp_path: Path) -> None:
+    plays, client = Plays(), CLIENTS[wire]()
+    servers = SERVED[served](plays, tmp_path / "store.db")
+    for turn in range(4):
+        if turn == 2:
+            fork = client.forked()
+        await client.turn(next(servers))
+    await fork.turn(next(servers))
+    await fork.turn(next(servers))
+    assert [plays.goes_on(4, 1), plays.goes_on(5, 4)] == [True, True]
+
+
+@pytest.mark.parametrize("served", SERVED)
+@pytest.mark.parametrize("wire", BRANCHING)
+async def test_another_last_result_goes_on_with_the_same_turn(wire: str, served: str, tmp_path: Path) -> None:
+    plays, client = Plays(), CLIENTS[wire]()
+    servers = SERVED[served](plays, tmp_path / "store.db")
+    for _ in range(2):
+        await client.turn(next(servers))
+    edited = client.forked(found="another thing")
+    await client.turn(next(servers))
+    await edited.turn(next(servers))
+    await edited.turn(next(servers))
+    assert [plays.goes_on(3, 1), plays.goes_on(4, 3)] == [True, True]
+    assert plays.prompts[3] != plays.prompts[2]
+
+
+@pytest.mark.parametrize("served", SERVED)
+async def test_each_choice_is_gone_on_with_by_its_own_ids(served: str, tmp_path: Path) -> None:
+    plays, client = Plays(), Chat(n=3)
+    servers = SERVED[served](plays, tmp_path / "store.db")
+    answer = await client.send(next(servers), "/v1/chat/completions", client.body)
+    for choice in range(3):
+        taken = Chat()
+        taken.take(answer, choice)
+        await taken.turn(next(servers))
+        assert plays.goes_on(3 + choice, choice)

@@ -6,7 +6,7 @@ import copy
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from starlette.types import ASGIApp
 
@@ -37,21 +37,22 @@ async def send_in_batch(application: ASGIApp, path: str, body: Mapping[str, Any]
     return made["response"]["body"]
 
 
+def with_last(text: str, found: str) -> str:
+    """The text with something else in the last place of what was found."""
+    return found.join(text.rsplit(FOUND, 1))
+
+
 class Client:
     """A client with its side of a conversation; ``fields`` are those of its requests."""
 
     def __init__(self, question: str = "in the end?", send: Send = send, **fields: Any) -> None:
         self.question, self.send, self.fields = question, send, fields
         self.messages: list[Json] = [{"role": "user", "content": question}]
-        self.told: int = 0
-        """The number of questions besides the first."""
 
-    def forked(self, question: str | None = None) -> Client:
-        """Another that goes on from here; with a ``question``, in place of the last one."""
+    def forked(self, *, found: str = FOUND) -> Self:
+        """Another that goes on from here; with something else ``found`` by its last call."""
         other = copy.copy(self)
-        other.messages = copy.deepcopy(self.messages)
-        if question is not None:
-            other.messages[-1] = {**other.messages[-1], "content": question}
+        other.messages = json.loads(with_last(json.dumps(self.messages), found))
         return other
 
     async def turn(self, application: ASGIApp) -> None:
@@ -154,11 +155,9 @@ class Transcript(Client):
         tools = f"<|start|>developer<|message|># Tools\n\n## functions\n{json.dumps(FUNCTION)}<|end|>\n"
         self.text: str = f'version: "2.2"\n{tools}<|start|>user<|message|>{question}<|end|>\n'
 
-    def forked(self, question: str | None = None) -> Client:
+    def forked(self, *, found: str = FOUND) -> Self:
         other = copy.copy(self)
-        if question is not None:
-            before, _, _ = other.text.rpartition("<|message|>")
-            other.text = f"{before}<|message|>{question}<|end|>\n"
+        other.text = with_last(self.text, found)
         return other
 
     async def turn(self, application: ASGIApp) -> None:

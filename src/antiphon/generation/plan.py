@@ -54,7 +54,7 @@ class Draft:
     @property
     def remembered(self) -> bool:
         """Whether the turn is remembered, for a later one to keep its ids or to be compared with it."""
-        return self.request.explain_prefix or is_remembered(self.model, self.request)
+        return self.request.explain_prefix or is_kept(self.model, self.request)
 
     @property
     def format(self) -> Format:
@@ -114,15 +114,10 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
         raise
 
 
-def is_remembered(model: Model, request: TurnRequest) -> bool:
-    """Whether later prompts may begin with the ids of the request's turn."""
-    return request.raw is None and "return_token_ids" in model.engine.info.honours
-
-
-def is_stored(model: Model, request: TurnRequest) -> bool:
-    """Whether they are stored, too: templates seldom write calls as sampled, and a thread is stored itself."""
-    needed = request.return_token_ids or request.tenant.affinity or request.conversation.offered
-    return bool(needed) and is_remembered(model, request)
+def is_kept(model: Model, request: TurnRequest) -> bool:
+    """Whether later prompts may begin with the ids of the request's turn: templates seldom write calls as sampled."""
+    kept = request.return_token_ids or request.tenant.affinity or request.conversation.offered
+    return request.raw is None and bool(kept) and "return_token_ids" in model.engine.info.honours
 
 
 def format_of(model: Model, request: TurnRequest) -> Format:

@@ -19,7 +19,7 @@ from antiphon.store import pack, unpack
 from antiphon.tenancy import Tenant
 
 from .model import Model
-from .plan import Draft, is_stored, plan_turn
+from .plan import Draft, is_kept, plan_turn
 from .request import TurnRequest
 from .sequences import Remembered
 
@@ -35,7 +35,7 @@ async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run,
 
     def begin() -> Draft | tuple[TurnRequest, Sequence[bytes]]:
         turn = request()
-        missing = model.sequences.missing(turn) if model.sequences.stored and is_stored(model, turn) else ()
+        missing = model.sequences.missing(turn) if model.sequences.stored and is_kept(model, turn) else ()
         return (turn, missing) if missing else plan_turn(model, turn, most=most)
 
     begun = await run(begin)
@@ -55,7 +55,7 @@ async def remember(draft: Draft, reply: Sequence[Message], sampled: Sequence[int
     model, request = draft.model, draft.request
     made = model.sequences.add(request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact)
     stored = model.sequences.stored
-    if stored is None or not made.key or not is_stored(model, request):
+    if stored is None or not made.key or not is_kept(model, request):
         return
     try:
         async with asyncio.timeout(PATIENCE):
