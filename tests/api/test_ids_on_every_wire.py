@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -14,7 +14,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
-from antiphon.store import SqliteStore
+from antiphon.store import SqliteStore, Store
 from antiphon.tokens import Control, Piece
 from kit.pairs import TOKENIZER, sampled_ids
 from kit.tool_clients import CLIENTS, Chat
@@ -26,6 +26,13 @@ JINJA = (
     "{{- c.function.arguments | tojson }}{{ '}\n</tool_call>' }}{%- endfor %}{{ '<|im_end|>\n' }}{%- endfor %}"
     "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%- endif %}"
 )
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = SqliteStore(tmp_path / "store.db")
+    yield store
+    await store.aclose()
 
 
 class Plays:
@@ -40,12 +47,12 @@ class Plays:
         self._calls = calls
         self._random = Random(1)
 
-    def served(self, store: Path) -> Starlette:
+    def served(self, store: Store) -> Starlette:
         """A server of its own over the store."""
         engine = ScriptedEngine(self._script, context=100_000, grammar=False)
         format = jinja_format(JINJA, TOKENIZER.controls)
         model = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format)
-        return create_app(StaticCatalog({"small": model}), expose_reasoning=True, store=SqliteStore(store))
+        return create_app(StaticCatalog({"small": model}), expose_reasoning=True, store=store)
 
     def _script(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
         self.prompts.append(list(prompt))
@@ -63,24 +70,24 @@ class Plays:
         return self.prompts[later][: len(whole)] == whole
 
 
-def one_server(plays: Plays, store: Path) -> Iterator[Starlette]:
+def one_server(plays: Plays, store: Store) -> Iterator[Starlette]:
     server = plays.served(store)
     while True:
         yield server
 
 
-def restarts(plays: Plays, store: Path) -> Iterator[Starlette]:
+def restarts(plays: Plays, store: Store) -> Iterator[Starlette]:
     while True:
         yield plays.served(store)
 
 
-def replicas(plays: Plays, store: Path) -> Iterator[Starlette]:
+def replicas(plays: Plays, store: Store) -> Iterator[Starlette]:
     servers = [plays.served(store), plays.served(store)]
     while True:
         yield from servers
 
 
-SERVED: dict[str, Callable[[Plays, Path], Iterator[Starlette]]] = {
+SERVED: dict[str, Callable[[Plays, Store], Iterator[Starlette]]] = {
     "one server": one_server,
     "restarts": restarts,
     "replicas": replicas,
@@ -90,10 +97,10 @@ SERVED: dict[str, Callable[[Plays, Path], Iterator[Starlette]]] = {
 @pytest.mark.parametrize("served", SERVED)
 @pytest.mark.parametrize("wire", CLIENTS)
 async def test_each_prompt_of_a_loop_begins_with_the_last_and_all_that_was_sampled(
-    wire: str, served: str, tmp_path: Path
+    wire: str, served: str, store: Store
 ) -> None:
     plays, client = Plays(calls=wire != "interactive"), CLIENTS[wire]()
-    servers = SERVED[served](plays, tmp_path / "store.db")
+    servers = SERVED[served](plays, store)
     for _ in range(4):
         await client.turn(next(servers))
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
@@ -103,11 +110,10 @@ BRANCHING = [wire for wire in CLIENTS if wire not in ("a session", "interactive"
 """Wires whose clients choose what they go on with."""
 
 
-@pytest.mark.parametrize("served", SERVED)
 @pytest.mark.parametrize("wire", BRANCHING)
-async def test_a_fork_goes_on_with_the_turn_that_it_forks_from(wire: str, served: str, tmp_path: Path) -> None:
+async def test_a_fork_goes_on_with_the_turn_that_it_forks_from(wire: str, store: Store) -> None:
     plays, client = Plays(), CLIENTS[wire]()
-    servers = SERVED[served](plays, tmp_path / "store.db")
+    servers = replicas(plays, store)
     for turn in range(4):
         if turn == 2:
             fork = client.forked()
@@ -117,11 +123,10 @@ async def test_a_fork_goes_on_with_the_turn_that_it_forks_from(wire: str, served
     assert [plays.goes_on(4, 1), plays.goes_on(5, 4)] == [True, True]
 
 
-@pytest.mark.parametrize("served", SERVED)
 @pytest.mark.parametrize("wire", BRANCHING)
-async def test_another_last_result_goes_on_with_the_same_turn(wire: str, served: str, tmp_path: Path) -> None:
+async def test_another_last_result_goes_on_with_the_same_turn(wire: str, store: Store) -> None:
     plays, client = Plays(), CLIENTS[wire]()
-    servers = SERVED[served](plays, tmp_path / "store.db")
+    servers = replicas(plays, store)
     for _ in range(2):
         await client.turn(next(servers))
     edited = client.forked(found="another thing")
@@ -133,9 +138,9 @@ async def test_another_last_result_goes_on_with_the_same_turn(wire: str, served:
 
 
 @pytest.mark.parametrize("served", SERVED)
-async def test_each_choice_is_gone_on_with_by_its_own_ids(served: str, tmp_path: Path) -> None:
+async def test_each_choice_is_gone_on_with_by_its_own_ids(served: str, store: Store) -> None:
     plays, client = Plays(), Chat(n=3)
-    servers = SERVED[served](plays, tmp_path / "store.db")
+    servers = SERVED[served](plays, store)
     answer = await client.send(next(servers), "/v1/chat/completions", client.body)
     for choice in range(3):
         taken = Chat()
