@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -14,10 +15,11 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
+from antiphon.library.opening import open_model
 from antiphon.store import SqliteStore, Store
 from antiphon.tokens import Control, Piece
 from kit.pairs import TOKENIZER, sampled_ids
-from kit.tool_clients import CLIENTS, Chat
+from kit.tool_clients import CLIENTS, FOUND, FUNCTION, Chat
 
 TOOL_CALL, CALLED, IM_END = (Control(name) for name in ("<tool_call>", "</tool_call>", "<|im_end|>"))
 JINJA = (
@@ -49,10 +51,12 @@ class Plays:
 
     def served(self, store: Store) -> Starlette:
         """A server of its own over the store."""
+        return create_app(StaticCatalog({"small": self.model()}), expose_reasoning=True, store=store)
+
+    def model(self) -> Model:
         engine = ScriptedEngine(self._script, context=100_000, grammar=False)
         format = jinja_format(JINJA, TOKENIZER.controls)
-        model = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format)
-        return create_app(StaticCatalog({"small": model}), expose_reasoning=True, store=store)
+        return Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format)
 
     def _script(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
         self.prompts.append(list(prompt))
@@ -103,6 +107,17 @@ async def test_each_prompt_of_a_loop_begins_with_the_last_and_all_that_was_sampl
     servers = SERVED[served](plays, store)
     for _ in range(4):
         await client.turn(next(servers))
+    assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
+
+
+async def test_a_program_s_chats_go_on_with_what_was_sampled() -> None:
+    plays, history = Plays(), None
+    async with open_model(plays.model()) as small:
+        question: Any = "in the end?"
+        for _ in range(4):
+            reply = await small.chat(question, tools=[{"type": "function", "function": FUNCTION}], history=history)
+            history = reply.conversation
+            question = [{"role": "tool", "tool_call_id": reply.calls[0].call_id, "content": FOUND}]
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
 
 

@@ -263,7 +263,8 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
     rates = Rates(rules, ring, time.monotonic)
     lasting = not isinstance(store, MemoryStore)
     beside = [SharedRates(rates, leases, settings.clock).running] if lasting else []
-    ids = UnfinishedTurns(store, settings.clock, stored.turns, steady, kind="ids") if lasting else None
+    found = lasting and stored.turns.lifetime > 0
+    ids = UnfinishedTurns(store, settings.clock, stored.turns, steady, kind="ids") if found else None
     metrics.follow(queue=lambda: (admission.running, admission.waiting), models=lambda: source.loaded.values())
     return Context(
         source=source,

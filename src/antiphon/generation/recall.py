@@ -16,6 +16,7 @@ import msgspec
 from antiphon.conversation import Message
 from antiphon.errors import StoreError
 from antiphon.store import pack, unpack
+from antiphon.store.archive import off_loop
 from antiphon.tenancy import Tenant
 
 from .model import Model
@@ -59,7 +60,7 @@ async def remember(draft: Draft, reply: Sequence[Message], sampled: Sequence[int
         return
     try:
         async with asyncio.timeout(PATIENCE):
-            packed = await asyncio.to_thread(_packed, made)
+            packed = await off_loop(lambda: _packed(made), 16 * len(made.ids))
             if not await stored.put_packed(made.tenant.owner, [_name(model, made.key)], packed):
                 log.warning("the ids of a turn are not stored: they have more than %s bytes", stored.limits.bytes)
     except (StoreError, TimeoutError) as error:
