@@ -111,12 +111,12 @@ async def test_each_prompt_of_a_loop_begins_with_the_last_and_all_that_was_sampl
 
 
 async def test_a_program_s_chats_go_on_with_what_was_sampled() -> None:
-    plays, history = Plays(), None
+    plays, history, tools = Plays(), None, [{"type": "function", "function": FUNCTION}]
     async with open_model(plays.model()) as small:
         question: Any = "in the end?"
         for _ in range(4):
-            reply = await small.chat(question, tools=[{"type": "function", "function": FUNCTION}], history=history)
-            history = reply.conversation
+            reply = await small.chat(question, tools=tools, history=history)
+            history, tools = reply.conversation, []
             question = [{"role": "tool", "tool_call_id": reply.calls[0].call_id, "content": FOUND}]
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
 
