@@ -116,7 +116,8 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
 
 def is_kept(model: Model, request: TurnRequest) -> bool:
     """Whether later prompts may begin with the ids of the request's turn: templates seldom write calls as sampled."""
-    kept = request.return_token_ids or request.tenant.affinity or request.conversation.offered
+    asked = request.return_token_ids or request.explain_prefix
+    kept = asked or request.tenant.affinity or request.conversation.offered
     return request.raw is None and bool(kept) and "return_token_ids" in model.engine.info.honours
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon.conversation import Message
 from antiphon.errors import StoreError
-from antiphon.store import pack, unpack
+from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
 from antiphon.tenancy import Tenant
 
@@ -28,6 +28,8 @@ PATIENCE = 2.0
 """Seconds that a request waits for the store."""
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Does work on the whole request, beside the event loop where it is long."""
+Writing = asyncio.Task[None]
+"""What ends when something is stored, or cannot be."""
 log = logging.getLogger("antiphon.generation")
 
 
@@ -48,20 +50,26 @@ async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run,
     return draft
 
 
-async def remember(draft: Draft, reply: Sequence[Message], sampled: Sequence[int], *, exact: bool) -> None:
-    """Remembers a choice that is over; once this returned, all servers that share the store find it.
+def remember(draft: Draft, reply: Sequence[Message], sampled: Sequence[int], *, exact: bool) -> Writing | None:
+    """Remembers a choice that is over; once the task has ended, all servers that share the store find it.
 
-    ``exact``: what was sampled says what the reply does, and no more.
+    ``exact``: what was sampled says what the reply does, and no more. None: there is nothing to store.
     """
     model, request = draft.model, draft.request
     made = model.sequences.add(request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact)
-    stored = model.sequences.stored
-    if stored is None or not made.key or not is_kept(model, request):
-        return
+    if model.sequences.stored is None or not made.key or not is_kept(model, request):
+        return None
+    writing = asyncio.create_task(_store(model, model.sequences.stored, made))
+    model.sequences.writing.add(writing)
+    writing.add_done_callback(model.sequences.writing.discard)
+    return writing
+
+
+async def _store(model: Model, stored: UnfinishedTurns, turn: Remembered) -> None:
     try:
         async with asyncio.timeout(PATIENCE):
-            packed = await off_loop(lambda: _packed(made), 16 * len(made.ids))
-            if not await stored.put_packed(made.tenant.owner, [_name(model, made.key)], packed):
+            packed = await off_loop(lambda: _packed(turn), 16 * len(turn.ids))
+            if not await stored.put_packed(turn.tenant.owner, [_name(model, turn.key)], packed):
                 log.warning("the ids of a turn are not stored: they have more than %s bytes", stored.limits.bytes)
     except (StoreError, TimeoutError) as error:
         log.warning("the ids of a turn are not stored: %s", _why(error))

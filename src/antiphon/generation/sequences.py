@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,7 +50,8 @@ class Sequences:
     """The turns of one model that its later prompts go on with, or are compared with.
 
     Bounded by the number of ids, and by the turns, whose requests take room too: the owner who has the most forgets the
-    oldest. Each domain finds its own only. Several threads may share it. ``stored``: where others find them.
+    oldest. Each domain finds its own only. Several threads may share it. ``stored``: where others find them;
+    ``writing``: what is not there yet.
     """
 
     def __init__(self, capacity: int = 1_000_000, turns: int = 1000) -> None:
@@ -60,6 +62,7 @@ class Sequences:
         self._forgotten: dict[bytes, None] = {}
         self._lock = Lock()
         self.stored: UnfinishedTurns | None = None
+        self.writing: set[asyncio.Task[None]] = set()
 
     def add(
         self,
