@@ -15,12 +15,13 @@ from antiphon.formats import Format, Parser
 from antiphon.formats.other_calls.offered import Offered
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
-from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
+from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
-from .bridge import PrefixReport, bridged, prefix_report
+from .bridge import bridged, goes_on
 from .model import Model, stop_ids
 from .overflow import longest
 from .precedence import Layer, Resolved, Source, honoured, resolve, with_defaults
+from .prefix import PrefixReport, prefix_report
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
@@ -53,9 +54,8 @@ class Draft:
 
     @property
     def remembered(self) -> bool:
-        """Whether the turn is remembered: templates seldom write calls as they were sampled."""
-        called = self.request.raw is None and bool(self.request.conversation.offered)
-        return self.request.remembered or (called and "return_token_ids" in self.model.engine.info.honours)
+        """Whether the turn is remembered, for a later one to keep its ids or to be compared with it."""
+        return self.request.explain_prefix or is_kept(self.model, self.request)
 
     @property
     def format(self) -> Format:
@@ -115,6 +115,13 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
         raise
 
 
+def is_kept(model: Model, request: TurnRequest) -> bool:
+    """Whether later prompts may begin with the ids of the request's turn: templates seldom write calls as sampled."""
+    asked = request.return_token_ids or request.explain_prefix
+    kept = asked or request.tenant.affinity or request.conversation.offered
+    return request.raw is None and bool(kept) and "return_token_ids" in model.engine.info.honours
+
+
 def format_of(model: Model, request: TurnRequest) -> Format:
     """The model's format, or none for a raw prompt."""
     return request.raw or model.format
@@ -167,7 +174,7 @@ def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixR
     def encode(other: TurnRequest, opens_reply: bool) -> Sequence[int]:
         return _encoded(model, other, _rendered(model, other, opens_reply=opens_reply), model.context) or ()
 
-    return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model)
+    return prefix_report(model.sequences, request, ids, encode, model)
 
 
 def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:
@@ -210,16 +217,21 @@ def _prompt_ids(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], l
 
 def _encoded(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], limit: int) -> tuple[int, ...] | None:
     """The ids of a prompt, which goes on with those of the turns that are remembered. None: more than ``limit``."""
-    memo = model.memo.of(request.tenant.domain())
-    ids = ids_within(model, prompt, limit, memo)
-    for former in model.sequences.continued(request) if request.raw is None else ():
-        if ids is not None and ids[: len(former.ids)] == former.ids:
+    memo, bridges = model.memo.of(request.tenant.domain()), request.prefix_policy == "bridge"
+    ids = ids_within(model, prompt if bridges else [_plain(piece) for piece in prompt], limit, memo)
+    for former in model.sequences.continued(request) if request.raw is None and bridges else ():
+        if ids is not None and goes_on(model, former, ids):
             break
         if found := bridged(model, former, request, prompt):
             kept, rest = found
             more = ids_within(model, rest, limit - len(kept), memo)
             return None if more is None else (*kept, *more)
     return ids
+
+
+def _plain(piece: Piece) -> Piece:
+    """The piece without the ids that were sampled for it."""
+    return str(piece) if isinstance(piece, SampledText) else piece
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:

@@ -122,6 +122,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         prompt_logprobs=wire.prompt_logprobs,
         return_token_ids=bool(wire.return_token_ids),
         explain_prefix=bool(wire.explain_prefix),
+        prefix_policy=wire.prefix_policy or "bridge",
         stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
         tool_choice=choice,

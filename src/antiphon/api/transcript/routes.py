@@ -13,7 +13,7 @@ from starlette.types import Receive
 from antiphon.conversation import DebugCapability, FinishReason, Message
 from antiphon.errors import NotFoundError
 from antiphon.formats.openchatml import EventStream
-from antiphon.generation import Rounds, constrain, plan_turn
+from antiphon.generation import Rounds, constrain
 from antiphon.generation.rounds import CancellableRounds
 from antiphon.http.client import read_body
 from antiphon.http.exchange import Exchange
@@ -69,7 +69,7 @@ class OpenChatMLTurns(PostRoute):
         memory = TranscriptMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
         messages = with_turns(order.messages, await memory.recall(order.messages))
         request, router = order.turn(messages, offer, always=context.offer_tools)
-        plan = await constrain(await post.off_loop(lambda: plan_turn(model, request)))
+        plan = await constrain(await post.plan(model, lambda: request))
         rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
         debug = DebugCapability(post.exchange.owner) if post.may_see_reasoning else None
         stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
