@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from antiphon.conversation import Role
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
+from antiphon.formats.format import incidents_of
 from antiphon.formats.other_calls.offered import Offered
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
@@ -50,6 +51,8 @@ class Draft:
     sampling: Sampling
     prefix: PrefixReport | None = field(default=None, kw_only=True)
     """Its share of an earlier prompt, where the request has ``explain_prefix``."""
+    incidents: tuple[str, ...] = field(default=(), kw_only=True)
+    """The codes of what was repaired in its history, which the format could not write as it was."""
 
     @property
     def remembered(self) -> bool:
@@ -131,14 +134,16 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     cut = request.overflow is Overflow.EMPTY_ANSWER
     if not cut and not may_fit([tool.description for tool in request.conversation.tools], model.tokenizer, room_for):
         raise _too_long(model, None, room_for, "tools", most)
-    prompt = _rendered(model, request)
+    written = _written(model, request)
+    prompt = tuple(written)
     prompt_ids = _prompt_ids(model, request, prompt, room_for)
     if prompt_ids is None:
         count = len(encode_pieces(prompt, model.tokenizer)) if _is_short(prompt) else None
         raise _too_long(model, count, room_for, _place_too_long(model, request, room_for), most)
     room = model.context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
     sampling = sampling_for(model, request, room=room)
-    return Draft(model, request, prompt, prompt_ids, sampling, prefix=_prefix(model, request, prompt_ids))
+    prefix = _prefix(model, request, prompt_ids)
+    return Draft(model, request, prompt, prompt_ids, sampling, prefix=prefix, incidents=incidents_of(written))
 
 
 def _too_long(model: Model, count: int | None, room: int, path: str, most: int | None) -> ContextError:
@@ -154,9 +159,9 @@ def _too_long(model: Model, count: int | None, room: int, path: str, most: int |
     return error
 
 
-def _rendered(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> tuple[Piece, ...]:
+def _written(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> Iterator[Piece]:
     format, reply_as = format_of(model, request), Role.ASSISTANT if opens_reply else None
-    return tuple(format.render(request.conversation, reply_as=reply_as, history=request.history))
+    return format.render(request.conversation, reply_as=reply_as, history=request.history)
 
 
 def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport | None:
@@ -165,7 +170,7 @@ def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixR
         return None
 
     def encode(other: TurnRequest, opens_reply: bool) -> Sequence[int]:
-        return _encoded(model, other, _rendered(model, other, opens_reply=opens_reply), model.context) or ()
+        return _encoded(model, other, tuple(_written(model, other, opens_reply=opens_reply)), model.context) or ()
 
     return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model.tokenizer)
 
@@ -176,7 +181,7 @@ def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:
     for i, tool in enumerate(conversation.tools):
         check_schema(tool.parameters, f"tools[{i}].function.parameters")
     bare = replace(request, conversation=replace(conversation, tools=()))
-    return "tools" if conversation.tools and ids_within(model, _rendered(model, bare), room) else "messages"
+    return "tools" if conversation.tools and ids_within(model, tuple(_written(model, bare)), room) else "messages"
 
 
 def ids_within(model: Model, pieces: Sequence[Piece], limit: int, memo: Memo | None = None) -> tuple[int, ...] | None:

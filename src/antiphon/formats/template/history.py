@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from antiphon.errors import RenderError, TemplateError
+from antiphon.formats.format import MendedPrompt
 from antiphon.tokens import Piece
 
 from .chat import ChatCall, ChatMessage
@@ -26,7 +28,6 @@ CALL_MARK = "Tool call"
 SLOT = "probeslot"
 """Name and value of an argument: where a template writes it, it would write any arguments."""
 _REFUSALS = frozenset({"invalid_arguments", "template_failed", "template_refused", "roles_not_in_turn"})
-_TOO_MUCH = "template_limit"
 _DEEPEST = 100
 """Levels of arguments that are an object for a template."""
 
@@ -38,43 +39,28 @@ class History(NamedTuple):
     placed: Mapping[str, str] = {}
 
 
-class MendedPrompt(Iterator[Piece]):
-    """The pieces of a prompt whose history was repaired. ``incidents`` are the codes of the repairs.
-
-    ``refusal`` is what a strict reader raises instead.
-    """
-
-    def __init__(self, pieces: Iterable[Piece], incidents: Sequence[str], refusal: RenderError) -> None:
-        self._pieces = iter(pieces)
-        self.incidents = tuple(incidents)
-        self.refusal = refusal
-
-    def __next__(self) -> Piece:
-        return next(self._pieces)
-
-
 def mended(chat: Sequence[ChatMessage], write: Callable[[History], Iterable[Piece]]) -> Iterator[Piece]:
     """The pieces that ``write`` makes of the conversation; a `MendedPrompt` where it refuses that as it stands.
 
     Raises `RenderError` with the first refusal where no repair helps.
     """
-    given = History(tuple(chat))
-    try:
-        return iter(write(given))
-    except TemplateError as error:
-        refusal = _as_render_error(error)
-        code = error.code
-    tried = [given]
-    for history, codes in _attempts(given) if code in _REFUSALS or _has_broken_calls(given, code) else ():
-        if history in tried:
-            continue
-        tried.append(history)
+    refusal: RenderError | None = None
+    lossy: Iterator[Piece] | None = None
+    for history, codes in _attempts(History(tuple(chat))):
         try:
-            return MendedPrompt(write(history), codes, refusal)
+            pieces = list(write(history))
         except TemplateError as error:
-            if error.code == _TOO_MUCH:
+            refusal = refusal or _as_render_error(error)
+            if error.code not in _REFUSALS and (codes or not _may_be_too_deep(error, history)):
                 break
-    raise refusal
+            continue
+        prompt = MendedPrompt(pieces, codes, refusal) if codes else iter(pieces)
+        if not _leaves_out(history, pieces, write):
+            return prompt
+        lossy = lossy or prompt
+    if lossy is None and refusal is not None:
+        raise refusal
+    return lossy or iter(())
 
 
 def _as_render_error(error: TemplateError) -> RenderError:
@@ -83,19 +69,36 @@ def _as_render_error(error: TemplateError) -> RenderError:
     return RenderError(error.message + where, code=error.code, hint=error.hint)
 
 
-def _has_broken_calls(history: History, code: str) -> bool:
+def _may_be_too_deep(error: TemplateError, history: History) -> bool:
     """Whether what was too much may be arguments that are nested too deeply."""
-    return code == _TOO_MUCH and any(not _is_object(call.arguments) for m in history.chat for call in m.calls)
+    calls = [call for message in history.chat for call in message.calls]
+    return error.code == "template_limit" and not all(_is_object(call.arguments) for call in calls)
+
+
+def _leaves_out(history: History, pieces: list[Piece], write: Callable[[History], Iterable[Piece]]) -> bool:
+    """Whether the template writes the same without a result that is nobody's, or arguments that are no object."""
+    orphans = _orphans_as_text(history).chat
+    without = [tuple(m for m, other in zip(history.chat, orphans, strict=True) if m is other)]
+    if any(call.arguments.lstrip()[:1] not in ("", "{") for message in history.chat for call in message.calls):
+        without.append(_with_calls(history.chat, _without_arguments))
+    for chat in without:
+        with suppress(TemplateError):
+            if chat != history.chat and list(write(history._replace(chat=chat))) == pieces:
+                return True
+    return False
 
 
 def _attempts(given: History) -> Iterator[tuple[History, list[str]]]:
-    """Histories to try, with the codes of the repairs that changed something in them."""
+    """Yields the history as it is, and as repairs make it, with the codes of those that changed something in it."""
+    tried: list[History] = []
     for codes in _ORDER:
         history, taken = given, list[str]()
         for code in codes:
             before, history = history, _REPAIRS[code](history)
             taken += [code] if history != before else []
-        yield history, taken
+        if history not in tried:
+            tried.append(history)
+            yield history, taken
 
 
 # The repairs. Each takes a history and gives another, or the same where it has nothing to do.
@@ -255,7 +258,8 @@ _REPAIRS: Mapping[str, Callable[[History], History]] = {
 }
 """The repairs by the codes of their incidents."""
 _TURNS = ("history_empty", "history_results_as_text", "history_joined", "history_filled")
-_ORDER = (
+_ORDER: tuple[tuple[str, ...], ...] = (
+    (),
     ("history_arguments",),
     ("history_arguments_as_text",),
     *((code,) for code in _TURNS),
