@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from .message import Channel, End, Message, Part, Role, TextPart
+from .tools import FUNCTIONS
+
+NAMELESS = f"{FUNCTIONS}.tool"
+"""Who speaks where a tool's message answers no call that the conversation has."""
 
 
 def make_call(
@@ -37,7 +41,7 @@ class OpenCalls:
 
     def __init__(self, before: Iterable[Message] = ()) -> None:
         self._open: dict[str, str] = {}
-        self._used: set[str] = set()
+        self._used: dict[str, str] = {}
         self._number = 0
         for message in before:
             self.follow(message)
@@ -53,7 +57,7 @@ class OpenCalls:
         if message.role is Role.TOOL:
             self._open.pop(id, None)
         elif message.is_call:
-            self._used.add(id)
+            self._used[id] = message.recipient or ""
             if id in self._open:
                 return False
             self._open[id] = message.recipient or ""
@@ -74,7 +78,7 @@ class OpenCalls:
     def reserve(self, id: str | None) -> None:
         """Takes the id of a later message: `free_id` does not give it."""
         if id is not None:
-            self._used.add(id)
+            self._used.setdefault(id, "")
 
     def oldest(self, recipient: str | None = None) -> str | None:
         """The id of the call of the tool, or of any, that waits longest (A-O15)."""
@@ -90,3 +94,16 @@ class OpenCalls:
         """The ids and recipients of all that wait; they wait no more."""
         waiting, self._open = list(self._open.items()), {}
         return waiting
+
+
+class GivenCalls(OpenCalls):
+    """The calls of a history that is taken as it is, whatever a model called and whatever was answered."""
+
+    def follow(self, message: Message) -> bool:
+        """Takes a call or an answer. One under the id of a call that waits is as good as that call."""
+        super().follow(message)
+        return True
+
+    def answer(self, id: str) -> str:
+        """The recipient of the call that waits under the id, else of the last that had it, else no tool by name."""
+        return super().answer(id) or self._used.get(id) or NAMELESS
