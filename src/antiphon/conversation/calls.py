@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 from .message import Channel, End, Message, Part, Role, TextPart
 from .tools import FUNCTIONS
@@ -107,3 +109,29 @@ class GivenCalls(OpenCalls):
     def answer(self, id: str) -> str:
         """The recipient of the call that waits under the id, else of the last that had it, else no tool by name."""
         return super().answer(id) or self._used.get(id) or NAMELESS
+
+
+# Names of calls and results as words, for formats whose messages have heads of words. A model calls what it likes.
+
+_ENDING = frozenset("{([\"'`")
+"""Characters with which content begins behind a name."""
+
+
+def plainly_named(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages; whom a call is to and whom a result is of has a name that is one word, respelled if need be."""
+    return tuple(map(_plainly_named, messages))
+
+
+def _plainly_named(message: Message) -> Message:
+    if message.is_call and message.recipient != (name := _plain(message.recipient or "")):
+        return replace(message, recipient=name)
+    if message.role is Role.TOOL and message.name and message.name != (name := _plain(message.name)):
+        return replace(message, name=name)
+    return message
+
+
+@lru_cache(maxsize=1024)
+def _plain(name: str) -> str:
+    """The name in visible characters, none of which ends it."""
+    word = "".join("_" if char.isspace() or not char.isprintable() or char in _ENDING else char for char in name)
+    return f"{word}_" if word.endswith(".") else word

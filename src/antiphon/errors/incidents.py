@@ -59,6 +59,7 @@ INCIDENTS = {
     "history_results_as_text": incident("The template takes results of calls alone; others are the user's text."),
     "history_joined": incident("The template wants roles in turn; texts of one role that follow each other are one."),
     "history_filled": incident("The template wants roles in turn; an empty text stands where one would be missing."),
+    "history_names": incident("An earlier call's name is no word, which a head would be; it is respelled."),
     "textual-specials": incident("Harmony as text: the reply spells control tokens, which are read as such."),
     "missing-controls": incident("Harmony as text: the reply has lost its control tokens, which are put back."),
     "channel-undecided": incident("Which channel a text is on is not known yet; it is buffered until that is said."),

@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import Role
+from antiphon.conversation.calls import plainly_named
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
-from antiphon.formats.format import incidents_of
+from antiphon.formats.format import MendedPrompt, incidents_of
 from antiphon.formats.other_calls.offered import Offered
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
@@ -134,7 +135,7 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     cut = request.overflow is Overflow.EMPTY_ANSWER
     if not cut and not may_fit([tool.description for tool in request.conversation.tools], model.tokenizer, room_for):
         raise _too_long(model, None, room_for, "tools", most)
-    written = _written(model, request)
+    written = prompt_of(model, request)
     prompt = tuple(written)
     prompt_ids = _prompt_ids(model, request, prompt, room_for)
     if prompt_ids is None:
@@ -159,9 +160,13 @@ def _too_long(model: Model, count: int | None, room: int, path: str, most: int |
     return error
 
 
-def _written(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> Iterator[Piece]:
+def prompt_of(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> Iterator[Piece]:
+    """The pieces of the request's prompt; a `MendedPrompt` where its history cannot be written as it is."""
     format, reply_as = format_of(model, request), Role.ASSISTANT if opens_reply else None
-    return format.render(request.conversation, reply_as=reply_as, history=request.history)
+    given = request.conversation
+    heads = plainly_named(given.messages) if format.framed else given.messages
+    prompt = format.render(replace(given, messages=heads), reply_as=reply_as, history=request.history)
+    return prompt if heads == given.messages else MendedPrompt(prompt, (*incidents_of(prompt), "history_names"))
 
 
 def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport | None:
@@ -170,7 +175,7 @@ def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixR
         return None
 
     def encode(other: TurnRequest, opens_reply: bool) -> Sequence[int]:
-        return _encoded(model, other, tuple(_written(model, other, opens_reply=opens_reply)), model.context) or ()
+        return _encoded(model, other, tuple(prompt_of(model, other, opens_reply=opens_reply)), model.context) or ()
 
     return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model.tokenizer)
 
@@ -181,7 +186,7 @@ def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:
     for i, tool in enumerate(conversation.tools):
         check_schema(tool.parameters, f"tools[{i}].function.parameters")
     bare = replace(request, conversation=replace(conversation, tools=()))
-    return "tools" if conversation.tools and ids_within(model, tuple(_written(model, bare)), room) else "messages"
+    return "tools" if conversation.tools and ids_within(model, tuple(prompt_of(model, bare)), room) else "messages"
 
 
 def ids_within(model: Model, pieces: Sequence[Piece], limit: int, memo: Memo | None = None) -> tuple[int, ...] | None:
@@ -263,7 +268,7 @@ def without_idle_arguments(model: Model, request: TurnRequest) -> TurnRequest:
 
 def _check_heads(request: TurnRequest) -> None:
     """Where messages have heads of words, a name of several words could say whom a message is to."""
-    for message in request.conversation.messages:
+    for message in plainly_named(request.conversation.messages):
         for word in (message.name, message.recipient):
             if word and _NO_WORD.search(word):
                 raise _refused("messages", f"{word[:64]!r} is no name: it holds blanks or control characters")

@@ -16,7 +16,7 @@ from antiphon.formats.format import incidents_of
 from antiphon.formats.template import JinjaFormat, TemplatedHarmony
 from antiphon.generation import Model, check_conversation, check_numbers, without_idle_arguments
 from antiphon.generation.model import stop_ids
-from antiphon.generation.plan import ids_within
+from antiphon.generation.plan import ids_within, prompt_of
 from antiphon.generation.reader import with_channels
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 from antiphon.wire.errors import refused
@@ -66,8 +66,7 @@ def chat_prompt(wire: ChatRequest, model: Model, reading: Reading, *, opens_repl
     turn = without_idle_arguments(model, to_turn(wire, reading))
     check_numbers(turn)
     check_conversation(model, turn)
-    reply_as = Role.ASSISTANT if opens_reply else None
-    return model.format.render(turn.conversation, reply_as=reply_as, history=turn.history)
+    return prompt_of(model, turn, opens_reply=opens_reply)
 
 
 def reply_pieces(wire: ParseRequest, model: Model) -> list[Piece]:

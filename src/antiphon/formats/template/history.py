@@ -51,7 +51,7 @@ def mended(chat: Sequence[ChatMessage], write: Callable[[History], Iterable[Piec
             pieces = list(write(history))
         except TemplateError as error:
             refusal = refusal or _as_render_error(error)
-            if error.code not in _REFUSALS and (codes or not _may_be_too_deep(error, history)):
+            if error.code not in _REFUSALS and not _may_be_too_deep(error, history):
                 break
             continue
         prompt = MendedPrompt(pieces, codes, refusal) if codes else iter(pieces)
