@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 
-from antiphon.conversation import Channel, Conversation, End, Message, ParserEvent, ResponseFormat, Role, ToolSpec
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    End,
+    Incident,
+    Message,
+    ParserEvent,
+    ResponseFormat,
+    Role,
+    ToolSpec,
+)
 from antiphon.errors import NotFoundError, RenderError, near
 from antiphon.tokens import Control, Piece
 
@@ -55,11 +65,13 @@ NO_OPINION = SamplingDefaults()
 class MendedPrompt(Iterator[Piece]):
     """The pieces of a prompt whose history was written otherwise than it was given, as the format cannot write that.
 
-    ``incidents`` are the codes of what was repaired. ``refusal`` is what a strict reader raises instead; None where
+    ``incidents`` tell what was repaired. ``refusal`` is what a strict reader raises instead; None where
     something would only have been left out.
     """
 
-    def __init__(self, pieces: Iterable[Piece], incidents: Sequence[str], refusal: RenderError | None = None) -> None:
+    def __init__(
+        self, pieces: Iterable[Piece], incidents: Sequence[Incident], refusal: RenderError | None = None
+    ) -> None:
         self._pieces = iter(pieces)
         self.incidents = tuple(incidents)
         self.refusal = refusal
@@ -75,8 +87,8 @@ def strictly(prompt: Iterator[Piece]) -> Iterator[Piece]:
     return prompt
 
 
-def incidents_of(prompt: Iterator[Piece]) -> tuple[str, ...]:
-    """The codes of what was repaired in a prompt's history."""
+def incidents_of(prompt: Iterator[Piece]) -> tuple[Incident, ...]:
+    """The repairs of a prompt's history."""
     return prompt.incidents if isinstance(prompt, MendedPrompt) else ()
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from antiphon.conversation import Role
+from antiphon.conversation import Incident, Role
 from antiphon.conversation.calls import plainly_named
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # llguidance is an extra
 MAX_STOPS = 1024
 COUNTED = 2**14
 """Characters of a prompt at most whose tokens are counted though they are too many."""
+_NAMES = Incident("history_names", 0)
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
@@ -52,8 +53,8 @@ class Draft:
     sampling: Sampling
     prefix: PrefixReport | None = field(default=None, kw_only=True)
     """Its share of an earlier prompt, where the request has ``explain_prefix``."""
-    incidents: tuple[str, ...] = field(default=(), kw_only=True)
-    """The codes of what was repaired in its history, which the format could not write as it was."""
+    incidents: tuple[Incident, ...] = field(default=(), kw_only=True)
+    """The repairs of its history, which the format could not write as it was."""
 
     @property
     def remembered(self) -> bool:
@@ -135,8 +136,7 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     cut = request.overflow is Overflow.EMPTY_ANSWER
     if not cut and not may_fit([tool.description for tool in request.conversation.tools], model.tokenizer, room_for):
         raise _too_long(model, None, room_for, "tools", most)
-    written = prompt_of(model, request)
-    prompt = tuple(written)
+    prompt = tuple(written := prompt_of(model, request))
     prompt_ids = _prompt_ids(model, request, prompt, room_for)
     if prompt_ids is None:
         count = len(encode_pieces(prompt, model.tokenizer)) if _is_short(prompt) else None
@@ -166,7 +166,7 @@ def prompt_of(model: Model, request: TurnRequest, *, opens_reply: bool = True) -
     given = request.conversation
     heads = plainly_named(given.messages) if format.framed else given.messages
     prompt = format.render(replace(given, messages=heads), reply_as=reply_as, history=request.history)
-    return prompt if heads == given.messages else MendedPrompt(prompt, (*incidents_of(prompt), "history_names"))
+    return prompt if heads == given.messages else MendedPrompt(prompt, (*incidents_of(prompt), _NAMES))
 
 
 def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport | None:

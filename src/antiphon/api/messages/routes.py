@@ -198,8 +198,8 @@ class MessagesRoute(PostRoute):
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
         draft = await post.off_loop(lambda: plan_turn(model, requested.turn))
-        for code in draft.incidents:
-            post.exchange.note_incident(code)
+        for incident in draft.incidents:
+            post.exchange.note_incident(incident.code)
         return PlannedMessage(requested, await constrain(draft), memory)
 
 

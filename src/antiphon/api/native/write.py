@@ -143,8 +143,8 @@ def _template_text(model: Model) -> str | None:
 def render(wire: RenderRequest, model: Model, reading: Reading, note: Callable[[str], None]) -> Rendered:
     """The prompt of a chat request; ``note`` gets the code of each incident of its history."""
     prompt = chat_prompt(wire, model, reading, opens_reply=wire.add_generation_prompt is not False)
-    for code in incidents_of(prompt):
-        note(code)
+    for incident in incidents_of(prompt):
+        note(incident.code)
     pieces = list(prompt)
     return Rendered(
         model=model.name,

@@ -219,6 +219,6 @@ class CountTokens(PostRoute):
             clients = await reader.clients(wire, entries)
             requested = reader.requested(model, wire, History(entries).messages, clients=clients)
         draft = await reader.off_loop(lambda: plan_turn(model, requested.turn))
-        for code in draft.incidents:
-            post.exchange.note_incident(code)
+        for incident in draft.incidents:
+            post.exchange.note_incident(incident.code)
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from antiphon.conversation import Incident
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats.format import MendedPrompt
 from antiphon.tokens import Piece
@@ -46,7 +47,7 @@ def mended(chat: Sequence[ChatMessage], write: Callable[[History], Iterable[Piec
     """
     refusal: RenderError | None = None
     lossy: Iterator[Piece] | None = None
-    for history, codes in _attempts(History(tuple(chat))):
+    for history, incidents in _attempts(History(tuple(chat))):
         try:
             pieces = list(write(history))
         except TemplateError as error:
@@ -54,7 +55,7 @@ def mended(chat: Sequence[ChatMessage], write: Callable[[History], Iterable[Piec
             if error.code not in _REFUSALS and not _may_be_too_deep(error, history):
                 break
             continue
-        prompt = MendedPrompt(pieces, codes, refusal) if codes else iter(pieces)
+        prompt = MendedPrompt(pieces, incidents, refusal) if incidents else iter(pieces)
         if not _leaves_out(history, pieces, write):
             return prompt
         lossy = lossy or prompt
@@ -88,14 +89,14 @@ def _leaves_out(history: History, pieces: list[Piece], write: Callable[[History]
     return False
 
 
-def _attempts(given: History) -> Iterator[tuple[History, list[str]]]:
-    """Yields the history as it is, and as repairs make it, with the codes of those that changed something in it."""
+def _attempts(given: History) -> Iterator[tuple[History, list[Incident]]]:
+    """Yields the history as it is, and as repairs make it, with the incidents of those that changed something in it."""
     tried: list[History] = []
-    for codes in _ORDER:
-        history, taken = given, list[str]()
-        for code in codes:
-            before, history = history, _REPAIRS[code](history)
-            taken += [code] if history != before else []
+    for repairs in _ORDER:
+        history, taken = given, list[Incident]()
+        for repair in repairs:
+            before, history = history, repair.change(history)
+            taken += [repair.incident] if history != before else []
         if history not in tried:
             tried.append(history)
             yield history, taken
@@ -247,24 +248,29 @@ def joined_texts(texts: Sequence[str]) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
-_REPAIRS: Mapping[str, Callable[[History], History]] = {
-    "history_arguments": _placed_arguments,
-    "history_arguments_as_text": _arguments_as_text,
-    "history_calls_as_text": _calls_as_text,
-    "history_empty": _without_empty,
-    "history_results_as_text": _orphans_as_text,
-    "history_joined": _joined,
-    "history_filled": _filled,
-}
-"""The repairs by the codes of their incidents."""
-_TURNS = ("history_empty", "history_results_as_text", "history_joined", "history_filled")
-_ORDER: tuple[tuple[str, ...], ...] = (
+class Repair(NamedTuple):
+    """A change of a history, and the incident that tells of it."""
+
+    incident: Incident
+    change: Callable[[History], History]
+
+
+_PLACED = Repair(Incident("history_arguments", 0), _placed_arguments)
+_ARGUMENTS = Repair(Incident("history_arguments_as_text", 0), _arguments_as_text)
+_CALLS = Repair(Incident("history_calls_as_text", 0), _calls_as_text)
+_TURNS = (
+    Repair(Incident("history_empty", 0), _without_empty),
+    Repair(Incident("history_results_as_text", 0), _orphans_as_text),
+    Repair(Incident("history_joined", 0), _joined),
+    Repair(Incident("history_filled", 0), _filled),
+)
+_ORDER: tuple[tuple[Repair, ...], ...] = (
     (),
-    ("history_arguments",),
-    ("history_arguments_as_text",),
-    *((code,) for code in _TURNS),
-    ("history_arguments", *_TURNS),
-    ("history_arguments_as_text", *_TURNS),
-    ("history_calls_as_text", *_TURNS),
+    (_PLACED,),
+    (_ARGUMENTS,),
+    *((repair,) for repair in _TURNS),
+    (_PLACED, *_TURNS),
+    (_ARGUMENTS, *_TURNS),
+    (_CALLS, *_TURNS),
 )
 """The repairs that are tried together, the smallest first."""
