@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import ClassVar
 
 from .message import Channel, End, Message, Part, Role, TextPart
 from .tools import FUNCTIONS
@@ -40,6 +41,9 @@ class OpenCalls:
     Two that wait under one id could not be told apart by their answers, so the second is not taken. An id may be used
     again once it is answered. Memory: the ids of all calls.
     """
+
+    strict: ClassVar[bool] = True
+    """Whether a history is refused that is not as it should be."""
 
     def __init__(self, before: Iterable[Message] = ()) -> None:
         self._open: dict[str, str] = {}
@@ -100,6 +104,8 @@ class OpenCalls:
 
 class GivenCalls(OpenCalls):
     """The calls of a history that is taken as it is, whatever a model called and whatever was answered."""
+
+    strict = False
 
     def follow(self, message: Message) -> bool:
         """Takes a call or an answer. One under the id of a call that waits is as good as that call."""

@@ -32,9 +32,10 @@ def to_messages(
 ) -> tuple[Message, ...]:
     """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
 
-    The calls of ``earlier`` frames, or those given, may be answered here; only `OpenCalls` itself refuses results of
-    no call that waits, and calls under the id of one that does. ``in_order``: tools' messages without an id
-    answer the calls that wait, the oldest first. ``first`` is the number that errors give the first message.
+    The calls of ``earlier`` frames, or those given, may be answered here; strict ones refuse results of no call that
+    waits, calls under the id of one that does, and what has neither text nor name. ``in_order``: tools' messages
+    without an id answer the calls that wait, the oldest first. ``first`` is the number that errors give the first
+    message.
     ``recalled``: what the model wrote for some of the messages; it stands in their place, under their call ids.
     Raises `RequestError` at the message that cannot be read.
     """
@@ -104,6 +105,10 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
     text = _text(parts) or message.refusal or ""
     called = bool(tool_calls) or message.function_call is not None
     answered = message.content is not None or message.refusal is not None
+    if calls.strict and not (answered or called or reasoning):
+        raise refused(
+            f"{path}.content", "an assistant message needs content or tool_calls.", code="missing_required_parameter"
+        )
     if called and text:
         yield Message(
             role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text, name=message.name
@@ -118,9 +123,9 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
         )
     for i, call in enumerate(tool_calls):
         at = f"{path}.tool_calls[{i}]"
-        yield followed(_call(call.function, f"{at}.function", call.id), calls, f"{at}.id")
+        yield followed(_call(call.function, f"{at}.function", call.id, calls), calls, f"{at}.id")
     if message.function_call is not None:
-        yield _call(message.function_call, f"{path}.function_call", None)
+        yield _call(message.function_call, f"{path}.function_call", None, calls)
 
 
 def _recalled(message: ChatMessage, path: str, calls: OpenCalls, turn: Sequence[Message]) -> Iterator[Message]:
@@ -133,7 +138,9 @@ def _recalled(message: ChatMessage, path: str, calls: OpenCalls, turn: Sequence[
         yield one
 
 
-def _call(function: FunctionCall, path: str, id: str | None) -> Message:
+def _call(function: FunctionCall, path: str, id: str | None, calls: OpenCalls) -> Message:
+    if calls.strict and not function.name:
+        raise refused(f"{path}.name", "the name is empty.")
     return make_call(recipient_of(function.name), arguments_text(function.arguments, path), id)
 
 

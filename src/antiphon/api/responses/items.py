@@ -177,7 +177,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
 
     def _call(self, item: InputItem, path: str) -> Message:
         """As the model wrote it, where that came along and is what the item says."""
-        call = _call(item, path)
+        call = _call(item, path, strict=self.strict)
         if not item.encrypted_content:
             return call
         written = self.decrypt(item.encrypted_content, f"{path}.encrypted_content", "reasoning")
@@ -208,9 +208,10 @@ def _message(item: InputItem, path: str, *, preamble: bool) -> Message:
     return Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=text, parts=several)
 
 
-def _call(item: InputItem, path: str) -> Message:
+def _call(item: InputItem, path: str, *, strict: bool) -> Message:
     for name in ("call_id", "name", "input" if item.type == "custom_tool_call" else "arguments"):
-        if getattr(item, name) is None or (name == "call_id" and not item.call_id):
+        given = getattr(item, name)
+        if given is None or (not given and (name == "call_id" or (name == "name" and strict))):
             raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
     text = item.arguments if item.type == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
     name = f"{item.namespace}.{item.name}" if item.namespace else item.name or ""

@@ -76,7 +76,7 @@ class TemplateFormat(ReplyFormat):
     ) -> Iterator[Piece]:
         placeholders = Placeholders("".join(self._own))
         if template.capability == "completion":
-            texts = "".join(placeholders.protect(message.content) for message in chat)
+            texts = "".join(placeholders.protect(calls_as_text(message).content) for message in chat)
             return placeholders.pieces(texts, ControlSpellings(()))
         writable = list(_writable(chat, template))
         if template.pairs_rounds:

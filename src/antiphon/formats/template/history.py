@@ -77,11 +77,11 @@ def _may_be_too_deep(error: TemplateError, history: History) -> bool:
 
 
 def _leaves_out(history: History, pieces: list[Piece], write: Callable[[History], Iterable[Piece]]) -> bool:
-    """Whether the template writes the same without a result that is nobody's, or arguments that are no object."""
+    """Whether the template writes the same without a result that is nobody's, or for other arguments of its kind."""
     orphans = _orphans_as_text(history).chat
     without = [tuple(m for m, other in zip(history.chat, orphans, strict=True) if m is other)]
     if any(call.arguments.lstrip()[:1] not in ("", "{") for message in history.chat for call in message.calls):
-        without.append(_with_calls(history.chat, _without_arguments))
+        without.append(_with_calls(history.chat, _with_others))
     for chat in without:
         with suppress(TemplateError):
             if chat != history.chat and list(write(history._replace(chat=chat))) == pieces:
@@ -144,6 +144,10 @@ def _arguments_as_text(history: History) -> History:
 
 def _without_arguments(call: ChatCall) -> ChatCall:
     return replace(call, arguments="{}")
+
+
+def _with_others(call: ChatCall) -> ChatCall:
+    return replace(call, arguments="true" if call.arguments.strip() == "null" else "null")
 
 
 def _with_calls(chat: Sequence[ChatMessage], change: Callable[[ChatCall], ChatCall]) -> tuple[ChatMessage, ...]:
@@ -232,7 +236,7 @@ def _filled(history: History) -> History:
 
 
 def calls_as_text(message: ChatMessage) -> ChatMessage:
-    """The message with its calls as text."""
+    """The message, with any calls as text."""
     calls = [f"{CALL_MARK} ({call.name}): {call.arguments}" for call in message.calls]
     return replace(message, content="\n".join([*([message.content] if message.content else []), *calls]), calls=())
 
