@@ -203,6 +203,8 @@ class Metering:
         """Tokens of each choice that had any event."""
         self.last = 0.0
         """When a token came last (`time.perf_counter`); 0: none did."""
+        for incident in plan.incidents:
+            self._meter.incident(incident.code)
 
     def note(self, events: Sequence[Event], choice: int) -> None:
         """Reports the first event, incidents and ends."""
