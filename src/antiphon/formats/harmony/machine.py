@@ -12,11 +12,18 @@ from enum import StrEnum
 
 from antiphon.conversation import End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.formats.format import is_answer
+from antiphon.formats.offered_calls import MALFORMED, is_object
 from antiphon.tokens import Control
 
 from .controls import CALL, CHANNEL, CONSTRAIN, END, ENDOFTEXT, MESSAGE, RETURN, START
 
 # The events of a reply while it is read.
+
+
+def _takes_json(message: Message) -> bool:
+    """Whether the message is a function's call."""
+    is_function = message.is_call and (message.recipient or "").startswith("functions.")
+    return is_function and message.content_type in (None, "json")
 
 
 class ReplyEvents:
@@ -95,6 +102,8 @@ class ReplyEvents:
                 self.incident("bare-content-type", message.content_type)
         if not self._complete_header and message.is_call and not message.text:
             self.incident("empty-call")
+        if message.text and end is not End.NONE and _takes_json(message) and not is_object(message.text):
+            self.incident(MALFORMED, message.recipient or "")
         self.answered |= is_answer(message)
         self._events.append(MessageEnded(message))
         self._message, self._parts = None, []

@@ -99,6 +99,12 @@ class CompiledForm:
         self.close_marks = Marks(part for part in behind if part not in ends)
         """With what may follow a call, and may begin as its close does."""
         self.section_close_marks = Marks((self.section_close,))
+        own = [part for part in (_core(alphabet.encode(form.close)), *self.close) if _TAG.search(part)]
+        feet = [part for part in (foot, self.section_close) if _TAG.search(part)]
+        self.closes = frozenset(own or (feet if form.members is not None else ()))
+        """Tags that close a call, or all calls of a list."""
+        self.bounds = Marks((*own, *feet, _core(alphabet.encode(form.id_behind))))
+        """… with those that end it while it is not closed."""
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
         self.id_behind = Marks((_core(alphabet.encode(form.id_behind)),))
         self.id_end = Marks((*self.close[:1], foot, "\n", *alphabet.symbols))
@@ -157,6 +163,9 @@ class CompiledDescription:
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
+        other = [mark for mark, roles in self.roles.items() if roles & {Role.CALL_OPEN, Role.SECTION_OPEN, Role.END}]
+        for form in self.forms:
+            form.bounds = Marks((*form.bounds.literals, *other))
         self.again = {mark: Marks((mark, *self._openings(mark))) for mark in self.roles}
         """What may follow a mark that is said twice: that, or the whole opening that it begins."""
         self.plain = PlainTexts(self._special)

@@ -42,7 +42,7 @@ class DescriptionParser(ForeseeingParser):
         self._alphabet = description.alphabet
         self._source = Source()
         self._messages = Messages(strict=False)
-        self._calls = CallReader(self._source, self._messages, arguments_of(tools), self._alphabet.decode, calls)
+        self._calls = CallReader(self._source, self._messages, arguments_of(tools), calls)
         self._no_calls = calls is not None and not calls
         free = response_format is None or not response_format.is_json
         self._json_begins = "{" if tools and free else '"[{'

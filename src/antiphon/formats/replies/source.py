@@ -169,7 +169,7 @@ class Source:
     def more(self) -> Reading[bool]:
         """Waits for more; False where the reply is over."""
         if self.last:
-            self._set_rest_aside()
+            self.set_rest_aside()
             return False
         self.text, self.at = self.text[self.at :], 0
         yield
@@ -238,10 +238,16 @@ class Source:
             return False
 
         if not (yield from self.read(step)):
-            self._set_rest_aside()
+            self.set_rest_aside()
         return mark
 
-    def _set_rest_aside(self) -> None:
+    @property
+    def goes_on(self) -> bool:
+        """Whether something follows, or may yet."""
+        return not self.last or self.at < len(self.text)
+
+    def set_rest_aside(self) -> None:
+        """Drops the beginning of a mark that a limit cut."""
         if self.cut:
             self.left += self.text[self.at :]
             self.text = self.text[: self.at]
@@ -269,7 +275,7 @@ class Source:
 
     def put_back(self, mark: str) -> None:
         """Puts text back that was just taken."""
-        self.at -= len(mark)
+        self.text, self.at = mark + self.text[self.at :], 0
         self.position -= len(mark)
         if self._taken:
             self._taken.pop()
