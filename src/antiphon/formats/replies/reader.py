@@ -41,7 +41,7 @@ class DescriptionParser(ForeseeingParser):
         self._description = description
         self._alphabet = description.alphabet
         self._source = Source()
-        self._messages = Messages(strict=False)
+        self._messages = Messages(self._alphabet.decode, strict=False)
         self._calls = CallReader(self._source, self._messages, arguments_of(tools), calls)
         self._no_calls = calls is not None and not calls
         free = response_format is None or not response_format.is_json
@@ -102,7 +102,7 @@ class DescriptionParser(ForeseeingParser):
             self._resume()
             if self.ended is None:
                 if left := self._source.left.strip():
-                    self._messages.incident("cut_mark", self._source.position, self._alphabet.decode(left))
+                    self._messages.incident("cut_mark", self._source.position, left)
                 self._finish(End.NONE)
         self._let_go()
         return self._messages.taken()
@@ -195,7 +195,7 @@ class DescriptionParser(ForeseeingParser):
             self._switch(reasoning=False)
         else:
             code = "unexpected_tag" if roles else "unexpected_control"
-            self._messages.incident(code, self._source.position - len(mark), self._alphabet.decode(mark))
+            self._messages.incident(code, self._source.position - len(mark), mark)
 
     def _end(self, mark: str) -> None:
         self._finish(End.END)
@@ -294,12 +294,11 @@ class DescriptionParser(ForeseeingParser):
 
         Cut off before its name, it says nothing, unless there is nothing to call.
         """
-        decoded = self._alphabet.decode(text)
-        self._messages.incident(code, self._source.position - len(text), decoded)
+        self._messages.incident(code, self._source.position - len(text), text)
         cut_off = self._source.last and (self._source.cut or code != NotAllowed.code)
         if self._no_calls or not cut_off:
             self._reasoning, self._after_mark, self._quoting = reasoning, False, True
-            self._say(blanks + decoded)
+            self._say(blanks + self._alphabet.decode(text))
 
     def _switch(self, *, reasoning: bool) -> None:
         """A mark: what was open ends, and what follows begins without blanks."""
