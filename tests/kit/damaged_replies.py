@@ -10,10 +10,11 @@ sent back with a result for each call. `faults` says what of the law does not ho
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -435,26 +436,51 @@ class Draw:
         return random.Random(f"{self.format} {self.damage} {self.seed}")
 
 
-def reply_of(draw: Draw) -> tuple[str, str]:
-    """The text that the model says, and how it ends: "end", "stop" or "length"."""
+@dataclass(frozen=True)
+class Reply:
+    """``how`` it ends: by the model's own "end", by its engine's "stop", or by a "length".
+
+    ``intact``: the calls behind the damage, of whose text nothing was touched.
+    """
+
+    text: str
+    how: str
+    intact: tuple[tuple[str, str], ...]
+
+
+def reply_of(draw: Draw) -> Reply:
+    """What the model says."""
     chance, model = draw.chance, speaker(draw.format)
     said = message(chance, most=1 if draw.format in _ONE_CALL else 3, thinks=draw.format in _THINKS)
+    calls = said["tool_calls"]
+    content = said["content"] or "-"
+    steps = [model.says({**said, "tool_calls": calls[:n], "content": content}) for n in range(len(calls))]
     whole = model.says(said)
-    plain = model.says({**said, "tool_calls": [], "content": said["content"] or "-"})
-    at = next((i for i, (one, other) in enumerate(zip(whole, plain, strict=False)) if one != other), len(plain))
+    skew = len(model.says({**said, "content": content})) - len(whole)
+    steps.append(model.says({**said, "content": content}))
+    begins = [_shared(one, other) - skew for one, other in itertools.pairwise(steps)]
     body, end = whole.removesuffix(model.end), model.end if whole.endswith(model.end) else ""
+    at = min(max(0, begins[0]), len(body)) if begins else len(body)
     damaged = body[:at] + DAMAGES[draw.damage](body[at:], chance)
     how = chance.choice(["end", "end", "stop", "length"])
-    return damaged + (end if how == "end" else ""), how
+    touched = len(body) - _shared(body[::-1], damaged[::-1])
+    behind = [call["function"] for call, begin in zip(calls, begins, strict=True) if begin > touched]
+    intact = [(call["name"], json.dumps(call["arguments"], ensure_ascii=False)) for call in behind]
+    return Reply(damaged + (end if how == "end" else ""), how, tuple(intact))
+
+
+def _shared(one: str, other: str) -> int:
+    """The length of the beginning that two texts share."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 async def faults(draw: Draw) -> list[str]:
     """What does not hold of the draw; nothing where all does."""
     model, wire = speaker(draw.format), WIRES[draw.wire]
-    text, how = reply_of(draw)
-    model.reply[:] = model.ids(text)
+    said = reply_of(draw)
+    model.reply[:] = model.ids(said.text)
     request = wire.request([])
-    if how == "length":
+    if said.how == "length":
         most = max(1, len(model.reply))
         match draw.wire:
             case "chat":
@@ -468,21 +494,16 @@ async def faults(draw: Draw) -> list[str]:
     model.engine.requests.clear()
     got = await post_in_process(model.app, wire.path, **request, stream=False)
     flow = await post_in_process(model.app, wire.path, **request, stream=True)
-    found = [
-        f"{kind}: {one.status} {one.body[:300]!r}"
-        for kind, one in (("whole", got), ("streamed", flow))
-        if one.status != 200
-    ]
-    if found:
-        return found
+    for one in (got, flow):
+        if one.status != 200:
+            return [f"status {one.status}: {one.body[:300]!r}"]
     answer, streamed = wire.whole(got), wire.streamed(flow)
-    found += list(_told(answer, streamed, wire, how))
-    found += [f"next turn: {fault}" async for fault in _next(draw, answer, text)]
-    return found
+    found = list(_told(answer, streamed, wire, said))
+    return found + [f"next turn: {fault}" async for fault in _next(draw, answer)]
 
 
-def _told(answer: Answer, streamed: Answer, wire: Wire, how: str) -> Iterator[str]:
-    if how == "length" and wire.path == Messages.path and len(answer.calls) < len(streamed.calls):
+def _told(answer: Answer, streamed: Answer, wire: Wire, said: Reply) -> Iterator[str]:
+    if said.how == "length" and wire.path == Messages.path and len(answer.calls) < len(streamed.calls):
         streamed.calls.pop()  # A call that a limit cut is no block of a whole answer there.
     if answer.told != streamed.told:
         yield f"streamed {streamed.told} is not whole {answer.told}"
@@ -493,11 +514,14 @@ def _told(answer: Answer, streamed: Answer, wire: Wire, how: str) -> Iterator[st
     spilt = [found.group() for found in CALL_WORD.finditer(answer.content) if found.group(1) in given]
     if spilt:
         yield f"spilt {spilt}: content {answer.content!r}, calls {answer.calls}"
-    if answer.calls and how == "end" and answer.finish != wire.called:
+    lost = [call for call in said.intact if call not in [(name, _canonical(text)) for name, text in answer.calls]]
+    if lost:
+        yield f"swallowed {lost}: content {answer.content!r}, calls {answer.calls}"
+    if answer.calls and said.how != "length" and answer.finish != wire.called:
         yield f"finish {answer.finish!r} beside {answer.calls}"
 
 
-async def _next(draw: Draw, answer: Answer, text: str) -> Any:
+async def _next(draw: Draw, answer: Answer) -> AsyncIterator[str]:
     model, wire = speaker(draw.format), WIRES[draw.wire]
     before = list(model.engine.requests[0][0]) + list(model.reply)
     got = await post_in_process(model.app, wire.path, **wire.request(wire.history(answer)))
