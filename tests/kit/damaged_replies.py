@@ -26,6 +26,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
+from antiphon.formats.offered_calls import is_object
 from antiphon.formats.openchatml import OpenChatML
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, encode_pieces
@@ -36,7 +37,7 @@ from kit.family_server import SOURCES, family
 CALL_WORD = re.compile(r"call(\d)word\d+")
 WORD = re.compile(r"call\dword\d+|saidword\d+")
 _PART = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]|\w+|\s+|.", re.DOTALL)
-_ONE_CALL = ("bare object", "harmony")
+_ONE_CALL = ("bare object", "harmony", "openchatml")
 _THINKS = ("deepseek r1", "arguments in tags")
 """Their prompts open the thought."""
 SCHEMA = {
@@ -129,18 +130,19 @@ TOOLS = [
 # Random replies
 
 
-def message(chance: random.Random, *, most: int, thinks: bool) -> dict[str, Any]:
+def message(chance: random.Random, format: str) -> dict[str, Any]:
     """A reply as the chat API has it; each word of a call's values says of which call it is."""
     said = {"role": "assistant", "content": "", "tool_calls": []}
-    if thinks or chance.random() < 0.3:
+    if format in _THINKS or chance.random() < 0.3:
         said["reasoning_content"] = "I think of it."
     calls = chance.choice([0, 1, 1, 1, 2, 2, 3])
     if not calls or chance.random() < 0.3:
         said["content"] = f"It is saidword{chance.randrange(100)}, I say."
-    for i in range(min(calls, most)):
+    for i in range(min(calls, 1 if format in _ONE_CALL else 3)):
         given = {key: _value(chance, i, key) for key in chance.sample("abcd", chance.randint(1, 4))}
         function = {"name": chance.choice(NAMES), "arguments": given}
-        said["tool_calls"].append({"id": f"abcdefgh{i}", "type": "function", "function": function})
+        id = f"functions.{function['name']}:{i}" if format == "kimi k2" else f"abcdefgh{i}"
+        said["tool_calls"].append({"id": id, "type": "function", "function": function})
     return said
 
 
@@ -230,6 +232,10 @@ DAMAGES: Mapping[str, Damage] = {
     "trailing text": _trail,
     "missing close": _unclose,
 }
+
+
+WITHIN = ("none", "other quotes", "other brackets", "unknown names", "trailing text", "doubled", "dropped", "swapped")
+"""Damages behind which the calls are what they were."""
 
 
 # What the client of each wire gets, and sends back
@@ -445,13 +451,13 @@ class Reply:
 
     text: str
     how: str
-    intact: tuple[tuple[str, str], ...]
+    intact: tuple[tuple[str, Any], ...]
 
 
 def reply_of(draw: Draw) -> Reply:
     """What the model says."""
     chance, model = draw.chance, speaker(draw.format)
-    said = message(chance, most=1 if draw.format in _ONE_CALL else 3, thinks=draw.format in _THINKS)
+    said = message(chance, draw.format)
     calls = said["tool_calls"]
     content = said["content"] or "-"
     steps = [model.says({**said, "tool_calls": calls[:n], "content": content}) for n in range(len(calls))]
@@ -465,7 +471,7 @@ def reply_of(draw: Draw) -> Reply:
     how = chance.choice(["end", "end", "stop", "length"])
     touched = len(body) - _shared(body[::-1], damaged[::-1])
     behind = [call["function"] for call, begin in zip(calls, begins, strict=True) if begin > touched]
-    intact = [(call["name"], json.dumps(call["arguments"], ensure_ascii=False)) for call in behind]
+    intact = [(function["name"], function["arguments"]) for function in behind] if draw.damage in WITHIN else []
     return Reply(damaged + (end if how == "end" else ""), how, tuple(intact))
 
 
@@ -514,7 +520,8 @@ def _told(answer: Answer, streamed: Answer, wire: Wire, said: Reply) -> Iterator
     spilt = [found.group() for found in CALL_WORD.finditer(answer.content) if found.group(1) in given]
     if spilt:
         yield f"spilt {spilt}: content {answer.content!r}, calls {answer.calls}"
-    lost = [call for call in said.intact if call not in [(name, _canonical(text)) for name, text in answer.calls]]
+    given_whole = [(name, json.loads(text)) for name, text in answer.calls if is_object(text)]
+    lost = [call for call in said.intact if call not in given_whole]
     if lost:
         yield f"swallowed {lost}: content {answer.content!r}, calls {answer.calls}"
     if answer.calls and said.how != "length" and answer.finish != wire.called:

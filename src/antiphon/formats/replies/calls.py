@@ -201,6 +201,8 @@ class CallReader:
             if char == ",":
                 self._source.take(self._source.at + 1)
                 continue
+            if char == "{" and call.has_arguments:
+                raise Malformed(over=True)  # It was not closed, and another one begins.
             key = yield from self._json_string()
             if (yield from self._source.after_blanks()) != ":":
                 raise Malformed(json.dumps(key, ensure_ascii=False))

@@ -103,7 +103,8 @@ class CompiledForm:
         feet = [part for part in (foot, self.section_close) if _TAG.search(part)]
         self.closes = frozenset(own or (feet if form.members is not None else ()))
         """Tags that close a call, or all calls of a list."""
-        self.bounds = Marks((*own, *feet, _core(alphabet.encode(form.id_behind))))
+        between = alphabet.encode(form.separator).strip(" \n,;")
+        self.bounds = Marks((*own, *feet, _core(alphabet.encode(form.id_behind)), between))
         """… with those that end it while it is not closed."""
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
         self.id_behind = Marks((_core(alphabet.encode(form.id_behind)),))

@@ -49,8 +49,8 @@ class Marks:
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = frozenset(literal for literal in literals if literal)
-        longest_first = sorted(self.literals, key=len, reverse=True)
-        self._whole = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+        self.longest_first = sorted(self.literals, key=len, reverse=True)
+        self._whole = re.compile("|".join(map(re.escape, self.longest_first)) or "(?!)")
         self._prefixes = {literal[:n] for literal in self.literals for n in range(1, len(literal))}
         self._reach = max(map(len, self.literals), default=1) - 1
         self.begins = _begins(self.literals).search
@@ -59,6 +59,11 @@ class Marks:
     def all_in(self, text: str) -> list[str]:
         """Every literal in a text, in order."""
         return self._whole.findall(text)
+
+    def tail(self, text: str, start: int) -> int:
+        """Where a tail begins that may become a literal; the text's end where there is none."""
+        places = range(max(start, len(text) - self._reach), len(text))
+        return next((at for at in places if text[at:] in self._prefixes), len(text))
 
     def find(self, text: str, start: int, *, last: bool) -> tuple[int, int]:
         """Where the first literal is: its start and its end. They are the same where none is: text up to there is none.
