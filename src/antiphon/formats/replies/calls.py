@@ -48,10 +48,18 @@ class _Call:
     """One call on its way into a message: it begins when its name is known, and what came before waits.
 
     ``waits``: until all of it is there, because its id comes last. ``allowed``: the recipients that it may have.
+    ``begins`` is called first. ``listed``: others may follow, so one that is not allowed is read to its end.
     """
 
     def __init__(
-        self, source: Source, messages: Messages, allowed: Collection[str] | None, *, waits: bool = False
+        self,
+        source: Source,
+        messages: Messages,
+        allowed: Collection[str] | None,
+        begins: Callable[[], None],
+        *,
+        waits: bool = False,
+        listed: bool = False,
     ) -> None:
         self.name: str | None = None
         self.call_id: str | None = None
@@ -63,6 +71,9 @@ class _Call:
         self._source = source
         self._messages = messages
         self._allowed = allowed
+        self._begins = begins
+        self._listed = listed and bool(allowed)
+        self._refused = False
         self._waits = waits
         self._waiting: list[str] = []
 
@@ -74,12 +85,14 @@ class _Call:
                 self._waiting.append(text)
                 return False
             self.begin()
-        self._messages.delta(text)
-        return True
+        if self.begun:
+            self._messages.delta(text)
+        return self.begun
 
     def begin(self) -> None:
-        if not self.begun:
+        if not self.begun and not self._refused:
             self.begun = True
+            self._begins()
             self._source.recorded()
             self._messages.begin(call_header(self.name or "", self.call_id))
             for text in self._waiting:
@@ -91,12 +104,16 @@ class _Call:
         if not NAME.match(name):
             raise Malformed
         if self._allowed is not None and not self.begun and recipient_of(name) not in self._allowed:
-            raise NotAllowed
+            if not self._listed:
+                raise NotAllowed
+            self._refused = True
         self.name = name
         if self._waiting and not self._waits:
             self.begin()
 
     def end(self, *, whole: bool) -> None:
+        if self._refused:
+            raise NotAllowed
         self._waits = False
         if whole and not self.has_arguments:
             self.put("{}")
@@ -107,14 +124,18 @@ class _Call:
 
 
 class CallReader:
-    """Reads calls of one form from a source into messages. ``allowed``: the recipients of calls; None: any."""
+    """Reads calls of one form from a source into messages. ``allowed``: the recipients of calls; None: any.
+
+    ``refuse`` takes the code and the text of what is no call among others that are.
+    """
 
     def __init__(
         self,
         source: Source,
         messages: Messages,
         schemas: dict[str, Schema],
-        allowed: Collection[str] | None = None,
+        allowed: Collection[str] | None,
+        refuse: Callable[[str, str], None],
     ) -> None:
         self._allowed = allowed
         self._source = source
@@ -122,6 +143,11 @@ class CallReader:
         self._schemas = schemas
         self._bounds = Marks(())
         """What ends a call, whatever is open in it."""
+        self._refuse = refuse
+        self._refused: Malformed | None = None
+        """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
+        self.given = False
+        """One of the list is a call."""
 
     def read(self, form: CompiledForm) -> Reading[None]:
         """Behind a form's opening mark: one call, or several objects, and the marks that close them.
@@ -144,6 +170,28 @@ class CallReader:
             if not mark and not (yield from self._set_aside(form)):
                 return
 
+    def pass_over(self, fault: Malformed) -> None:
+        """Keeps what was read since the last call as the text of no call, of which `settle` decides."""
+        before = "" if self._refused is None else self._refused.text
+        self._refused = self._refused or fault
+        self._refused.text = before + self._source.recorded()
+        self._source.record()
+
+    def settle(self) -> None:
+        """The list is over. Raises `Malformed` where none of it was a call, and all of it is recorded."""
+        if self._refused is not None and not self.given:
+            fault, self._refused = self._refused, None
+            self._source.record(fault.text + self._source.recorded())
+            raise fault
+        self._begins()
+
+    def _begins(self) -> None:
+        """A call begins, or the list is over: what was passed over is no call."""
+        self.given = True
+        if self._refused is not None:
+            fault, self._refused = self._refused, None
+            self._refuse(fault.code, fault.text)
+
     def _set_aside(self, form: CompiledForm) -> Reading[bool]:
         """Reports text between a call and its close; without that it stays what it is. Whether there is any."""
         if not form.closes or not self._source.goes_on:
@@ -162,9 +210,9 @@ class CallReader:
         count = 0
         while char := (yield from self._source.after_blanks()):
             if char == "{":
-                if count:
+                if self.given:
                     self._source.record()
-                yield from self._object(form)
+                yield from self._object_of_list(form) if form.lists else self._object(form)
                 count += 1
             elif char in "[`" if not count else char in ",;]`":
                 self._source.take(self._source.at + 1)
@@ -175,10 +223,21 @@ class CallReader:
         if not count:
             raise Malformed
 
+    def _object_of_list(self, form: CompiledForm) -> Reading[None]:
+        """One object, among others; what is no call is passed over."""
+        try:
+            yield from self._object(form)
+        except Malformed as fault:
+            if not self._allowed and self._allowed is not None:
+                raise
+            if not isinstance(fault, NotAllowed):
+                yield from self._json(lambda text: None, JsonScan.inside("{"))
+            self.pass_over(fault)
+
     def _object(self, form: CompiledForm) -> Reading[None]:
         names = form.members
         waits = names is not None and bool(names.call_id) and not names.id_first
-        call = _Call(self._source, self._messages, self._allowed, waits=waits)
+        call = _Call(self._source, self._messages, self._allowed, self._begins, waits=waits, listed=form.lists)
         try:
             yield from self._members(form, call)
             if call.name is None or (form.bare and not call.has_arguments):
@@ -284,7 +343,7 @@ class CallReader:
 
     def _tagged(self, form: CompiledForm) -> Reading[None]:
         late = bool(form.id_behind.literals)
-        call = _Call(self._source, self._messages, self._allowed, waits=late)
+        call = _Call(self._source, self._messages, self._allowed, self._begins, waits=late, listed=form.lists)
         for slot in form.slots:
             yield from self._slot(slot, call)
         if call.name is None:

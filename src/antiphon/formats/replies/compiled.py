@@ -109,6 +109,8 @@ class CompiledForm:
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
         self.id_behind = Marks((_core(alphabet.encode(form.id_behind)),))
         self.id_end = Marks((*self.close[:1], foot, "\n", *alphabet.symbols))
+        self.lists = form.section is not None and not form.open and not self.bare
+        """Calls stand one after the other between the section's marks, which is all that marks them."""
         self.listed = form.bare and form.section is not None
         self.beginning = _beginning(form)
         """How a bare call begins. A match without a group: the text ends before that can be told."""

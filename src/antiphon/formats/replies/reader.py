@@ -42,7 +42,7 @@ class DescriptionParser(ForeseeingParser):
         self._alphabet = description.alphabet
         self._source = Source()
         self._messages = Messages(self._alphabet.decode, strict=False)
-        self._calls = CallReader(self._source, self._messages, arguments_of(tools), calls)
+        self._calls = CallReader(self._source, self._messages, arguments_of(tools), calls, self._refuse)
         self._no_calls = calls is not None and not calls
         free = response_format is None or not response_format.is_json
         self._json_begins = "{" if tools and free else '"[{'
@@ -244,8 +244,10 @@ class DescriptionParser(ForeseeingParser):
         was_reasoning, blanks = self._reasoning, "".join(self._blanks)
         self._switch(reasoning=False)
         self._source.record(mark)
+        self._calls.given = False
         try:
             yield from self._calls_of(mark)
+            self._calls.settle()
             self._source.recorded()
         except Malformed as fault:
             self._not_call(fault.code, self._source.recorded(), blanks, reasoning=was_reasoning)
@@ -286,8 +288,20 @@ class DescriptionParser(ForeseeingParser):
             if form is None:
                 yield from self._source.ahead(forms[0].section_close_marks)
                 return
-            yield from self._calls.read(form)
-            self._source.record()
+            try:
+                yield from self._calls.read(form)
+            except Malformed as fault:
+                if not form.lists or self._no_calls:
+                    raise
+                self._calls.pass_over(fault)
+            else:
+                if self._calls.given:
+                    self._source.record()
+
+    def _refuse(self, code: str, text: str) -> None:
+        """Says what is no call between others that are."""
+        self._not_call(code, text, "", reasoning=False)
+        self._switch(reasoning=False)
 
     def _not_call(self, code: str, text: str, blanks: str, *, reasoning: bool) -> None:
         """Reports text that looked like a call and is none, at its place.
