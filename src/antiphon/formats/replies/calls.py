@@ -141,8 +141,6 @@ class CallReader:
         self._source = source
         self._messages = messages
         self._schemas = schemas
-        self._bounds = Marks(())
-        """What ends a call, whatever is open in it."""
         self._refuse = refuse
         self._refused: Malformed | None = None
         """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
@@ -154,7 +152,7 @@ class CallReader:
 
         Raises `Malformed` where there is no call.
         """
-        self._bounds = form.bounds
+        self._form = form
         while (yield from self._source.ahead(form.open_marks)):
             pass  # what is left of the opening, or the same again
         char = yield from self._source.after_blanks()
@@ -308,17 +306,29 @@ class CallReader:
         One that breaks runs on, raw, to the end of its brackets, and at most to what ends a call.
         ``put``: whether that is in the open message.
         """
-        source = self._source
+        source, bounds, ahead = self._source, self._form.bounds, 0
 
         def step() -> bool:
-            end, over = scan.feed(source.text, source.at), scan.broken and not runs_on
-            if scan.broken and runs_on:
+            nonlocal ahead
+            end, over = scan.feed(source.text, source.at + ahead), scan.broken and not runs_on
+            if runs_on and not scan.done:
+                # What ends a call may stand in a string: that is so if the value comes to its end.
                 last = source.last and not source.cut
-                start, behind = self._bounds.find(source.text, end, last=last)
-                end, over = scan.run_on(source.text, end, start, last=last or behind > start), behind > start
-            goes_on = bool(end > source.at and put(source.take(end))) and not scan.broken
-            source.plain, source.reach = (scan.plain, scan.reach) if goes_on else (None, None)
+                start, behind = bounds.find(source.text, source.at, last=last)
+                over = behind > start and (scan.broken or last)
+                if scan.broken and start >= end:
+                    end = scan.run_on(source.text, end, start, last=last or over)
+                elif not source.last or last:
+                    ahead, end = end - start, start
+            goes_on = bool(end > source.at and put(source.take(end)))
+            is_plain = goes_on and not scan.broken and not ahead
+            source.plain = self._form.plain if is_plain and scan.plain is not None else None
+            source.reach = reach if is_plain else None
             return scan.done or over
+
+        def reach(text: str) -> int:
+            found = bounds.begins(text)
+            return scan.reach(text if found is None else text[: found.start()])
 
         if not (yield from source.read(step)):
             source.set_rest_aside()
@@ -411,7 +421,7 @@ class CallReader:
             yield from self._source.ahead(_FENCE)
         elif call.headed:
             parts: list[str] = []
-            mark = yield from self._source.until(self._bounds, parts.append)
+            mark = yield from self._source.until(self._form.bounds, parts.append)
             self._source.put_back(mark)
             if text := "".join(parts).strip():
                 call.put(text)

@@ -29,7 +29,9 @@ class JsonScan:
     _broken_outside = re.compile(r"""["'{}\[\]]""")
     _broken_inside: ClassVar = {'"': re.compile(r'["\\]'), "'": re.compile(r"\\|'(?=\s*(?:[,:\]})]|\Z))")}
     _undecided = re.compile(r"'\s*\Z")
-    _plain = PlainTexts(_inside.search)
+    ends_plain = _inside.search
+    """Finds what in a text is no more of an open string."""
+    _plain = PlainTexts(ends_plain)
     _scalar_end = re.compile(r"[^\w.+\-]")
 
     def __init__(self) -> None:
