@@ -234,8 +234,11 @@ DAMAGES: Mapping[str, Damage] = {
 }
 
 
-WITHIN = ("none", "other quotes", "other brackets", "unknown names", "trailing text", "doubled", "dropped", "swapped")
-"""Damages behind which the calls are what they were."""
+APART = ("none", "unknown names", "trailing text")
+"""Damages that touch neither quotes nor brackets: behind them calls that only commas part are what they were, too."""
+TOUCHES_MARKS = ("cut", "missing close")
+"""Damages behind which there may be no further call."""
+LISTS = ("command", "mistral list", "name as key", "the way Python calls")
 
 
 # What the client of each wire gets, and sends back
@@ -471,7 +474,9 @@ def reply_of(draw: Draw) -> Reply:
     how = chance.choice(["end", "end", "stop", "length"])
     touched = len(body) - _shared(body[::-1], damaged[::-1])
     behind = [call["function"] for call, begin in zip(calls, begins, strict=True) if begin > touched]
-    intact = [(function["name"], function["arguments"]) for function in behind] if draw.damage in WITHIN else []
+    if draw.damage in TOUCHES_MARKS or (draw.format in LISTS and draw.damage not in APART):
+        behind = []
+    intact = [(function["name"], function["arguments"]) for function in behind]
     return Reply(damaged + (end if how == "end" else ""), how, tuple(intact))
 
 
