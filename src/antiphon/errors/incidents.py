@@ -34,7 +34,10 @@ INCIDENTS = {
     "cut_mark": incident("A limit ends the reply inside a mark of its format; what there is of it is set aside."),
     "unexpected_control": incident("A control token occurs where it means nothing; it is set aside."),
     "unexpected_tag": incident("A tag of the template occurs where it means nothing; it is set aside."),
-    "malformed_call": incident("The text between the tags of a call is no call; it stays text."),
+    "malformed_call": incident(
+        "The text between the tags of a call is no call, and stays text; what stands behind a call there is set aside."
+    ),
+    "malformed_arguments": incident("The arguments of a call are no JSON object; they stand as the model wrote them."),
     "malformed_argument": incident("What stands where an argument of a call should is none; it is set aside."),
     "duplicate_argument": incident("An argument is there twice; the second is set aside."),
     "unclosed_argument": incident(

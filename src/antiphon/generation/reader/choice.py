@@ -24,6 +24,7 @@ from antiphon.engines import EngineEnd, Step
 from antiphon.errors import Position, UnsupportedError
 from antiphon.formats import ForeseeingParser, Format
 from antiphon.formats.format import last_events
+from antiphon.formats.offered_calls import MALFORMED
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.model import stop_ids
@@ -100,7 +101,7 @@ class ChoiceReader:
         """The messages that ended."""
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
-        self._called = self._called_enough = self._inexact = False
+        self._called = self._called_enough = self._inexact = self._broke_off = False
         self._answered = AnsweredCalls(plan.request.conversation.messages)
         self.over = False
 
@@ -303,9 +304,11 @@ class ChoiceReader:
         return MessageEnded(replace(message, call_id=call_id) if message.is_call else message)
 
     def _assumed_end(self, message: Message) -> End:
-        """How a message ended that nothing in the reply ended (A-H10): a call is whole where the model stopped."""
+        """How a message ended that nothing in the reply ended (A-H10): a call did where the model stopped."""
         if message.is_call:
-            return End.CALL if (self._finished or self._stopped) and not is_cut(message.text) else End.NONE
+            broken = is_cut(message.text)
+            self._broke_off = broken and self._finished and not self._stopped
+            return End.CALL if self._broke_off or ((self._finished or self._stopped) and not broken) else End.NONE
         return End.END if self._stopped else End.NONE
 
     def _finish(self, end: EngineEnd | None) -> list[Event]:
@@ -323,6 +326,8 @@ class ChoiceReader:
         inferred = self._collected(self._channels.close(cut=cut))
         events += inferred if self._stops.matched is not None else self._stops.filter(inferred)
         usage = self.counts.usage(len(self._plan.prompt_ids))
+        if self._broke_off:
+            events.append(Incident(MALFORMED, self.counts.completion, ""))
         matched = self._stops.matched or self._parser.ended
         return [*events, *self._checked(end), TurnEnded(self._reason(end), usage, matched)]
 
