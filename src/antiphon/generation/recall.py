@@ -36,17 +36,19 @@ log = logging.getLogger("antiphon.generation")
 async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run, *, most: int | None = None) -> Draft:
     """The draft of what ``request`` makes, as `plan_turn` has it; it goes on with turns that are found in the store."""
 
+    stored = model.sequences.stored
+
     def begin() -> Draft | tuple[TurnRequest, Sequence[bytes]]:
         turn = request()
-        missing = model.sequences.missing(turn) if model.sequences.stored and is_kept(model, turn) else ()
+        missing = model.sequences.missing(turn) if stored and is_kept(model, turn) else ()
         return (turn, missing) if missing else plan_turn(model, turn, most=most)
 
     begun = await run(begin)
-    if isinstance(begun, Draft):
-        return begun
-    turn, missing = begun
-    await _recall(model, turn.tenant, missing)
-    draft: Draft = await run(lambda: plan_turn(model, turn, most=most))
+    if not isinstance(begun, Draft):
+        turn, missing = begun
+        await _recall(model, turn.tenant, missing)
+        begun = await run(lambda: plan_turn(model, turn, most=most))
+    draft: Draft = begun
     return draft
 
 
@@ -78,9 +80,10 @@ async def _store(model: Model, stored: UnfinishedTurns, turn: Remembered) -> Non
 async def _recall(model: Model, tenant: Tenant, keys: Sequence[bytes]) -> None:
     """Remembers those of the turns that the store has."""
     stored = model.sequences.stored
+    assert stored is not None
     try:
         async with asyncio.timeout(PATIENCE):
-            for key in keys if stored is not None else ():
+            for key in keys:
                 if packed := await stored.find_packed(tenant.owner, [_name(model, key)]):
                     model.sequences.put(_unpacked(packed, tenant, key))
     except (StoreError, TimeoutError) as error:
