@@ -17,6 +17,7 @@ from antiphon.conversation import Message
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
+from antiphon.store.store import total
 from antiphon.tenancy import Tenant
 
 from .model import Model
@@ -78,14 +79,24 @@ async def _store(model: Model, stored: UnfinishedTurns, turn: Remembered) -> Non
 
 
 async def _recall(model: Model, tenant: Tenant, keys: Sequence[bytes]) -> None:
-    """Remembers those of the turns that the store has."""
-    stored = model.sequences.stored
+    """Remembers the longest of the turns that the store has: the first, or it is looked for by halves.
+
+    Where a conversation was stored up to a turn, so were its turns before.
+    """
+    stored, found = model.sequences.stored, list[bytes]()
+    first, last, place = 0, len(keys), 0
     assert stored is not None
     try:
         async with asyncio.timeout(PATIENCE):
-            for key in keys:
-                if packed := await stored.find_packed(tenant.owner, [_name(model, key)]):
-                    model.sequences.put(_unpacked(packed, tenant, key))
+            while first < last:
+                if packed := await stored.find_packed(tenant.owner, [_name(model, keys[place])]):
+                    found, last = packed, place
+                else:
+                    first = place + 1
+                place = (first + last) // 2
+            if found:
+                size = 16 * total(found)
+                model.sequences.put(await off_loop(lambda: _unpacked(found, tenant, keys[last]), size))
     except (StoreError, TimeoutError) as error:
         log.warning("the ids of earlier turns are not looked for: %s", _why(error))
 

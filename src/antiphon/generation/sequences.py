@@ -102,10 +102,10 @@ class Sequences:
             yield from islice(filter(None, map(self._by_key.get, reversed(keys))), TRIED)
 
     def missing(self, request: TurnRequest) -> list[bytes]:
-        """The keys of the longest turns that the conversation may go on with, up to the first that is remembered."""
+        """The keys of turns that the conversation may go on with, the longest first, up to one that is remembered."""
         keys = [*_keys(request.tenant.domain(), request.conversation.messages), b""]
         ends = (key for key, after in reversed([*pairwise(keys)]) if key and not after)
-        return [*islice(takewhile(lambda key: key not in self._by_key, ends), TRIED)]
+        return [*takewhile(lambda key: key not in self._by_key, ends)]
 
     def has_forgotten(self, request: TurnRequest) -> bool:
         """Whether the longest turn that is known of the conversation is remembered no longer."""
