@@ -216,3 +216,11 @@ async def test_a_turn_that_says_nothing_a_template_may_write_otherwise_is_not_st
     store = MemoryStore()
     await collect(run_turn(await constrain(await drafted(process(store), request(tools=())))))
     assert not store._records
+
+
+async def test_a_turn_that_may_not_be_stored_is_remembered_here_alone() -> None:
+    store = MemoryStore()
+    model = process(store)
+    before, more = await answered(model, request(storable=False))
+    assert await keeps(model, before, request(*more))
+    assert not store._records

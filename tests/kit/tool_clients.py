@@ -178,7 +178,7 @@ CLIENTS: dict[str, Callable[[], Client]] = {
     "chat with ids": lambda: Chat(return_token_ids=True),
     "a session": Session,
     "items": Items,
-    "items with ids": lambda: Items(return_token_ids=True, store=False),
+    "items with ids": lambda: Items(return_token_ids=True),
     "previous_response_id": ById,
     "a conversation": Conversation,
     "messages": Messages,

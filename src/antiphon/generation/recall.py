@@ -60,7 +60,7 @@ def remember(draft: Draft, reply: Sequence[Message], sampled: Sequence[int], *, 
     """
     model, request = draft.model, draft.request
     made = model.sequences.add(request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact)
-    if model.sequences.stored is None or not made.key or not is_kept(model, request):
+    if model.sequences.stored is None or not (made.key and request.storable and is_kept(model, request)):
         return None
     writing = asyncio.create_task(_store(model, model.sequences.stored, made))
     model.sequences.writing.add(writing)
