@@ -7,13 +7,12 @@ import hashlib
 import logging
 import struct
 import zlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from antiphon.conversation import Message
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
@@ -22,6 +21,7 @@ from antiphon.tenancy import Tenant
 
 from .model import Model
 from .plan import Draft, is_kept, plan_turn
+from .reader import ChoiceReader
 from .request import TurnRequest
 from .sequences import Remembered
 
@@ -53,19 +53,19 @@ async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run,
     return draft
 
 
-def remember(draft: Draft, reply: Sequence[Message], sampled: Sequence[int], *, exact: bool) -> Writing | None:
-    """Remembers a choice that is over; once the task has ended, all servers that share the store find it.
-
-    ``exact``: what was sampled says what the reply does, and no more. None: there is nothing to store.
-    """
+def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
+    """Remembers a choice that is over; once the tasks have ended, all servers that share the store find it."""
     model, request = draft.model, draft.request
-    made = model.sequences.add(request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact)
-    if model.sequences.stored is None or not (made.key and request.storable and is_kept(model, request)):
-        return None
-    writing = asyncio.create_task(_store(model, model.sequences.stored, made))
-    model.sequences.writing.add(writing)
-    writing.add_done_callback(model.sequences.writing.discard)
-    return writing
+    stored = model.sequences.stored if request.storable and is_kept(model, request) else None
+    for reply, sampled, exact in reader.replies():
+        made = model.sequences.add(
+            request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact, own_ids=reader.own_ids
+        )
+        if stored is not None and made.key:
+            writing = asyncio.create_task(_store(model, stored, made))
+            model.sequences.writing.add(writing)
+            writing.add_done_callback(model.sequences.writing.discard)
+            yield writing
 
 
 async def _store(model: Model, stored: UnfinishedTurns, turn: Remembered) -> None:
@@ -115,16 +115,20 @@ def _name(model: Model, key: bytes) -> str:
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
-    """The number of messages that were answered, the digest of the prompt, the compressed ids of 32 bits each."""
+    """The number of messages that were answered, the digest of the prompt, the compressed ids of 32 bits each.
+
+    ``own_ids``: as `Remembered` has them.
+    """
 
     asked: int
     prompt: bytes
     ids: bytes
+    own_ids: tuple[tuple[str, str], ...] = ()
 
 
 def _packed(turn: Remembered) -> list[bytes]:
     ids = zlib.compress(struct.pack(f"<{len(turn.ids)}I", *turn.ids), 1)
-    head = msgspec.msgpack.encode(_Head(turn.asked, turn.prompt, ids))
+    head = msgspec.msgpack.encode(_Head(turn.asked, turn.prompt, ids, turn.own_ids))
     texts = (replace(one, text=str(one.text), header=tuple(map(str, one.header))) for one in turn.reply)
     return [head, *map(pack, texts)]  # Their ids are among the others.
 
@@ -137,4 +141,4 @@ def _unpacked(packed: Sequence[bytes], tenant: Tenant, key: bytes) -> Remembered
         numbers = struct.unpack(f"<{len(ids) // 4}I", ids)
     except (msgspec.DecodeError, zlib.error, struct.error) as error:
         raise StoreError("The stored ids of a turn cannot be read.", code="store_corrupt") from error
-    return Remembered(tenant, head.asked, head.prompt, tuple(map(unpack, packed[1:])), numbers, key)
+    return Remembered(tenant, head.asked, head.prompt, tuple(map(unpack, packed[1:])), numbers, key, head.own_ids)

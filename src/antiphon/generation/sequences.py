@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise, takewhile
 from threading import Lock
+from types import MappingProxyType
 
 import msgspec
 
@@ -21,6 +22,7 @@ from .request import TurnRequest
 
 TRIED = 4
 """Earlier turns at most that one prompt is tried to go on with."""
+NO_IDS: Mapping[str, str] = MappingProxyType({})
 FORGOTTEN = 10_000
 """Turns at most of which it is known that they were remembered once."""
 
@@ -29,6 +31,7 @@ class Remembered(msgspec.Struct, frozen=True, eq=False):
     """One choice of a turn: the number of messages that it answers, a digest of its prompt, its reply, the ids of both.
 
     ``key``: a digest of the conversation with the reply; empty where no conversation goes on with its ids.
+    ``own_ids``: the ids of calls that were given anew, with those that the model wrote.
     ``request`` None: it was answered by another process, or before a restart.
     """
 
@@ -38,6 +41,7 @@ class Remembered(msgspec.Struct, frozen=True, eq=False):
     reply: tuple[Message, ...]
     ids: tuple[int, ...]
     key: bytes = b""
+    own_ids: tuple[tuple[str, str], ...] = ()
     request: TurnRequest | None = None
 
     @property
@@ -74,13 +78,15 @@ class Sequences:
         sampled: Sequence[int],
         *,
         exact: bool = True,
+        own_ids: Mapping[str, str] = NO_IDS,
     ) -> Remembered:
         """Remember a choice that is over. ``exact``: what was sampled says what the reply does, and no more."""
         messages, tenant = request.conversation.messages, request.tenant
         whole = (*messages, *as_history(reply))
         keys = _keys(tenant.domain(), whole)
         key = keys[-1] if exact and keys and len(keys) == len(whole) else b""
-        made = Remembered(tenant, len(messages), digest(prompt), tuple(reply), (*ids, *sampled), key, request)
+        own = tuple(own_ids.items())
+        made = Remembered(tenant, len(messages), digest(prompt), tuple(reply), (*ids, *sampled), key, own, request)
         self.put(made)
         return made
 
@@ -158,9 +164,9 @@ class _Owned:
         self.size += len(one.ids)
 
 
-def common(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many ids of both are the same from the beginning on: by halves, for slices compare at memory's speed."""
-    one, other = tuple(first), tuple(second)
+def common(first: Sequence[int] | str, second: Sequence[int] | str) -> int:
+    """How many ids, or characters, both begin with: found by halves, for slices compare at memory's speed."""
+    one, other = (part if isinstance(part, str) else tuple(part) for part in (first, second))
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -183,8 +183,7 @@ class _Notes:
             self._unsent.remove(step.choice)
             step = replace_in(step, prompt=self._scored)
         if self._plan.remembered and reader.over:
-            writing = remember(self._plan, reader.messages, reader.sampled, exact=reader.exact)
-            self._writing += [writing] if writing else []
+            self._writing += remember(self._plan, reader)
         return replace_in(step, ids=reader.take_ids()) if self._request.return_token_ids else step
 
 
@@ -204,6 +203,8 @@ class Metering:
         """Tokens of each choice that had any event."""
         self.last = 0.0
         """When a token came last (`time.perf_counter`); 0: none did."""
+        for incident in plan.incidents:
+            self._meter.incident(incident.code)
 
     def note(self, events: Sequence[Event], choice: int) -> None:
         """Reports the first event, incidents and ends."""

@@ -198,6 +198,8 @@ class MessagesRoute(PostRoute):
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
         draft = await post.plan(model, lambda: requested.turn)
+        for incident in draft.incidents:
+            post.exchange.note_incident(incident.code)
         return PlannedMessage(requested, await constrain(draft), memory)
 
 

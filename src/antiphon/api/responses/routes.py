@@ -220,4 +220,6 @@ class CountTokens(PostRoute):
             clients = await reader.clients(wire, entries)
             requested = reader.requested(model, wire, History(entries).messages, clients=clients)
         draft = await draft_turn(model, lambda: requested.turn, reader.off_loop)
+        for incident in draft.incidents:
+            post.exchange.note_incident(incident.code)
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))

@@ -64,6 +64,8 @@ class OpenChatMLTurns(PostRoute):
         post.exchange.stream = is_streamed(requested, "text/event-stream" in post.exchange.headers.get("accept", ""))
         order = await post.off_loop(lambda: read_transcript(post.body, today=today, tenant=tenant))
         post.ignore(order.ignored)
+        for finding in order.findings:
+            post.exchange.note_incident(finding.code)
         model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
         offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
         memory = TranscriptMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
