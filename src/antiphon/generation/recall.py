@@ -19,8 +19,9 @@ from antiphon.store.archive import off_loop
 from antiphon.store.store import total
 from antiphon.tenancy import Tenant
 
+from .bridge import is_kept
 from .model import Model
-from .plan import Draft, is_kept, plan_turn
+from .plan import Draft, plan_turn
 from .reader import ChoiceReader
 from .request import TurnRequest
 from .sequences import Remembered
