@@ -37,7 +37,6 @@ log = logging.getLogger("antiphon.generation")
 
 async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run, *, most: int | None = None) -> Draft:
     """The draft of what ``request`` makes, as `plan_turn` has it; it goes on with turns that are found in the store."""
-
     stored = model.sequences.stored
 
     def begin() -> Draft | tuple[TurnRequest, Sequence[bytes]]:
