@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import aclosing
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
+from anyio import CancelScope
 from anyio.from_thread import BlockingPortal
 
 from antiphon.errors import EngineError
@@ -73,25 +76,42 @@ class ChatModel(LoadedModel):
         return self._portal
 
 
+class _Task(Generic[Item]):
+    """Work on another thread's loop, which this thread may leave at any point, even while it hands over `run`."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, Item]]) -> None:
+        self._work = work
+        self._left: Future[None] = Future()
+        self._ended = threading.Event()
+
+    async def run(self) -> Item:
+        if self._left.set_running_or_notify_cancel():
+            loop = asyncio.get_running_loop()
+            with CancelScope() as scope:
+                self._left.add_done_callback(lambda _: loop.call_soon_threadsafe(scope.cancel))
+                try:
+                    return await self._work()
+                finally:
+                    self._ended.set()
+        raise asyncio.CancelledError
+
+    def leave(self) -> None:
+        """Cancels the work and returns when it has ended; what has not begun never will."""
+        if not self._left.cancel() and not self._ended.is_set():
+            self._left.set_result(None)
+            self._ended.wait()
+
+
 def finished(portal: BlockingPortal, make: Callable[[], Coroutine[Any, Any, Item]]) -> Item:
     """Returns the result of a coroutine that runs on the portal's loop.
 
     An exception in this thread meanwhile (Ctrl-C) cancels it, and is raised when it has ended.
     """
-    ended = threading.Event()
-
-    async def run() -> Item:
-        try:
-            return await make()
-        finally:
-            ended.set()
-
-    running = portal.start_task_soon(run)
+    task = _Task(make)
     try:
-        return running.result()
+        return portal.start_task_soon(task.run).result()
     finally:
-        if running.cancel():
-            ended.wait()
+        task.leave()
 
 
 def iterate(portal: BlockingPortal, make: Callable[[], AsyncGenerator[Item, None]]) -> Iterator[Item]:
@@ -109,17 +129,11 @@ def iterate(portal: BlockingPortal, make: Callable[[], AsyncGenerator[Item, None
         finally:
             items.put(None)
 
-    running = portal.start_task_soon(run)
+    task = _Task(run)
     try:
+        running = portal.start_task_soon(task.run)
         while (item := items.get()) is not None:
             yield item
         running.result()
     finally:
-        if running.cancel():
-            _ended(items)
-
-
-def _ended(items: queue.SimpleQueue[Any]) -> None:
-    """Waits until the cancelled task has closed its generator."""
-    while items.get() is not None:
-        pass
+        task.leave()
