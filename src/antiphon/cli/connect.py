@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -51,7 +50,10 @@ def command(
     No key is ever printed or written, only the name of the variable that holds it.
     """
     if client is None:
-        list_clients(json=json)
+        if json:
+            print_json([{"name": name, "title": client.title} for name, client in CLIENTS.items()])
+        else:
+            print_table(("client", "what it is"), [(name, client.title) for name, client in CLIENTS.items()])
         return
     if client not in CLIENTS:
         raise NotFoundError(f"no client is called {client!r}", code="not_found", hint=near(client, CLIENTS))
@@ -63,13 +65,6 @@ def command(
         print_json(connection.as_object())
     else:
         connection.show()
-
-
-def list_clients(*, json: bool) -> None:
-    if json:
-        print_json([{"name": name, "title": client.title} for name, client in CLIENTS.items()])
-    else:
-        print_table(("client", "what it is"), [(name, client.title) for name, client in CLIENTS.items()])
 
 
 def endpoint_of(
@@ -121,7 +116,8 @@ class Connection:
             report = {"changed": merged.is_changed, "backup": str(backup) if backup else None, "difference": change}
             print_json({**self.as_object(), **report})
             return
-        tell(written(file.path, backup) if merged.is_changed else f"{file.path} has it already", file=sys.stderr)
+        saved = f"wrote {file.path}" + (f"; as it was: {backup}" if backup else "")
+        tell(saved if merged.is_changed else f"{file.path} has it already", file=sys.stderr)
         print_notes([*exports(self.settings), *self.notes()])
 
     def notes(self) -> Iterator[str]:
@@ -134,14 +130,10 @@ def print_notes(notes: Iterable[str]) -> None:
     tell("".join(f"{note}\n" for note in notes), end="", file=sys.stderr)
 
 
-def written(path: Path, backup: Path | None) -> str:
-    return f"wrote {path}" + (f"; as it was: {backup}" if backup else "")
-
-
 def exports(settings: ClientSettings) -> list[str]:
     """Lines for a shell. A reference to a variable stays one."""
-    return [f"export {name}={shell_value(value)}" for name, value in settings.environment.items()]
-
-
-def shell_value(value: str) -> str:
-    return f'"{value}"' if re.fullmatch(r"\$\{\w+\}", value) else shlex.quote(value)
+    quoted = {
+        name: f'"{value}"' if re.fullmatch(r"\$\{\w+\}", value) else shlex.quote(value)
+        for name, value in settings.environment.items()
+    }
+    return [f"export {name}={value}" for name, value in quoted.items()]

@@ -16,13 +16,12 @@ from antiphon.errors import NotFoundError, Position, RequestError, near
 from antiphon.errors.incidents import INCIDENTS
 from antiphon.errors.place import end_of_word
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findings, mended
-from antiphon.writing import write
 
 from .excerpt import excerpt
-from .files import content_of, files_of, output
+from .files import STANDARD, content_of, files_of, write_back
 from .options import JsonOption, print_json, print_table
 from .terminal import each_of, tell
-from .validate import OPENCHATML, Profile
+from .validate import OPENCHATML, Profile, counted
 
 # The findings of the linter for people and for programs.
 
@@ -44,10 +43,10 @@ def as_text(linted: Sequence[Linted]) -> str:
     counts = Counter(diagnostic.level for one in linted for diagnostic in one.found)
     fixable = sum(diagnostic.fix is not None for one in linted for diagnostic in one.found)
     lines = [line for one in linted for diagnostic in one.found for line in _lines(one, diagnostic)]
-    summary = ", ".join(_counted(counts[level], level) for level in (Severity.ERROR, Severity.WARNING) if counts[level])
+    summary = ", ".join(counted(counts[level], level) for level in (Severity.ERROR, Severity.WARNING) if counts[level])
     summary += (", " if summary else "") + f"{counts[Severity.INFO]} more" if counts[Severity.INFO] else ""
     summary += f"; --fix mends {fixable}" if fixable else ""
-    return "".join(f"{line}\n" for line in [*lines, f"{_counted(len(linted), 'file')}: {summary or 'nothing found'}"])
+    return "".join(f"{line}\n" for line in [*lines, f"{counted(len(linted), 'file')}: {summary or 'nothing found'}"])
 
 
 def _lines(one: Linted, diagnostic: Diagnostic) -> Iterator[str]:
@@ -59,10 +58,6 @@ def _lines(one: Linted, diagnostic: Diagnostic) -> Iterator[str]:
         yield f"      {diagnostic.hint}"
 
 
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'s' if number != 1 else ''}"
-
-
 # -- for programs -----------------------------------------------------------------------------------------------------
 
 
@@ -72,7 +67,10 @@ def as_json(linted: Iterable[Linted]) -> dict[str, Any]:
 
 
 def _object(found: Diagnostic) -> dict[str, Any]:
-    fix = found.fix and {"start": found.fix.start, "end": found.fix.end, "text": _encodable(found.fix.text)}
+    fix = None
+    if found.fix:
+        text = found.fix.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # JSON has no lone bytes
+        fix = {"start": found.fix.start, "end": found.fix.end, "text": text}
     return {
         "rule": found.rule, "level": found.level, "code": found.code, "message": found.message, "hint": found.hint,
         "line": found.start.line, "column": found.start.column,
@@ -80,13 +78,7 @@ def _object(found: Diagnostic) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _encodable(text: str) -> str:
-    """Text for JSON: a byte that is not UTF-8 is a replacement character."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
 HARMONY = "harmony"
-STDIN = Path("-")
 GRADES = (Severity.INFO, Severity.WARNING, Severity.ERROR)
 
 
@@ -116,7 +108,7 @@ def command(
         raise RequestError("--fix, --profile and --fragment are for OpenChatML", hint="`antiphon fmt --from harmony`.")
     if not files:
         raise RequestError("no files are named", hint="A file, a folder, or - for standard input.")
-    if fix and STDIN in files and json:
+    if fix and STANDARD in files and json:
         raise RequestError("--fix writes standard input to standard output, where the report would go")
     lint = Linter(levels, fix=fix, fragment=fragment, harmony=profile is Profile.HARMONY)
     read = lint.harmony_file if source == HARMONY else lint.file
@@ -125,7 +117,7 @@ def command(
     if json:
         print_json(as_json(linted))
     else:
-        tell(as_text(linted), end="", file=sys.stderr if fix and STDIN in files else sys.stdout)
+        tell(as_text(linted), end="", file=sys.stderr if fix and STANDARD in files else sys.stdout)
     grades = GRADES[GRADES.index(fail_on) :] if fail_on in GRADES else ()
     if any(diagnostic.level in grades for one in linted for diagnostic in one.found):
         raise typer.Exit(1)
@@ -144,20 +136,10 @@ class Linter:
         """The findings in an OpenChatML transcript, which is mended first where that is requested."""
         text = content_of(file).decode("utf-8", "surrogateescape")
         if self._fix:
-            before = text
-            text = mended(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
-            self._store(file, before, text)
+            before, text = text, mended(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
+            write_back(file, before.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape"))
         found = findings(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
         return Linted(file, text, found)
-
-    @staticmethod
-    def _store(file: Path, before: str, text: str) -> None:
-        content = text.encode("utf-8", "surrogateescape")
-        if file == STDIN:
-            with output(None) as sink:
-                sink.write(content)
-        elif text != before:
-            write(file, content)
 
     def harmony_file(self, file: Path) -> Linted:
         """Lints a conversation in Harmony; the rules are the parser's incidents."""

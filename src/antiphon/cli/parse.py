@@ -19,16 +19,15 @@ from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
 
 from .completions import format_names
 from .excerpt import PlacedPieces, RecentText
-from .files import length, unreadable
+from .files import chunks
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .pretty import has_colour, pretty
 from .select_format import SelectedFormat, select_format, select_harmony
-from .terminal import progress_bar, tell
+from .terminal import tell
 from .transcript import incident_form
 
 # What `parse` reads, while it comes: text with controls spelled out, or token ids.
 
-CHUNK = 1 << 16
 HEAD = 24
 """So many characters of the input decide whether it is ids, and whether it is a transcript."""
 
@@ -39,24 +38,9 @@ _BORDER = re.compile(r"[\s,\[\]]+")
 def texts(file: Path) -> Iterator[str]:
     """A file's text as it comes, half characters buffered; ``-`` is standard input. Raises `ConfigError`."""
     decoder = getincrementaldecoder("utf-8")("replace")
-    for chunk in _chunks(file):
+    for chunk in chunks(file):
         yield decoder.decode(chunk)
     yield decoder.decode(b"", final=True)
-
-
-def _chunks(file: Path) -> Iterator[bytes]:
-    try:
-        with (
-            open(0, "rb", closefd=False) if str(file) == "-" else file.open("rb") as source,
-            progress_bar(file.name, length(file)) as progress,
-        ):
-            done = 0
-            while chunk := source.read1(CHUNK):  # as much as is there
-                yield chunk
-                done += len(chunk)
-                progress(done, None)
-    except OSError as error:
-        raise unreadable(file, error) from None
 
 
 def holds_ids(source: Iterator[str]) -> tuple[bool, Iterator[str]]:

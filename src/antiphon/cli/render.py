@@ -27,7 +27,7 @@ from .options import (
 from .pretty import has_colour, pretty
 from .select_format import SelectedFormat, read_input, select_format, select_harmony
 from .terminal import tell
-from .transcript import read_openai, read_transcript
+from .transcript import read_transcript
 
 
 class Source(StrEnum):
@@ -85,7 +85,7 @@ def read_source(text: bytes, source: Source) -> Conversation:
 
             return read_conversation(text)
         case Source.OPENAI:
-            return read_openai(text)
+            return read_transcript(text, chat=True)
 
 
 def write(pieces: list[Piece], selected: SelectedFormat, *, ids: bool, json: bool) -> None:

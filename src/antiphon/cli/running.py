@@ -207,19 +207,15 @@ def started(pid: int) -> str | None:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return _started_by_ps(pid)
+        # Where there is no /proc, ps says it.
+        command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - a number alone varies
+        return found.stdout.strip() or None
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
     return None if state in "ZX" else f"{boot} {fields[18]}"  # field 22 of proc(5), its first two being the name's
-
-
-def _started_by_ps(pid: int) -> str | None:
-    """The same where there is no /proc."""
-    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - a number alone varies
-    return found.stdout.strip() or None
 
 
 def memory(pid: int) -> int | None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from antiphon.api.native.templates import CheckedTemplate, PromptBesideHarmony, PromptChangeFound, checked, template_of
+from antiphon.api.native.templates import CheckedTemplate, PromptChangeFound, checked, template_of
 from antiphon.catalog.files.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.catalog.format_choice import replies_file, responses_of
 from antiphon.config import Config
@@ -130,7 +130,10 @@ def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:
     yield f"replies are known from {found.source}"
     if result.harmony:
         yield "a model with Harmony's controls is prompted in Harmony, unless its table names this as its chat_template"
-        yield from (f"  {_beside(prompt)}" for prompt in result.harmony)
+        for each in result.harmony:
+            here, there = each.template or "", each.harmony or ""
+            beside = "the same" if each.same else f"differs at character {each.at}: {here!r}, in Harmony {there!r}"
+            yield f"  {each.prompt}: {beside}"
     else:
         yield f"  read back at every cut: {', '.join(found.proven) or 'nothing'}"
     if found.unwritten:
@@ -159,10 +162,3 @@ def _changed(change: PromptChangeFound) -> str:
         f"{change.turn}: changes at character {change.at}{token}, because of {change.cause}:"
         f" {change.former or ''!r} becomes {change.next or ''!r}"
     )
-
-
-def _beside(prompt: PromptBesideHarmony) -> str:
-    if prompt.same:
-        return f"{prompt.prompt}: the same"
-    here, in_harmony = prompt.template or "", prompt.harmony or ""
-    return f"{prompt.prompt}: differs at character {prompt.at}: {here!r}, in Harmony {in_harmony!r}"

@@ -7,13 +7,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import (
-    Conversation,
-    Incident,
-    ReasoningEffort,
-    Settings,
-    ToolSpec,
-)
+from antiphon.conversation import Conversation, Incident, ReasoningEffort, Settings, ToolSpec
 from antiphon.conversation.json import MessageJson, message_json, message_of
 from antiphon.errors import ParseError, Position
 
@@ -49,15 +43,16 @@ class IncidentForm(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
 
 
-def read_transcript(text: str | bytes) -> Conversation:
+def read_transcript(text: str | bytes, *, chat: bool = False) -> Conversation:
     """The conversation of a transcript or a chat request: an object with ``messages``, or their list alone.
 
-    Raises `ParseError` with the JSON path of what is wrong.
+    ``chat``: it is a chat request, whatever it looks like. Raises `ParseError` with the JSON path of what is wrong,
+    and for a chat request `RequestError`.
     """
     try:
         source = msgspec.json.decode(text)
         source = {"messages": source} if isinstance(source, list) else source
-        if is_chat_request(source):
+        if chat or is_chat_request(source):
             return read_chat_request(source)
         form = msgspec.convert(source, TranscriptForm)
     except msgspec.ValidationError as error:
@@ -70,18 +65,6 @@ def read_transcript(text: str | bytes) -> Conversation:
         tools=tuple(ToolSpec(**msgspec.structs.asdict(tool)) for tool in form.tools),
         settings=Settings(**msgspec.structs.asdict(form.settings)),
     )
-
-
-def read_openai(text: str | bytes) -> Conversation:
-    """The conversation of a chat completions request, or of its messages alone. Raises `ParseError`, `RequestError`."""
-    try:
-        source = msgspec.json.decode(text)
-        return read_chat_request({"messages": source} if isinstance(source, list) else source)
-    except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `")
-        raise ParseError(message, code="transcript", position=Position(path=path.rstrip("`") or "$")) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ParseError(f"not JSON: {error}", code="transcript") from None
 
 
 def is_chat_request(source: object) -> bool:
