@@ -1,4 +1,4 @@
-"""what each client needs to use Antiphon: variables of the environment, or its settings file."""
+"""Settings that each client needs to use Antiphon: variables of the environment, or its settings file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ import typer
 
 from antiphon.config import Config
 from antiphon.errors import RequestError
-
-from .merging import Form, present
 
 # Where a server is: what a user types, or what the configuration says.
 
@@ -71,6 +70,21 @@ class Endpoint:
     def no_key(self) -> str | None:
         """For a field in which a file could only have the key itself: None where there is one."""
         return None if self.key_variable else ANY_KEY
+
+
+class Form(StrEnum):
+    """How a settings file is written."""
+
+    JSON = "json"
+    TOML = "toml"
+    YAML = "yaml"
+
+
+def present(content: Any) -> Any:
+    """The content without fields that are None, which must not be there."""
+    if isinstance(content, dict):
+        return {key: present(value) for key, value in content.items() if value is not None}
+    return [present(item) for item in content] if isinstance(content, list) else content
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence
 from dataclasses import dataclass
-from enum import StrEnum
 from io import StringIO
 from itertools import count
 from pathlib import Path
@@ -19,17 +18,7 @@ from tomlkit.exceptions import TOMLKitError
 from antiphon.errors import ConfigError
 from antiphon.writing import write
 
-
-class Form(StrEnum):
-    """How a settings file is written."""
-
-    JSON = "json"
-    TOML = "toml"
-    YAML = "yaml"
-
-
-def read_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_once)
+from .clients import Form, present
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -38,10 +27,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")
     return found
-
-
-def write_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def _yaml() -> YAML:
@@ -58,18 +43,15 @@ def write_yaml(value: Any) -> str:
 
 
 READ: Mapping[Form, Callable[[str], Any]] = {
-    Form.JSON: read_json,
+    Form.JSON: lambda text: json.loads(text, object_pairs_hook=_once),
     Form.TOML: tomlkit.parse,
     Form.YAML: lambda text: _yaml().load(text),
 }
-WRITE: Mapping[Form, Callable[[Any], str]] = {Form.JSON: write_json, Form.TOML: tomlkit.dumps, Form.YAML: write_yaml}
-
-
-def present(content: Any) -> Any:
-    """The content without fields that are None, which must not be there."""
-    if isinstance(content, dict):
-        return {key: present(value) for key, value in content.items() if value is not None}
-    return [present(item) for item in content] if isinstance(content, list) else content
+WRITE: Mapping[Form, Callable[[Any], str]] = {
+    Form.JSON: lambda value: json.dumps(value, indent=2, ensure_ascii=False) + "\n",
+    Form.TOML: tomlkit.dumps,
+    Form.YAML: write_yaml,
+}
 
 
 @dataclass(frozen=True, slots=True)
