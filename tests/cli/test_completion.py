@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.connecting.clients import CLIENTS
+from antiphon.cli.clients import CLIENTS
 from kit.program import environment, in_process
 
 CONFIG = 'model = "mine"\n[models.mine]\nengine = "scripted"\naliases = ["own", "claude-*"]\n'

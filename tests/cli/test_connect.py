@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from antiphon.cli.connecting.clients import CLIENTS, Endpoint, local_url
+from antiphon.cli.clients import CLIENTS, Endpoint, local_url
 from antiphon.config import load_config
 from kit.program import in_process
 

@@ -14,10 +14,10 @@ import typer
 from antiphon.config import Config, find_entry
 from antiphon.errors import ConfigError, NotFoundError, near
 
+from .clients import CLIENTS, ClientSettings, Endpoint, check_variable, local_url, root_of
 from .completions import client_names
-from .connecting.clients import CLIENTS, ClientSettings, Endpoint, check_variable, local_url, root_of
-from .connecting.merging import WRITE, merge
 from .files import difference
+from .merging import WRITE, merge
 from .options import ConfigOption, JsonOption, configure, print_json, print_table
 from .terminal import tell
 

@@ -12,7 +12,7 @@ from antiphon.catalog.files.store import ModelStore
 from antiphon.config import Config, find_entry
 from antiphon.errors import AntiphonError
 
-from .connecting.clients import local_url
+from .clients import local_url
 from .options import configure, megabytes
 from .running import run_folder, running_servers
 from .terminal import tell

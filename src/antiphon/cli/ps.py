@@ -14,7 +14,7 @@ import msgspec
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
-from .connecting.clients import check_variable
+from .clients import check_variable
 from .options import JsonOption, megabytes, print_json, print_table
 from .running import RunningServer, memory, run_folder, running_servers
 from .terminal import tell
