@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.explain import Explanation, explained
+from antiphon.cli.config import Explanation, explained
 from antiphon.config import load_config
 from antiphon.errors import ConfigError
 from kit.program import PROGRAM, antiphon, environment, in_process

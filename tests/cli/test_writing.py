@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import antiphon
-from antiphon.cli.merging import Merge
+from antiphon.cli.connect import Merge
 from antiphon.cli.talking.session import save
 from antiphon.config.layers import Tuned, TunedEngine, write_tuned
 from antiphon.conversation import Conversation, Message, Role
@@ -274,7 +274,7 @@ OWN_FILES = {
     "tools/mcp/tokens.py": "tokens in our own folder, for their owner alone",
     "tools/python/worker.py": "runs in the sandbox",
     "api/batches/offline.py": "appends to the answers of a former run, and replaces nothing",
-    "cli/merging.py": "a copy for its owner, of a name that is free",
+    "cli/connect.py": "a copy for its owner, of a name that is free",
 }
 """Modules that open files for writing, or rename, other than by `writing`; each with why."""
 

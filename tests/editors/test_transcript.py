@@ -10,8 +10,8 @@ from antiphon.conversation import Channel, Role
 from antiphon.formats.openchatml import SCHEMAS
 from antiphon.formats.openchatml.head import ATTRIBUTES, INTENTS
 from antiphon.formats.openchatml.spelling import CONTROLS
-from antiphon.integrations.editors import transcript as meanings
-from antiphon.integrations.editors.transcript import meaning, parts
+from antiphon.integrations.editors import server as meanings
+from antiphon.integrations.editors.server import meaning, parts
 from kit.openchatml import TRICKY
 
 HALF_WRITTEN = st.lists(

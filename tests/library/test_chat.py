@@ -12,7 +12,7 @@ from antiphon.conversation import FinishReason, ToolSpec
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.errors import ConfigError, EngineError, NotFoundError, RequestError
 from antiphon.generation import Model
-from antiphon.library.inputs import ChatInput
+from antiphon.library.options import ChatInput
 from kit.api import END, THINK, UNTHINK, call, ids, model, scripted
 
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from antiphon.library.sync import finished, iterate
+from antiphon.library.opening import finished, iterate
 from kit.waiting import PATIENCE
 
 CHILD = """

@@ -13,8 +13,7 @@ from antiphon.generation import Model, ModelFacts
 
 from .describe import Described
 from .files.store import InstalledModel, ModelStore
-from .memory import SleepingEngine
-from .remote import ReconnectingEngine
+from .memory import ReconnectingEngine, SleepingEngine
 
 # Fetching models while a catalog serves: each is fetched once, whoever waits for it.
 

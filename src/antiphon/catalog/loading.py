@@ -27,8 +27,7 @@ from .describe import Described, describe
 from .files.store import ModelStore
 from .files.text import ModelText
 from .known_formats import NO_FORMATS, known_formats
-from .memory import Later, ModelMemory, SleepingEngine, loop_later
-from .remote import connect
+from .memory import Later, ModelMemory, SleepingEngine, connect, loop_later
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.generation.compile import ReplyCompiler

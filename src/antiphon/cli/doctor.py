@@ -30,7 +30,7 @@ from antiphon.errors import AntiphonError, ConfigError, NotFoundError
 from antiphon.generation import Capabilities
 from antiphon.tools.python import Bubblewrap
 
-from .explain import capabilities_of
+from .config import capabilities_of
 from .options import ConfigOption, JsonOption, ModelOption, configure, megabytes, print_json
 from .running import listener
 from .terminal import tell, waiting_for

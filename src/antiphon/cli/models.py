@@ -19,7 +19,7 @@ from antiphon.formats.template import JinjaFormat
 
 from . import pull, rm
 from .completions import model_names
-from .explain import described
+from .config import described
 from .options import ConfigOption, JsonOption, actions, configure, megabytes, print_json, print_table
 from .select_format import select_format
 from .terminal import tell

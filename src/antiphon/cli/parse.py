@@ -21,9 +21,8 @@ from .completions import format_names
 from .excerpt import PlacedPieces, RecentText
 from .files import chunks
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
-from .pretty import has_colour, pretty
 from .select_format import SelectedFormat, select_format, select_harmony
-from .terminal import tell
+from .terminal import has_colour, pretty, tell
 from .transcript import incident_form
 
 # What `parse` reads, while it comes: text with controls spelled out, or token ids.

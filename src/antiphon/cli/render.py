@@ -24,9 +24,8 @@ from .options import (
     configure,
     print_json,
 )
-from .pretty import has_colour, pretty
 from .select_format import SelectedFormat, read_input, select_format, select_harmony
-from .terminal import tell
+from .terminal import has_colour, pretty, tell
 from .transcript import read_transcript
 
 

@@ -32,8 +32,7 @@ from antiphon.http.context import Context
 from antiphon.http.gate.admission import SharedLimits
 from antiphon.http.gate.keys import KeyFile
 from antiphon.observe import Exported, Tracing
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key
 from antiphon.tools import ToolFactory

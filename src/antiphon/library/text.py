@@ -16,7 +16,7 @@ from antiphon.formats import openchatml as transcripts
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, o200k_harmony, spell
 
 from .checks import check, checked
-from .inputs import ChatInput, below, read_input
+from .options import ChatInput, below, read_input
 
 
 @dataclass(frozen=True, slots=True)

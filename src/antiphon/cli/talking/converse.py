@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Protocol
 
-from antiphon.cli.answer import answer_form
 from antiphon.cli.app import print_error
 from antiphon.cli.options import as_json
 from antiphon.conversation import TurnEnded
@@ -16,6 +15,7 @@ from antiphon.errors import AntiphonError
 
 from .commands import Edit, Leave, command_named
 from .session import Session, with_files
+from .talk import answer_form
 
 # What a person typed, as commands and questions; questions of several lines stand between three quotes.
 

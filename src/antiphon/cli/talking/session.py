@@ -11,7 +11,6 @@ import msgspec
 
 from antiphon.catalog import Catalog
 from antiphon.catalog.toolbox import ToolSettings, open_toolbox
-from antiphon.cli.answer import answer_form
 from antiphon.cli.files import near_file, opened, output
 from antiphon.cli.options import as_json
 from antiphon.cli.terminal import tell, waiting_for
@@ -27,7 +26,7 @@ from antiphon.tools import Toolbox, ToolLimits
 from antiphon.tools.mcp import McpHost
 
 from .screen import Screen, quiet
-from .talk import ChatState, ChatTarget, ended, stream_answer
+from .talk import ChatState, ChatTarget, answer_form, ended, stream_answer
 
 # Files of a conversation: those that go with a question, transcripts to save and to go on with, schemas.
 
