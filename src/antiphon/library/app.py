@@ -198,8 +198,8 @@ class Parts(msgspec.Struct, frozen=True):
         facts = self.catalog.facts(name)
         if facts is None:
             return ModelSummary()
-        dialect = dialects_of(config.dialect)[config.dialect.name]
-        return ModelSummary(tuple(described_lines(facts_under(facts, dialect))), facts.capabilities)
+        facts = facts_under(facts, dialects_of(config.dialect)[config.dialect.name])
+        return ModelSummary(tuple(described_lines(facts)), facts.capabilities)
 
 
 @asynccontextmanager

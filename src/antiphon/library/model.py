@@ -25,7 +25,6 @@ from antiphon.conversation import (
 from antiphon.errors import ContextError, EngineError, RequestError, UnsupportedError
 from antiphon.formats import Format
 from antiphon.generation import (
-    EmbeddingPlan,
     Model,
     RoundEvent,
     TurnRequest,
@@ -37,7 +36,7 @@ from antiphon.generation import (
 from antiphon.tokens import Tokenizer, encode_pieces
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolResult, ToolStarted
 
-from .checks import checked
+from .checks import check, checked
 from .options import ChatInput, ChatOptions, offer_of, request_of
 from .shape import ResponseType, Shape, with_schema
 from .text import Prompt
@@ -376,11 +375,8 @@ class AsyncChatModel(LoadedModel):
         ``dimensions``: so many numbers of each, for a model whose beginnings of vectors are vectors too. Raises
         `RequestError`, `UnsupportedError` for a model that makes none, and `ContextError` for a text that is too long.
         """
-        embeddings = await embed(_embedding(self.model, texts, dimensions=dimensions))
-        return list(embeddings.vectors)
-
-
-@checked
-def _embedding(model: Model, texts: Sequence[str], *, dimensions: int | None) -> EmbeddingPlan:
-    with named(EmbedNames()):
-        return plan_embedding(model, texts, dimensions=dimensions)
+        check(texts, Sequence[str], "texts")
+        check(dimensions, int | None, "dimensions")
+        with named(EmbedNames()):
+            plan = plan_embedding(self.model, texts, dimensions=dimensions)
+        return list((await embed(plan)).vectors)

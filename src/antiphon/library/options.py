@@ -19,7 +19,7 @@ from antiphon.tools import FunctionTool, Offer, Toolbox
 from antiphon.tools.tool import DescribedToolSet
 from antiphon.wire.json import decode, encode_given
 
-# Arguments of a caller, as a conversation.
+from .checks import refused
 
 # Dictionaries and lists of a caller as the JSON that a wire reads, with errors at the argument's own place.
 
@@ -61,21 +61,14 @@ def read_turn(given: ChatInput, *, system: str | None = None, history: Conversat
         conversation = read_input(given, system=system, history=history)
         requested = TurnRequest(conversation=conversation)
     if not conversation.messages:
-        raise RequestError(
-            "messages: there are none.", code="invalid_value", position=Position(path="messages"), hint="Give a text."
-        )
+        raise refused("messages", "there are none.", "Give a text.")
     return replace(requested, conversation=conversation)
 
 
 def read_input(given: ChatInput, *, system: str | None = None, history: Conversation | None = None) -> Conversation:
     """``given`` after ``history``, or with ``system`` as the first message. Raises `RequestError` for both."""
     if system and history is not None:
-        raise RequestError(
-            "system: the history has its own beginning.",
-            code="invalid_value",
-            position=Position(path="system"),
-            hint="Give one of the two.",
-        )
+        raise refused("system", "the history has its own beginning.", "Give one of the two.")
     added = _conversation(given, () if history is None else history.messages)
     if history is not None:
         _check_json(history, "history")
@@ -112,12 +105,9 @@ def _messages(given: Sequence[Message | Mapping[str, Any]], earlier: Sequence[Me
     if len(values) == len(given):
         return Conversation(tuple(values))
     if values:
-        raise RequestError(
-            "messages: either all are Message values, or all are chat JSON.",
-            code="invalid_type",
-            position=Position(path="messages"),
-            hint="antiphon.read_chat(body).messages makes Message values of chat JSON.",
-        )
+        hint = "antiphon.read_chat(body).messages makes Message values of chat JSON."
+        what = "either all are Message values, or all are chat JSON."
+        raise refused("messages", what, hint, code="invalid_type")
     written = [message for message in given if isinstance(message, Mapping)]
     return Conversation(read_messages(written, earlier=earlier))
 
@@ -147,9 +137,10 @@ def check_names(specs: Sequence[ToolSpec], earlier: Sequence[ToolSpec] = ()) -> 
     for i, spec in enumerate(specs):
         if not NAME.fullmatch(spec.name):
             hint = "Give it one of letters, digits, _, - and dots."
-            raise _refused(i, f"{spec.name[:64]!r} is no name that a model could call", hint)
+            raise refused(f"tools[{i}]", f"{spec.name[:64]!r} is no name that a model could call.", hint)
         if spec.recipient in taken:
-            raise _refused(i, f"another tool is named {spec.name!r}", "Give each tool once, under a name of its own.")
+            hint = "Give each tool once, under a name of its own."
+            raise refused(f"tools[{i}]", f"another tool is named {spec.name!r}.", hint)
         taken.add(spec.recipient)
 
 
@@ -164,17 +155,8 @@ def _read(tool: GivenTool, path: str) -> ToolSpec | FunctionTool:
         return FunctionTool(tool)
     except (TypeError, ValueError, NameError, AttributeError, msgspec.MsgspecError) as error:
         reason = str(error).partition("\n")[0].removeprefix(f"{name}: ")
-        raise RequestError(
-            f"{path}: {name} cannot be a tool: {reason}.",
-            code="invalid_type",
-            position=Position(path=path),
-            hint="Give a function with a name, and each parameter a type that JSON can carry (str, list[int] …).",
-        ) from error
-
-
-def _refused(index: int, message: str, hint: str) -> RequestError:
-    path = f"tools[{index}]"
-    return RequestError(f"{path}: {message}.", code="invalid_value", position=Position(path=path), hint=hint)
+        hint = "Give a function with a name, and each parameter a type that JSON can carry (str, list[int] …)."
+        raise refused(path, f"{name} cannot be a tool: {reason}.", hint, code="invalid_type") from error
 
 
 class ChatOptions(TypedDict, total=False):
@@ -221,19 +203,17 @@ def request_of(
     if response_format is not None:
         conversation = replace(conversation, response_format=response_format)
     if effort := options.get("reasoning_effort"):
-        settings = replace(conversation.settings, reasoning_effort=_effort(effort))
+        if effort not in set(ReasoningEffort):
+            hint = f"Give one of {', '.join(ReasoningEffort)}."
+            raise refused("reasoning_effort", f"{effort[:64]!r} is none.", hint)
+        settings = replace(conversation.settings, reasoning_effort=ReasoningEffort(effort))
         conversation = replace(conversation, settings=settings)
     return replace(requested, conversation=conversation, **_settings(options, conversation.tools))
 
 
 def _settings(options: ChatOptions, tools: Sequence[ToolSpec]) -> dict[str, Any]:
     """The fields of a `TurnRequest` that the options set."""
-    plain = {
-        "temperature": options.get("temperature"),
-        "top_p": options.get("top_p"),
-        "max_tokens": options.get("max_tokens"),
-        "seed": options.get("seed"),
-    }
+    plain = {name: options.get(name) for name in ("temperature", "top_p", "max_tokens", "seed")}
     fields: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
     if (stop := options.get("stop")) is not None:
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
@@ -248,21 +228,5 @@ def _choice(given: str, tools: Sequence[ToolSpec]) -> ToolChoice:
             return ToolChoice(given)
         case name if name in {called for tool in tools for called in (tool.name, tool.recipient)}:
             return ToolChoice("required", (name,), once=True)
-    raise RequestError(
-        f"tool_choice: no tool is named {given[:64]!r}.",
-        code="invalid_value",
-        position=Position(path="tool_choice"),
-        hint=near(given, ["auto", "none", "required", *(tool.name for tool in tools)]),
-    )
-
-
-def _effort(given: str) -> ReasoningEffort:
-    try:
-        return ReasoningEffort(given)
-    except ValueError:
-        raise RequestError(
-            f"reasoning_effort: {given[:64]!r} is none.",
-            code="invalid_value",
-            position=Position(path="reasoning_effort"),
-            hint=f"Give one of {', '.join(ReasoningEffort)}.",
-        ) from None
+    hint = near(given, ["auto", "none", "required", *(tool.name for tool in tools)])
+    raise refused("tool_choice", f"no tool is named {given[:64]!r}.", hint)

@@ -68,12 +68,13 @@ class Reload:
         if terminal_is_gone():
             server.should_exit = True
             return
-        task = asyncio.ensure_future(self._reload_and_log(server))
+
+        async def reload_and_log() -> None:
+            (await self.reload(server)).log()
+
+        task = asyncio.ensure_future(reload_and_log())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _reload_and_log(self, server: Server) -> None:
-        (await self.reload(server)).log()
 
     async def reload(self, server: Server) -> Reloaded:
         """Takes what can be taken; what became of it, which is not in the log yet."""

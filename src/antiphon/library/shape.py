@@ -12,11 +12,12 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar, cast, get_args, g
 import msgspec
 
 from antiphon.conversation import ResponseFormat, Role, TextPart
-from antiphon.errors import FormatError, Position, RequestError
+from antiphon.errors import FormatError
 from antiphon.formats import Format
 from antiphon.generation import TurnRequest
 from antiphon.wire.json import encode_given
 
+from .checks import refused
 from .msgspec_types import MsgspecType
 
 Value = TypeVar("Value")
@@ -73,12 +74,9 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
             return json_type(self.kind).schema()
         except UNUSABLE as error:
             path, kind, reason = culprit(self.kind, error)
-            raise RequestError(
-                f"{path}: {getattr(kind, '__name__', None) or kind} cannot be read from JSON: {reason}.",
-                code="invalid_type",
-                position=Position(path=path),
-                hint="Use texts, numbers, dates, lists, enums, dataclasses, msgspec structs or pydantic models.",
-            ) from error
+            what = f"{getattr(kind, '__name__', None) or kind} cannot be read from JSON: {reason}."
+            hint = "Use texts, numbers, dates, lists, enums, dataclasses, msgspec structs or pydantic models."
+            raise refused(path, what, hint, code="invalid_type") from error
 
 
 def with_schema(request: TurnRequest, format: Format) -> TurnRequest:
