@@ -20,7 +20,7 @@ import pytest
 import antiphon
 from antiphon.cli.connect import Merge
 from antiphon.cli.talking.session import save
-from antiphon.config.layers import Tuned, TunedEngine, write_tuned
+from antiphon.config.load import Tuned, TunedEngine, write_tuned
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ConfigError
 from antiphon.writing import check_writable, write, written

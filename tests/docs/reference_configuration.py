@@ -9,7 +9,7 @@ import msgspec
 from msgspec import NODEFAULT
 
 from antiphon.config import Config, ModelEntry
-from antiphon.config.layers import PREFIX
+from antiphon.config.load import PREFIX
 from antiphon.config.models import HarmonyEntry, SamplingEntry
 from antiphon.engines import engine_kind
 from antiphon.engines.registry import built_in_kinds

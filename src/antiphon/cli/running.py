@@ -18,7 +18,7 @@ import msgspec
 import platformdirs
 
 from antiphon.config import Config, find_entry
-from antiphon.config.layers import HOME
+from antiphon.config.load import HOME
 from antiphon.errors import ConfigError
 from antiphon.version import __version__
 

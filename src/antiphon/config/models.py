@@ -122,15 +122,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def defaults(self) -> SamplingDefaults:
         """Sampling settings that the entry has an opinion about, whoever gave it."""
-        return SamplingDefaults(
-            temperature=self.sampling.temperature,
-            top_p=self.sampling.top_p,
-            top_k=self.sampling.top_k,
-            min_p=self.sampling.min_p,
-            repetition_penalty=self.sampling.repetition_penalty,
-            max_tokens=self.default_output_tokens,
-            context=self.context,
-        )
+        sampling = msgspec.structs.asdict(self.sampling)
+        return SamplingDefaults(**sampling, max_tokens=self.default_output_tokens, context=self.context)
 
     def defaults_of(self, *, catalogue: bool) -> SamplingDefaults:
         """Returns the `defaults` of the catalogue; or those of the configuration, or of a program."""

@@ -106,9 +106,8 @@ class TextLines(logging.Formatter):
         self._details = details
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{moment(record)} {_printable(record.getMessage())}"
-        if record.levelno > logging.INFO:
-            line = f"{moment(record)} {record.levelname}: {_printable(record.getMessage())}"
+        level = f"{record.levelname}: " if record.levelno > logging.INFO else ""
+        line = f"{moment(record)} {level}{_printable(record.getMessage())}"
         return "\n".join([line, self.fault(record)]) if record.exc_info else line
 
     def fault(self, record: logging.LogRecord) -> str:

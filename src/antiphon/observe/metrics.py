@@ -6,6 +6,7 @@ import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import add
 from threading import Lock
 from typing import Protocol, runtime_checkable
 
@@ -62,17 +63,12 @@ def summed(reports: Iterable[Iterable[Family]]) -> list[Family]:
         heads.setdefault(family.name, family)
         found = values.setdefault(family.name, {})
         for name, labels, value in family.samples:
-            found[name, labels] = _together(name, found[name, labels], value) if (name, labels) in found else value
+            together = min if name.endswith("_created") else COMMON.get(name, add)
+            found[name, labels] = together(found[name, labels], value) if (name, labels) in found else value
     return [
         Family(name, head.meaning, head.kind, tuple((*key, value) for key, value in values[name].items()))
         for name, head in heads.items()
     ]
-
-
-def _together(name: str, one: float, other: float) -> float:
-    if name.endswith("_created"):
-        return min(one, other)
-    return COMMON[name](one, other) if name in COMMON else one + other
 
 
 def growing(report: Iterable[Family]) -> list[Family]:

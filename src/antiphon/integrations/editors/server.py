@@ -157,7 +157,7 @@ class Part:
     detail: str
     span: Span
     title: Span
-    is_call: bool = False
+    kind: types.SymbolKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,20 +172,18 @@ def parts(text: str) -> Iterator[Part]:
     """The header and the frames, whatever is wrong with them."""
     begin, frames = _frames(text)
     if text[:begin].strip():
-        yield Part("header", "", Span(0, begin), Span(0, len(text[:begin].split("\n", 1)[0])))
+        title = Span(0, len(text[:begin].split("\n", 1)[0]))
+        yield Part("header", "", Span(0, begin), title, types.SymbolKind.Namespace)
     for frame in frames:
         places, message = frame.places, frame.message
         end = places.footer.offset + (0 if message.end is End.NONE else len(f"<|{message.end}|>"))
         detail = " ".join(message.text[: DETAIL * 2].split())[:DETAIL]
         span, title = Span(places.start.offset, end), Span(places.start.offset, places.body.offset)
-        yield Part(_name(frame), detail, span, title, message.is_call)
-
-
-def _name(frame: Frame) -> str:
-    message = frame.message
-    speaker = message.name or "tool" if message.role == "tool" else str(message.role)
-    towards = f" → {message.recipient}" if message.is_call else ""
-    return f"{speaker}{towards}" + (f" ({message.channel})" if message.channel else "")
+        speaker = message.name or "tool" if message.role == "tool" else str(message.role)
+        towards = f" → {message.recipient}" if message.is_call else ""
+        name = f"{speaker}{towards}" + (f" ({message.channel})" if message.channel else "")
+        kind = types.SymbolKind.Function if message.is_call else types.SymbolKind.String
+        yield Part(name, detail, span, title, kind)
 
 
 def _frames(text: str) -> tuple[int, Sequence[Frame]]:
@@ -203,7 +201,9 @@ def meaning(text: str, offset: int) -> Meaning | None:
     """The meaning of the word at the offset; None where it is text of a body or of no meaning to the format."""
     begin, frames = _frames(text)
     if offset < begin:
-        return _of_key(text, offset)
+        key = _KEY.match(text, text.rfind("\n", 0, offset) + 1)
+        span = Span(*key.span(2)) if key is not None else Span(0, 0)
+        return Meaning(KEYS[key[2]], span) if key is not None and offset in span and key[2] in KEYS else None
     word = _word_at(text, offset)
     if word is None:
         return None
@@ -219,14 +219,6 @@ def _word_at(text: str, offset: int) -> Span | None:
     line = text.rfind("\n", 0, offset) + 1
     found = next((w for w in _WORD.finditer(text, line, min(len(text), offset + 4096)) if offset < w.end()), None)
     return Span(*found.span()) if found and found.start() <= offset else None
-
-
-def _of_key(text: str, offset: int) -> Meaning | None:
-    line = text.rfind("\n", 0, offset) + 1
-    key = _KEY.match(text, line)
-    if key is None or offset not in Span(*key.span(2)) or key[2] not in KEYS:
-        return None
-    return Meaning(KEYS[key[2]], Span(*key.span(2)))
 
 
 def _of_head(text: str, word: Span, frame: Frame) -> Meaning | None:
@@ -347,20 +339,16 @@ def code_action(ls: TranscriptServer, params: types.CodeActionParams) -> list[ty
     first, last = lines.offset(params.range.start), lines.offset(params.range.end)
     found = [finding for finding in findings(lines.text, harmony=ls.harmony) if finding.fix is not None]
     here = [finding for finding in found if (finding.start.offset or 0) <= last and (finding.end.offset or 0) >= first]
-    actions = [_quick_fix(finding, uri, lines) for finding in here]
+    actions = []
+    for finding in here:
+        assert finding.fix is not None
+        edit = types.TextEdit(lines.range(Span(finding.fix.start, finding.fix.end)), str(finding.fix.text))
+        actions.append(_action(f"Mend: {finding.message}", types.CodeActionKind.QuickFix, uri, edit))
+        actions[-1].diagnostics = [_diagnostic(finding, lines)]
     if found:
         whole = types.TextEdit(lines.range(Span(0, len(lines.text))), mended(lines.text, harmony=ls.harmony))
         actions.append(_action("Mend all that can be mended", types.CodeActionKind.SourceFixAll, uri, whole))
     return actions
-
-
-def _quick_fix(finding: Diagnostic, uri: str, lines: Lines) -> types.CodeAction:
-    fix = finding.fix
-    assert fix is not None, "only findings with a fix are asked for one"
-    edit = types.TextEdit(lines.range(Span(fix.start, fix.end)), str(fix.text))
-    action = _action(f"Mend: {finding.message}", types.CodeActionKind.QuickFix, uri, edit)
-    action.diagnostics = [_diagnostic(finding, lines)]
-    return action
 
 
 def _action(title: str, kind: types.CodeActionKind, uri: str, edit: types.TextEdit) -> types.CodeAction:
@@ -370,15 +358,9 @@ def _action(title: str, kind: types.CodeActionKind, uri: str, edit: types.TextEd
 def document_symbol(ls: TranscriptServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
     lines = ls.lines(params.text_document.uri)
     return [
-        types.DocumentSymbol(part.name, _kind(part), lines.range(part.span), lines.range(part.title), part.detail)
+        types.DocumentSymbol(part.name, part.kind, lines.range(part.span), lines.range(part.title), part.detail)
         for part in parts(lines.text)
     ]
-
-
-def _kind(part: Part) -> types.SymbolKind:
-    if part.name == "header":
-        return types.SymbolKind.Namespace
-    return types.SymbolKind.Function if part.is_call else types.SymbolKind.String
 
 
 def _diagnostic(finding: Diagnostic, lines: Lines) -> types.Diagnostic:

@@ -34,15 +34,15 @@ INSTRUCTIONS = "Prompts and transcripts of language models: render, parse, conve
 
 def serve() -> None:
     """Answers until standard input ends."""
-    anyio.run(_serve)
 
+    async def run() -> None:
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="tool") as threads:
+            server = _server(threads)
+            lines = BoundedLines(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+            async with stdio_server(stdin=lines) as (requests, answers):
+                await server.run(requests, answers, server.create_initialization_options())
 
-async def _serve() -> None:
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="tool") as threads:
-        server = _server(threads)
-        lines = BoundedLines(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
-        async with stdio_server(stdin=lines) as (requests, answers):
-            await server.run(requests, answers, server.create_initialization_options())
+    anyio.run(run)
 
 
 class BoundedLines(anyio.AsyncFile[str]):

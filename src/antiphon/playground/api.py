@@ -1,8 +1,8 @@
-"""The records of a key, as the page lists and opens them; they are deleted by the routes of their own API."""
+"""The page's own routes: a key's records, the tools that run at the server, and how far an answer is."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,13 +12,18 @@ from starlette.responses import Response
 from antiphon.api.chat.archive import CompletionArchive
 from antiphon.api.openapi.parts import Described, named, operation
 from antiphon.api.responses.archive import ResponseArchive
+from antiphon.api.responses.following import ResponseRun
 from antiphon.errors import NotFoundError
 from antiphon.http.context import Context
 from antiphon.http.exchange import KEY, Exchange, json_response
+from antiphon.http.journal import run_key
 from antiphon.store import Key
+from antiphon.tools import Offer
 from antiphon.wire.json import encode
 
-from .routes import STORED
+from .routes import PROGRESS, STORED, TOOLS
+
+# The records of a key, as the page lists and opens them; they are deleted by the routes of their own API.
 
 MOST = 500
 """Records of each kind that are looked at."""
@@ -46,7 +51,7 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one kind, the newest first; ``has_more``: there are others that were not looked at."""
+    """Records of one kind, the newest first; ``has_more``: there are others that were not looked at."""
 
     data: list[StoredRecord]
     has_more: bool
@@ -85,11 +90,12 @@ class Stored:
         }
 
     async def list(self, request: Request) -> Response:
-        owner = _exchange(request).owner
+        exchange: Exchange = request.scope[KEY]
+        owner = exchange.owner
         return json_response(StoredLists(**{name: await self._records(kind, owner) for name, kind in KINDS.items()}))
 
     async def one(self, request: Request) -> Response:
-        exchange = _exchange(request)
+        exchange: Exchange = request.scope[KEY]
         read = self._open.get(request.path_params["kind"])
         if read is None:
             raise NotFoundError("Nothing of that kind can be opened.", code="unknown_url")
@@ -143,17 +149,86 @@ def without_thoughts(value: Any) -> Any:
     }
 
 
+# The present: the tools that run at the server, and how far an answer is.
+
+RESPONSES_TOOLS: dict[str, dict[str, Any]] = {
+    "browser": {"type": "web_search"},
+    "python": {"type": "code_interpreter", "container": {"type": "auto"}},
+}
+"""How a request of the Responses API lists the built-in tools."""
+
+
+class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of the server, or all of one MCP server.
+
+    ``name`` is what ``server_tools`` of chat completions takes, ``responses`` what ``tools`` of Responses takes,
+    null where that has no word for it. ``functions`` are its parts.
+    """
+
+    name: str
+    responses: dict[str, Any] | None
+    functions: list[str]
+
+
+class ListedTools(msgspec.Struct, frozen=True, kw_only=True):
+    """``offered``: requests that list none get all of them."""
+
+    offered: bool
+    tools: list[ListedTool]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one answer is; ``waiting`` requests are in the queue, ``completion_tokens`` were sampled so far."""
+
+    status: str
+    waiting: int
+    completion_tokens: int
+
+
+class Now:
+    """The two routes."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def tools(self, request: Request) -> Response:
+        tools = self._context.tools
+        listed = [] if tools is None else list(_listed(tools.offered(builtins=True)))
+        return json_response(ListedTools(offered=self._context.offer_tools, tools=listed))
+
+    async def progress(self, request: Request) -> Response:
+        """The progress of a response that this server makes for the same key. Raises `NotFoundError` for any other."""
+        exchange: Exchange = request.scope[KEY]
+        run = self._context.runs.get(run_key(exchange.owner, request.path_params["id"]))
+        if not isinstance(run, ResponseRun) or run.over:
+            raise NotFoundError("This server makes no such response now.")
+        waiting, tokens = self._context.admission.waiting, run.counted()
+        return json_response(Progress(status=run.response.status, waiting=waiting, completion_tokens=tokens))
+
+
+def _listed(offer: Offer) -> Iterator[ListedTool]:
+    for space in offer.builtins:
+        functions = [spec.name for spec in space.tools]
+        yield ListedTool(name=space.name, responses=RESPONSES_TOOLS.get(space.name), functions=functions)
+    servers: dict[str, list[str]] = {}
+    for spec in offer.specs:
+        label, _, name = spec.name.partition("__")
+        if name:
+            servers.setdefault(label, []).append(name)
+        else:
+            yield ListedTool(name=spec.name, responses=None, functions=[])
+    for label, names in servers.items():
+        yield ListedTool(name=label, responses={"type": "mcp", "server_label": label}, functions=names)
+
+
 DESCRIBED = Described(
-    kinds=(StoredLists, StoredDocument),
+    kinds=(StoredLists, StoredDocument, ListedTools, Progress),
     paths={
         STORED: {"get": operation("What is stored for this key.", StoredLists)},
         f"{STORED}/{{kind}}/{{id}}": {
             "get": {**operation("One of it.", StoredDocument), "parameters": [named("kind"), named("id")]}
         },
+        TOOLS: {"get": operation("The tools that run at the server.", ListedTools)},
+        f"{PROGRESS}/{{id}}": {"get": {**operation("How far a response is.", Progress), "parameters": [named("id")]}},
     },
 )
-
-
-def _exchange(request: Request) -> Exchange:
-    exchange: Exchange = request.scope[KEY]
-    return exchange
