@@ -169,7 +169,13 @@ class Catalog:
         pull = self._pulls.get(own)
         if pull is None or pull.done.done():
             pull = self._pulls[own] = Pull.begun(self._store, own, entry)
-            pull.done.add_done_callback(lambda done: self._pulled(own, done))
+
+            def pulled(done: asyncio.Future[InstalledModel]) -> None:
+                if not done.cancelled() and done.exception() is None:
+                    self._arrived(own)
+                    self._changed(own)
+
+            pull.done.add_done_callback(pulled)
         return pull
 
     async def remove(self, name: str) -> None:
@@ -198,12 +204,6 @@ class Catalog:
             one for one in self.names if one != own or own in (self.default, self.embedding, self.ranking)
         )
         await self._retire(own)
-
-    def _pulled(self, own: str, done: asyncio.Future[InstalledModel]) -> None:
-        if done.cancelled() or done.exception() is not None:
-            return
-        self._arrived(own)
-        self._changed(own)
 
     def _arrived(self, own: str) -> None:
         self._described.pop(own, None)

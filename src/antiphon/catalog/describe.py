@@ -129,7 +129,8 @@ def _opinions(
 
 
 def _in_range(name: str, layer: Layer) -> Layer:
-    wrong = [key for key, value in asdict(layer.values).items() if value is not None and not _possible(key, value)]
+    given = {key: value for key, value in asdict(layer.values).items() if value is not None}
+    wrong = [key for key, value in given.items() if not (value in RANGES[key] if key in RANGES else 1 <= value < 2**31)]
     if wrong and layer.source <= Source.CONFIGURATION:
         value, allowed = getattr(layer.values, wrong[0]), RANGES.get(wrong[0], "[1, 2^31 - 1]")
         where = f"{layer.place}: {wrong[0]}"
@@ -137,10 +138,6 @@ def _in_range(name: str, layer: Layer) -> Layer:
     for key in wrong:
         log.warning("%s: %s of %s is no possible value: %s", name, key, layer.place, getattr(layer.values, key))
     return msgspec.structs.replace(layer, values=replace(layer.values, **dict.fromkeys(wrong)))
-
-
-def _possible(key: str, value: float) -> bool:
-    return value in RANGES[key] if key in RANGES else 1 <= value < 2**31
 
 
 def engine_wide(entry: ModelEntry, config: EngineConfig) -> SamplingDefaults:

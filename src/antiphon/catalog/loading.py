@@ -232,16 +232,17 @@ async def open_model(
     memory: ModelMemory | None = None,
     opening: OpenEngine = open_here,
 ) -> Model:
-    """The model that was described, its engine open. Errors are those of `Loader.load`."""
-    spec = described.spec(config, environ)
-    return model_of(described, await open_engine(described.entry, spec, memory or ModelMemory(), opening))
+    """The model that was described, its engine open. Errors are those of `Loader.load`.
 
-
-async def open_engine(entry: ModelEntry, spec: ModelSpec, memory: ModelMemory, opening: OpenEngine) -> Engine:
-    """The engine of an entry: one that takes memory is loaded within its budget, one on a server reconnects."""
-    settings = entry.engine
+    An engine that takes memory is loaded within the budget of ``memory``, one on a server reconnects.
+    """
+    spec, settings = described.spec(config, environ), described.entry.engine
+    engine: Engine
     if settings.remote:
-        return await connect(settings, spec)
-    if settings.needs_file:
-        return await SleepingEngine.woken(spec.name, settings.memory(spec), partial(opening, settings, spec), memory)
-    return await settings.open(spec)
+        engine = await connect(settings, spec)
+    elif settings.needs_file:
+        needed, start = settings.memory(spec), partial(opening, settings, spec)
+        engine = await SleepingEngine.woken(spec.name, needed, start, memory or ModelMemory())
+    else:
+        engine = await settings.open(spec)
+    return model_of(described, engine)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 
 import msgspec
@@ -70,7 +70,7 @@ class _Found:
     def lose(self, loss: Loss) -> None:
         self.lost += 1
         if self.lost <= MOST_LISTED:
-            self.losses.append(FoundLoss(path=loss.path, what=loss.what, becomes=loss.becomes, kind=loss.kind))
+            self.losses.append(FoundLoss(**asdict(loss)))
 
     def warn(self, warning: str) -> None:
         if len(self.warnings) < MOST_LISTED:
@@ -136,17 +136,8 @@ def _validated(form: str, data: bytes) -> Iterator[Finding]:
 
 
 def _finding(found: Finding) -> ConversionFinding:
-    place = found.position
-    return ConversionFinding(
-        code=found.code,
-        message=found.message,
-        hint=found.hint,
-        line=place.line,
-        column=place.column,
-        offset=place.offset,
-        path=place.path,
-        warning=found.warning,
-    )
+    place = asdict(found.position)
+    return ConversionFinding(code=found.code, message=found.message, hint=found.hint, warning=found.warning, **place)
 
 
 MOST_CHARACTERS = 2 * 2**20
