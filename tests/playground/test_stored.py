@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from antiphon.http.gate.keys import new_key
-from antiphon.playground.api import KINDS
+from antiphon.playground.now import KINDS
 from antiphon.playground.routes import STORED as PATH
 from antiphon.playground.site import PLAYGROUND
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running

@@ -97,8 +97,8 @@ HEADERS = {
 
 
 def playground_routes(context: Context) -> list[ApiRoute]:
-    stored = LazyRoutes(context, "antiphon.playground.api:Stored")
-    now = LazyRoutes(context, "antiphon.playground.api:Now")
+    stored = LazyRoutes(context, "antiphon.playground.now:Stored")
+    now = LazyRoutes(context, "antiphon.playground.now:Now")
     return [
         ApiRoute("GET", TOOLS, now("tools"), INFERENCE, counted=False),
         ApiRoute("GET", f"{PROGRESS}/{{id}}", now("progress"), INFERENCE, counted=False),

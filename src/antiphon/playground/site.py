@@ -21,7 +21,7 @@ from .routes import HEADERS, MEDIA_TYPES, StaticFile, answer, as_sent, playgroun
 
 # The playground as a wire: a page, and what it requests of its own.
 
-PLAYGROUND = Wire(name="playground", routes=playground_routes, described="antiphon.playground.api:DESCRIBED")
+PLAYGROUND = Wire(name="playground", routes=playground_routes, described="antiphon.playground.now:DESCRIBED")
 
 
 # The built site, which `make docs` packs into the package: its files, by name, as they are sent.

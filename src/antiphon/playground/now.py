@@ -1,4 +1,4 @@
-"""The page's own routes: a key's records, the tools that run at the server, and how far an answer is."""
+"""The present, for the page: the records of a key, the tools that run at the server, and how far an answer is."""
 
 from __future__ import annotations
 
