@@ -96,7 +96,10 @@ class Catalog:
     def loaded(self) -> Mapping[str, Model]:
         """The models that are in memory now."""
         ready = {name: task.result() for name, task in self._loading.items() if is_ready(task)}
-        return {name: model for name, model in ready.items() if is_awake(model)}
+        asleep = {
+            name for name, one in ready.items() if isinstance(one.engine, SleepingEngine) and not one.engine.awake
+        }
+        return {name: model for name, model in ready.items() if name not in asleep}
 
     def aliases(self, name: str) -> tuple[str, ...]:
         """Other names of the model."""
@@ -130,9 +133,10 @@ class Catalog:
         """
         own, entry = self._find(name)
         task = self._loading.get(own)
-        if task is not None and (lost := lost_engine(task)):
+        engine = task.result().engine if task is not None and is_ready(task) else None
+        if isinstance(engine, ReconnectingEngine) and engine.lost:  # its server may come back as another
             del self._loading[own]
-            await lost.retire()
+            await engine.retire()
             return await self.get(name)
         if task is None:
             task = self._loading[own] = asyncio.create_task(self._load_entry(own, entry))
@@ -251,13 +255,3 @@ class Catalog:
 
 def is_ready(task: asyncio.Task[Model]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
-
-
-def lost_engine(task: asyncio.Task[Model]) -> ReconnectingEngine | None:
-    """The engine of a model whose server was gone, and may come back as another."""
-    engine = task.result().engine if is_ready(task) else None
-    return engine if isinstance(engine, ReconnectingEngine) and engine.lost else None
-
-
-def is_awake(model: Model) -> bool:
-    return not isinstance(model.engine, SleepingEngine) or model.engine.awake

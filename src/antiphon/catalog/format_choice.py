@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,24 +183,17 @@ def template_parts(name: str, entry: ModelEntry, text: ModelText) -> TemplatePar
     A file that cannot be read is None too: who makes the format says so.
     """
     controls = tuple(control.spelling for control in text.tokenizer.controls)
+    parts = None
     if entry.chat_template:
         path = Path(entry.chat_template).expanduser()
-        source = _jinja(path)
-        parts = None if source is None else TemplateParts(source=source, name=path.stem)
-    elif entry.format or set(HARMONY_CONTROLS) <= set(text.tokenizer.controls) or not text.template:
-        parts = None
-    else:
+        with suppress(OSError, UnicodeDecodeError):
+            if path.suffix in (".jinja", ".jinja2"):
+                parts = TemplateParts(source=path.read_text("utf-8"), name=path.stem)
+    elif text.template and not entry.format and not set(HARMONY_CONTROLS) <= set(text.tokenizer.controls):
         parts = TemplateParts(source=text.template, name=f"{name}/chat_template")
     if parts is None:
         return None
     return msgspec.structs.replace(parts, controls=controls, special_tokens=text.special, teaches=entry.teach_tools)
-
-
-def _jinja(path: Path) -> str | None:
-    try:
-        return path.read_text("utf-8") if path.suffix in (".jinja", ".jinja2") else None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def template_file(

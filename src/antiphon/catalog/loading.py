@@ -115,6 +115,7 @@ def open_catalog(
         on_demand=embedding,
         opening=opening,
     )
+    ranking = (find_entry(name, config.entries) for name in (config.model, *config.models))
     created = {name: created_at(entry, store.path(name, entry), clock) for name, entry in entries.items()}
     return Catalog(
         entries,
@@ -122,7 +123,7 @@ def open_catalog(
         load=loader.load,
         describe=loader.describe,
         embedding=embedding,
-        ranking=ranking_default(config),
+        ranking=next((name for name, entry in ranking if entry.task == "rank"), None),
         created=created,
         store=store,
         forget=loader.forget,
@@ -140,12 +141,6 @@ def embedding_default(config: Config) -> str | None:
         hint = f'Say task = "embed" in its table, models.{name}, if it makes some.'
         raise ConfigError(f"embedding_model: {name!r} makes no embeddings", hint=hint)
     return name
-
-
-def ranking_default(config: Config) -> str | None:
-    """The model of requests that rank and name none: the default, else the first of the configuration that does."""
-    found = (find_entry(name, config.entries) for name in (config.model, *config.models))
-    return next((name for name, entry in found if entry.task == "rank"), None)
 
 
 def created_at(entry: ModelEntry, path: Path | None, clock: Callable[[], float]) -> int:

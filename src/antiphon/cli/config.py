@@ -187,19 +187,13 @@ def command(
     )  # fmt: skip
     if explain is not None:
         show_explanation(loaded, explain, json=json)
-    else:
-        show(loaded, json=json)
-
-
-def show(loaded: LoadedConfig, *, json: bool) -> None:
-    """Every key, its value and its origin."""
-    if json:
+    elif json:
         rows = [{"key": key, "value": value, "origin": origin} for key, value, origin in loaded.rows()]
         print_json({"file": str(loaded.file), "settings": rows})
-        return
-    print_table(("key", "value", "from"), [(key, shown(value), origin) for key, value, origin in loaded.rows()])
-    if not loaded.file.is_file():
-        tell(f"(no configuration file; {loaded.file} would be read)")
+    else:
+        print_table(("key", "value", "from"), [(key, shown(value), origin) for key, value, origin in loaded.rows()])
+        if not loaded.file.is_file():
+            tell(f"(no configuration file; {loaded.file} would be read)")
 
 
 def show_explanation(loaded: LoadedConfig, key: str, *, json: bool) -> None:

@@ -168,8 +168,10 @@ def chosen_levels(select: Sequence[str], ignore: Sequence[str], level: Sequence[
     """The level of each rule that is not at the table's. Raises `NotFoundError` with near names, `RequestError`."""
     levels: dict[str, Severity] = {}
     if select:
-        selected = {name for word in select for name in named(word)}
-        levels = {name: _at_least_info(name) if name in selected else Severity.OFF for name in known()}
+        levels = dict.fromkeys(known(), Severity.OFF)
+        for name in (name for word in select for name in named(word)):
+            own = RULES[name].level if name in RULES else Severity.ERROR
+            levels[name] = Severity.INFO if own is Severity.OFF else own  # what is off by default is reported so
     for word in ignore:
         levels.update(dict.fromkeys(named(word), Severity.OFF))
     for setting in level:
@@ -178,12 +180,6 @@ def chosen_levels(select: Sequence[str], ignore: Sequence[str], level: Sequence[
             raise RequestError(f"{setting!r} names no level", hint=f"{name}={'|'.join(Severity)}")
         levels.update(dict.fromkeys(named(name), Severity(value)))
     return levels
-
-
-def _at_least_info(name: str) -> Severity:
-    """A rule that is off by default and selected is reported as information."""
-    rule = RULES.get(name)
-    return Severity.ERROR if rule is None else Severity.INFO if rule.level is Severity.OFF else rule.level
 
 
 def known() -> list[str]:

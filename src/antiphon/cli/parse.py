@@ -42,12 +42,6 @@ def texts(file: Path) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def holds_ids(source: Iterator[str]) -> tuple[bool, Iterator[str]]:
-    """Whether a reply is ids (it begins with the number of one of Harmony's controls); and the source, whole."""
-    head, source = first(source)
-    return _BEGINS_WITH_A_CONTROL.match(head) is not None, source
-
-
 def first(source: Iterator[str]) -> tuple[str, Iterator[str]]:
     """The source's first characters, `HEAD` at least where it has as many; and the source, whole."""
     head = ""
@@ -127,7 +121,8 @@ def command(
     recent = RecentText()
     source = recent.watch_text(texts(file))
     if selected is not None and not tokens:
-        tokens, source = holds_ids(source)
+        head, source = first(source)
+        tokens = _BEGINS_WITH_A_CONTROL.match(head) is not None
     if selected is None:
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
         selected = select_format(loaded.config, named=format, ids=tokens)
@@ -147,7 +142,10 @@ def command(
     with placed.shown_with_errors():
         events = read(selected.format, placed, whole=whole, strict=strict)
         if json:
-            print_events(list(events))
+            whole_reply = list(events)
+            messages = [message_json(event.message) for event in whole_reply if isinstance(event, MessageEnded)]
+            incidents = [incident_form(event) for event in whole_reply if isinstance(event, Incident)]
+            print_json({"messages": messages, "incidents": incidents})
         else:
             print_messages(events, placed)
 
@@ -167,12 +165,6 @@ def read(
     for some in pieces:
         yield from parser.feed(some)
     yield from parser.close()
-
-
-def print_events(events: list[ParserEvent]) -> None:
-    messages = [message_json(event.message) for event in events if isinstance(event, MessageEnded)]
-    incidents = [incident_form(event) for event in events if isinstance(event, Incident)]
-    print_json({"messages": messages, "incidents": incidents})
 
 
 def print_messages(events: Iterable[ParserEvent], placed: PlacedPieces) -> None:

@@ -53,7 +53,12 @@ def read_transcript(text: str | bytes, *, chat: bool = False) -> Conversation:
         source = msgspec.json.decode(text)
         source = {"messages": source} if isinstance(source, list) else source
         if chat or is_chat_request(source):
-            return read_chat_request(source)
+            # Only here: a program that reads no request need not wait for the wire's readers.
+            from antiphon.api.chat.conversation import conversation_of
+            from antiphon.api.chat.schema import ChatRequest
+
+            # From text: it keeps the spelling of a call's arguments.
+            return conversation_of(msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest))
         form = msgspec.convert(source, TranscriptForm)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `")
@@ -73,16 +78,6 @@ def is_chat_request(source: object) -> bool:
     return isinstance(messages, list) and any(
         isinstance(message, dict) and "content" in message for message in messages
     )
-
-
-def read_chat_request(source: object) -> Conversation:
-    """The conversation of a chat completions request, read as our server reads it. Raises `RequestError`."""
-    # Only here: a program that reads no request need not wait for the wire's readers.
-    from antiphon.api.chat.conversation import conversation_of
-    from antiphon.api.chat.schema import ChatRequest
-
-    # From text: it keeps the spelling of a call's arguments.
-    return conversation_of(msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest))
 
 
 def incident_form(incident: Incident) -> IncidentForm:

@@ -20,7 +20,7 @@ from antiphon.writing import write
 
 from .config import Config
 from .keys import KeyPath, dotted, flatten, known_keys, nest, typed
-from .limits import CONCURRENT, Limits
+from .limits import CONCURRENT
 from .model_table import (
     catalogue_keys,
     check_keys,
@@ -32,7 +32,7 @@ from .model_table import (
     shipped_tables,
     with_shipped_aliases,
 )
-from .models import O200K, Entries
+from .models import O200K
 
 # Where values of the configuration come from: defaults of this machine, the TOML file, the environment, flags.
 
@@ -336,12 +336,8 @@ def configuration(given: Layer, kinds: EngineKinds = NO_KINDS) -> Config:
         for name, table in with_shipped_aliases(tree.pop("models", {})).items()
     }
     config = typed(tree, Config, origin=origin)
-    return msgspec.structs.replace(config, models=models, limits=_concurrent(config.limits, models))
-
-
-def _concurrent(limits: Limits, models: Entries) -> Limits:
-    """With as many requests at once as the models' servers are asked for at once, where no limit of them is set."""
-    streams = sum(entry.slots or entry.engine.streams for entry in models.values() if entry.engine.remote)
-    if limits.max_concurrent or streams <= CONCURRENT:
-        return limits
-    return msgspec.structs.replace(limits, max_concurrent=streams)
+    limits, servers = config.limits, [entry for entry in models.values() if entry.engine.remote]
+    streams = sum(entry.slots or entry.engine.streams for entry in servers)
+    if not limits.max_concurrent and streams > CONCURRENT:  # as many at once as the servers are asked for at once
+        limits = msgspec.structs.replace(limits, max_concurrent=streams)
+    return msgspec.structs.replace(config, models=models, limits=limits)

@@ -24,7 +24,6 @@ from antiphon.conversation import (
     ResponseFormat,
     Settings,
     TextPart,
-    ToolSpec,
 )
 from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, Position, RenderError, RequestError
@@ -49,8 +48,11 @@ class ChatReader:
         request = survey.members
         effort = request.get("reasoning_effort")
         extra, carried = read_request(request, CHAT)
+        tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(request.get("tools") or [])]
+        with as_parse_errors():
+            specs = read_tools(tools, any_name=True)
         self.about = Conversation(
-            tools=tools_of(request.get("tools") or []),
+            tools=specs,
             settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
             response_format=response_format(request.get("response_format")),
             extra=extra,
@@ -115,13 +117,6 @@ def decoded(value: object, kind: type[Any], path: str) -> Any:
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         problem, _, where = str(error).partition(" - at `$")
         raise ParseError(problem, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None
-
-
-def tools_of(values: Sequence[Any]) -> tuple[ToolSpec, ...]:
-    """Function tools, of any name. Raises `ParseError` with the path of what is none."""
-    tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(values)]
-    with as_parse_errors():
-        return read_tools(tools, any_name=True)
 
 
 def response_format(value: Any) -> ResponseFormat | None:

@@ -107,7 +107,9 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         level = f"{record.levelname}: " if record.levelno > logging.INFO else ""
-        line = f"{moment(record)} {level}{_printable(record.getMessage())}"
+        # Nothing that could forge another line, or colour a terminal.
+        message = "".join(c if c.isprintable() else "?" for c in record.getMessage())
+        line = f"{moment(record)} {level}{message}"
         return "\n".join([line, self.fault(record)]) if record.exc_info else line
 
     def fault(self, record: logging.LogRecord) -> str:
@@ -145,8 +147,3 @@ def _kinds(error: BaseException | None, where: TracebackType | None) -> Iterator
         yield "".join(traceback.format_tb(where)) + f"{type(error).__module__}.{type(error).__qualname__}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         where = error.__traceback__ if error is not None else None
-
-
-def _printable(text: str) -> str:
-    """Nothing that could forge another line, or colour a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -311,10 +311,6 @@ def command_named(word: str) -> ChatCommand:
     word = ALIASES.get(word, word)
     if word in COMMANDS:
         return COMMANDS[word]
-    raise RequestError(
-        f"unknown command {word}; /help lists them", hint=near(word, list(COMMANDS)) if near_one(word) else None
-    )
-
-
-def near_one(word: str) -> bool:
-    return near(word, list(COMMANDS)).startswith("Did you mean")
+    hint = near(word, list(COMMANDS))
+    one_is_near = hint.startswith("Did you mean")
+    raise RequestError(f"unknown command {word}; /help lists them", hint=hint if one_is_near else None)

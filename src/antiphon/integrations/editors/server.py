@@ -119,11 +119,6 @@ def of_control(spelled: str) -> str | None:
     return f"Marks where {_MARKERS[marker[2]]} {marker[1]}s. It is text of analysis, and triggers nothing (§7)."
 
 
-def of_author(author: str) -> str:
-    """The meaning of a role, or of a tool that stands in its place."""
-    return ROLES.get(author) or _AUTHOR.format(author, author)
-
-
 def of_attribute(spelled: str) -> str:
     """The meaning of ``key=value``."""
     key, _, value = spelled.partition("=")
@@ -225,8 +220,9 @@ def _of_head(text: str, word: Span, frame: Frame) -> Meaning | None:
     """A word of a head: the author, the channel, the type of the body, or an attribute."""
     spelled, before = text[word.start : word.end], text[frame.places.start.offset : word.start].rstrip(" \t")
     key = spelled.partition("=")[0]
+    explained: str | None
     if before == START.spelling:
-        explained: str | None = of_author(spelled)
+        explained = ROLES.get(spelled) or _AUTHOR.format(spelled, spelled)
     elif before.endswith(CHANNEL.spelling):
         explained = CHANNELS.get(spelled)
     elif before.endswith(CONSTRAIN.spelling):
