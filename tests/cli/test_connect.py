@@ -142,21 +142,6 @@ def test_a_shell_takes_the_variables(client: str, at: Any) -> None:
     assert at(client, "--write").returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["claude-cod"], "Did you mean claude-code"),
-        (["codex", "--url", "localhost"], "no address"),
-        (["codex", "--url", "http://h/?a=b"], "no address"),
-        (["codex", "--key-variable", "ak-1234"], "no name of a variable"),
-    ],
-)
-def test_what_no_client_could_use_is_refused(words: list[str], said: str, at: Any) -> None:
-    done = at(*words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-
-
 def test_a_configured_server_is_the_default(at: Any, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(
         'model = "mine"\n[server]\nhost = "0.0.0.0"\nport = 81\n[models.mine]\nengine = "scripted"\ncontext = 5000\n'

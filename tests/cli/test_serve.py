@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from kit.program import CONFIG, PROGRAM, answer_to, antiphon, environment
+from kit.program import CONFIG, PROGRAM, answer_to, environment
 from kit.waiting import PATIENCE
 
 
@@ -33,13 +33,6 @@ def test_the_server_answers_the_line_that_it_prints_and_ends_when_stopped(tmp_pa
     finally:
         server.kill()
         server.communicate()
-
-
-def test_a_server_that_cannot_be_set_up_says_why_and_does_not_start(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(CONFIG)
-    done = antiphon("serve", "--port", "0", "--model", "demon", home=tmp_path)
-    assert done.returncode == 2
-    assert "Did you mean demo" in done.stderr
 
 
 def test_a_server_speaks_the_dialect_that_is_configured_and_strictly(tmp_path: Path) -> None:
