@@ -18,13 +18,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from antiphon.tokens import Piece, Tokenizer
-
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from antiphon.catalog.files.sources import Progress
     from antiphon.formats.harmony import Span
+    from antiphon.tokens import Piece, Tokenizer
 
 
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
