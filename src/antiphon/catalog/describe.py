@@ -56,11 +56,9 @@ async def try_template(name: str, entry: ModelEntry, text: ModelText) -> None:
         try:
             await isolated.run(TRY, msgspec.json.encode(parts))
         except RequestError as error:
-            raise TemplateError(
-                f"the chat template of {name} is not used: {error.message}",
-                code="template_limit",
-                hint="Configure another chat_template, or a format.",
-            ) from None
+            what = f"the chat template of {name} is not used: {error.message}"
+            hint = "Configure another chat_template, or a format."
+            raise TemplateError(what, code="template_limit", hint=hint) from None
 
 
 # What a GGUF file says of its model, for those who choose one.

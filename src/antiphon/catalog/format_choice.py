@@ -123,19 +123,15 @@ def choose_format(
         return format
     if not isinstance(format, Harmony):
         key = f"models.{name}.harmony.{next(iter(options))}"
-        raise ConfigError(
-            f"{key}: the model speaks {format.name}, and this is Harmony's alone",
-            position=Position(path=key),
-            hint='Leave it out, or say format = "harmony".',
-        )
+        what = f"{key}: the model speaks {format.name}, and this is Harmony's alone"
+        hint = 'Leave it out, or say format = "harmony".'
+        raise ConfigError(what, position=Position(path=key), hint=hint)
     idle = options.keys() - {"dialect", "spelled"}
     if isinstance(format, TemplatedHarmony) and idle:
         key = f"models.{name}.harmony.{min(idle)}"
-        raise ConfigError(
-            f"{key}: the model's chat_template writes its prompts, where this changes nothing",
-            position=Position(path=key),
-            hint="Leave it out, or the chat_template.",
-        )
+        what = f"{key}: the model's chat_template writes its prompts, where this changes nothing"
+        hint = "Leave it out, or the chat_template."
+        raise ConfigError(what, position=Position(path=key), hint=hint)
     return replace(format, **options)
 
 

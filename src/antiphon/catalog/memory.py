@@ -104,11 +104,9 @@ async def check_vocabulary(name: str, engine: Engine, tokenizer: Tokenizer) -> N
     """Raises `ModelError` when the server cuts a text otherwise than the tokenizer here: ids would mean other words."""
     server_ids = await engine.tokenize(SAMPLE)
     if server_ids is not None and server_ids != await asyncio.to_thread(tokenizer.encode, SAMPLE):
-        raise ModelError(
-            f"the tokenizer of {name!r} is not the one of the server that runs it",
-            code="tokenizer_mismatch",
-            hint=f"models.{name}.tokenizer must be of the same model.",
-        )
+        what = f"the tokenizer of {name!r} is not the one of the server that runs it"
+        hint = f"models.{name}.tokenizer must be of the same model."
+        raise ModelError(what, code="tokenizer_mismatch", hint=hint)
 
 
 BUSY_SECONDS = 5.0

@@ -105,11 +105,9 @@ def merge(path: Path, form: Form, content: Any, whole: Any) -> Merge:
         changed = _put(settings, content)
     except (OSError, ValueError, TypeError, TOMLKitError, YAMLError) as error:
         reason = str(error).partition("\n")[0]
-        raise ConfigError(
-            f"{path} cannot be read as {form.upper()}, and stays as it is: {reason}",
-            code="client_settings",
-            hint="Without --write, the command prints what to put there by hand.",
-        ) from None
+        what = f"{path} cannot be read as {form.upper()}, and stays as it is: {reason}"
+        hint = "Without --write, the command prints what to put there by hand."
+        raise ConfigError(what, code="client_settings", hint=hint) from None
     return Merge(path, before, WRITE[form](settings) if changed else before)
 
 

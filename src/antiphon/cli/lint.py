@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,8 +111,10 @@ def command(
         raise RequestError("no files are named", hint="A file, a folder, or - for standard input.")
     if fix and STANDARD in files and json:
         raise RequestError("--fix writes standard input to standard output, where the report would go")
-    lint = Linter(levels, fix=fix, fragment=fragment, harmony=profile is Profile.HARMONY)
-    read = lint.harmony_file if source == HARMONY else lint.file
+    read: Callable[[Path], Linted] = partial(lint_harmony, levels=levels)
+    if source == OPENCHATML:
+        harmony = profile is Profile.HARMONY
+        read = partial(lint_transcript, fix=fix, levels=levels, fragment=fragment, harmony=harmony)
     linted = [read(file) for file in each_of(files_of(files, source), "checking")]
     # What is mended of standard input is on standard output.
     if json:
@@ -123,38 +126,29 @@ def command(
         raise typer.Exit(1)
 
 
-class Linter:
-    """Applies the rules to files, at the levels that were chosen."""
+def lint_transcript(file: Path, *, fix: bool, levels: Mapping[str, Severity], fragment: bool, harmony: bool) -> Linted:
+    """The findings in an OpenChatML transcript, which is mended first where that is requested."""
+    text = content_of(file).decode("utf-8", "surrogateescape")
+    if fix:
+        before, text = text, mended(text, levels=levels, fragment=fragment, harmony=harmony)
+        write_back(file, before.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape"))
+    return Linted(file, text, findings(text, levels=levels, fragment=fragment, harmony=harmony))
 
-    def __init__(self, levels: Mapping[str, Severity], *, fix: bool, fragment: bool, harmony: bool) -> None:
-        self._levels = levels
-        self._fix = fix
-        self._fragment = fragment
-        self._harmony = harmony
 
-    def file(self, file: Path) -> Linted:
-        """The findings in an OpenChatML transcript, which is mended first where that is requested."""
-        text = content_of(file).decode("utf-8", "surrogateescape")
-        if self._fix:
-            before, text = text, mended(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
-            write_back(file, before.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape"))
-        found = findings(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
-        return Linted(file, text, found)
+def lint_harmony(file: Path, *, levels: Mapping[str, Severity]) -> Linted:
+    """Lints a conversation in Harmony; the rules are the parser's incidents."""
+    # The other forms take long to import, and most files are OpenChatML.
+    from antiphon.conversion.harmony import harmony_findings
 
-    def harmony_file(self, file: Path) -> Linted:
-        """Lints a conversation in Harmony; the rules are the parser's incidents."""
-        # The other forms take long to import, and most files are OpenChatML.
-        from antiphon.conversion.harmony import harmony_findings
-
-        content = content_of(file)
-        text = content.decode("utf-8", "surrogateescape")
-        found = []
-        for finding in harmony_findings([content]):
-            start, level = finding.position, self._levels.get(finding.code, Severity.ERROR)
-            length = end_of_word(text, start.offset or 0) - (start.offset or 0)
-            end = Position((start.offset or 0) + length, start.line, (start.column or 1) + length)
-            found.append(Diagnostic(finding.code, level, finding.message, start, end, finding.code, finding.hint))
-        return Linted(file, text, [one for one in found if one.level is not Severity.OFF])
+    content = content_of(file)
+    text = content.decode("utf-8", "surrogateescape")
+    found = []
+    for finding in harmony_findings([content]):
+        start, level = finding.position, levels.get(finding.code, Severity.ERROR)
+        length = end_of_word(text, start.offset or 0) - (start.offset or 0)
+        end = Position((start.offset or 0) + length, start.line, (start.column or 1) + length)
+        found.append(Diagnostic(finding.code, level, finding.message, start, end, finding.code, finding.hint))
+    return Linted(file, text, [one for one in found if one.level is not Severity.OFF])
 
 
 # -- which rules, at which levels -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from codecs import getincrementaldecoder
+from codecs import iterdecode
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -34,14 +34,6 @@ _BEGINS_WITH_A_CONTROL = re.compile(r"\s*\[?\s*(?:199999|2000(?:0\d|1[0-8]))(?!\
 _BORDER = re.compile(r"[\s,\[\]]+")
 
 
-def texts(file: Path) -> Iterator[str]:
-    """A file's text as it comes, half characters buffered; ``-`` is standard input. Raises `ConfigError`."""
-    decoder = getincrementaldecoder("utf-8")("replace")
-    for chunk in chunks(file):
-        yield decoder.decode(chunk)
-    yield decoder.decode(b"", final=True)
-
-
 def first(source: Iterator[str]) -> tuple[str, Iterator[str]]:
     """The source's first characters, `HEAD` at least where it has as many; and the source, whole."""
     head = ""
@@ -65,11 +57,8 @@ def decoded_pieces(source: Iterator[str], tokenizer: Tokenizer) -> Iterator[list
     decoder = PieceDecoder(tokenizer)
     for ids in read_ids(source):
         if unknown := next((id for id in ids if not tokenizer.piece(id)), None):
-            raise ParseError(
-                f"the vocabulary {tokenizer.name} has no token {unknown}",
-                code="unknown_id",
-                hint="Name the --model whose ids these are.",
-            )
+            hint = "Name the --model whose ids these are."
+            raise ParseError(f"the vocabulary {tokenizer.name} has no token {unknown}", code="unknown_id", hint=hint)
         yield decoder.feed(ids)
     yield decoder.close()
 
@@ -89,12 +78,9 @@ def read_ids(source: Iterator[str]) -> Iterator[list[int]]:
 
 def _id(word: str, place: int) -> int:
     if not (word.isascii() and word.isdigit() and len(word) <= 20):
-        raise ParseError(
-            f"{word[:40]!r} is no token id",
-            code="not_an_id",
-            position=Position(path=f"$[{place}]"),
-            hint="Ids are a JSON array of numbers, or numbers with blanks between them.",
-        )
+        what = f"{word[:40]!r} is no token id"
+        hint = "Ids are a JSON array of numbers, or numbers with blanks between them."
+        raise ParseError(what, code="not_an_id", position=Position(path=f"$[{place}]"), hint=hint)
     return int(word)
 
 
@@ -119,7 +105,7 @@ def command(
         raise RequestError("--pretty is for people, --json for programs: choose one")
     selected = select_harmony(format, model, dialect=dialect)
     recent = RecentText()
-    source = recent.watch_text(texts(file))
+    source = recent.watch_text(iterdecode(chunks(file), "utf-8", "replace"))
     if selected is not None and not tokens:
         head, source = first(source)
         tokens = _BEGINS_WITH_A_CONTROL.match(head) is not None

@@ -29,7 +29,7 @@ from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, Position, RenderError, RequestError
 from antiphon.structs import ready
 
-from .detect import Json, JsonList, Survey, well_formed_json
+from .detect import Json, JsonList, JsonReader, Survey, well_formed_json
 from .form import CHAT, Lifted, Written, carried_request, read_request, written_request
 
 # OpenAI's chat JSON, read as the server reads it; parts that are no text are carried as they came.
@@ -38,7 +38,7 @@ CONVERSATION_KEYS = ("messages", "tools", "response_format", "reasoning_effort")
 MESSAGE_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
 
 
-class ChatReader:
+class ChatReader(JsonReader):
     """Reads the messages of a request's body, or their list alone."""
 
     path = "messages"
@@ -61,9 +61,6 @@ class ChatReader:
         self.unread = [Loss(key, "not part of a conversation") for key in request if key not in known]
         self._calls = OpenCalls()
 
-    def begin(self) -> Sequence[Message]:
-        return ()
-
     def read(self, element: Any, index: int) -> Sequence[Message]:
         messages = read_message(element, index, self._calls)
         path = f"{self.path}[{index}]"
@@ -71,9 +68,6 @@ class ChatReader:
         if not any(message.parts for message in messages):
             self.unread += [Loss(f"{path}.content", part.kind) for part in _media(element)]
         return messages
-
-    def end(self) -> Sequence[Message]:
-        return ()
 
 
 def read_message(element: Any, index: int, calls: OpenCalls) -> tuple[Message, ...]:

@@ -101,11 +101,9 @@ class TranscriptTarget:
     def write(self, message: Message) -> list[Written]:
         # Media are left out, and reported; Harmony's own content has no text here.
         if any(isinstance(part, SystemContent | DeveloperContent) for part in message.parts):
-            raise RenderError(
-                "OpenChatML carries text only, and a message has a part of another kind",
-                code="unsupported_part",
-                hint="Convert to harmony first, which writes system and developer content as text.",
-            )
+            what = "OpenChatML carries text only, and a message has a part of another kind"
+            hint = "Convert to harmony first, which writes system and developer content as text."
+            raise RenderError(what, code="unsupported_part", hint=hint)
         if self._writer is None:
             self._waiting.add(message)
             self._way.note(message)

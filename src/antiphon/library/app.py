@@ -84,11 +84,9 @@ def open_app(
             check_path(config, "config")
         return App(read_config(config, flags, additions.get("engines", NO_KINDS)), preload=preload, **additions)
     if flags:
-        raise UnknownOptionError(
-            "flags: they are for a configuration that is read.",
-            position=Position(path="flags"),
-            hint="Change the Config instead.",
-        )
+        what = "flags: they are for a configuration that is read."
+        hint = "Change the Config instead."
+        raise UnknownOptionError(what, position=Position(path="flags"), hint=hint)
     return App(config, preload=preload, **additions)
 
 
@@ -289,10 +287,6 @@ def words(text: str) -> tuple[str, ...]:
 
 def dialects_of(own: DialectConfig) -> dict[str, Dialect]:
     """Every dialect by its name."""
-    return configured_dialects(
-        strict=own.strict,
-        max_seq_len=own.max_seq_len,
-        max_iter_times=own.max_iter_times,
-        endpoint_mode=own.endpoint_mode,
-        endpoint_streams=own.endpoint_streams,
-    )
+    settings = msgspec.structs.asdict(own)
+    del settings["name"]
+    return configured_dialects(**settings)

@@ -272,11 +272,8 @@ def entry_of(
     named = config.model if source is None else str(source)
     name, entry = (server_name(named), ModelEntry()) if is_url(named) else find_entry(named, config.entries)
     if is_url(named) and engine is None:
-        raise ConfigError(
-            f"{named} needs an engine",
-            position=Position(path="engine"),
-            hint='Say engine="vllm", "sglang", "llama_server" or "grpc".',
-        )
+        hint = 'Say engine="vllm", "sglang", "llama_server" or "grpc".'
+        raise ConfigError(f"{named} needs an engine", position=Position(path="engine"), hint=hint)
     table = {**({"url": named} if is_url(named) else {}), **settings}
     try:
         if isinstance(engine, EngineSettings):

@@ -138,8 +138,7 @@ def keys_of(config: Config, *, required: bool) -> list[Key] | None:
 
 def set_up(config: Config) -> None:
     """The log as the configuration has it. Raises `ConfigError`."""
-    log = config.log
-    set_up_log(form=log.form, level=log.level, access=log.access, file=log.file)
+    set_up_log(**msgspec.structs.asdict(config.log))
 
 
 def dotted(keys: list[KeyPath]) -> str:

@@ -63,11 +63,9 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
         try:
             return cast(Value, json_type(self.kind).read(str(text)))
         except (ValueError, ArithmeticError) as error:  # msgspec's and pydantic's errors are ValueErrors
-            raise FormatError(
-                f"the answer is no value of the type requested: {error}",
-                code="answer_type",
-                hint="The type checks more than its JSON Schema says; ask again, or check it yourself.",
-            ) from error
+            what = f"the answer is no value of the type requested: {error}"
+            hint = "The type checks more than its JSON Schema says; ask again, or check it yourself."
+            raise FormatError(what, code="answer_type", hint=hint) from error
 
     def _schema(self) -> dict[str, Any]:
         try:

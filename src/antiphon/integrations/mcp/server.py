@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from io import TextIOWrapper
 from typing import Any
 
@@ -127,11 +128,8 @@ def tool_error(
 
 
 def _place(error: AntiphonError) -> dict[str, Any]:
-    place = error.position
-    if place is None:
-        return {}
-    named = {"offset": place.offset, "line": place.line, "column": place.column, "path": place.path}
-    return {key: value for key, value in named.items() if value is not None}
+    place = {} if error.position is None else asdict(error.position)
+    return {key: value for key, value in place.items() if value is not None}
 
 
 def _result(content: Any, *, is_error: bool = False) -> types.CallToolResult:
