@@ -66,12 +66,9 @@ def families() -> Iterator[str]:
 def call(form: Mapping[str, Any]) -> str:
     """One call as the family writes it, an argument in it."""
     section = form.get("section", {})
-    inside = form.get("open", "") + _head(form) + _arguments(form) + form.get("close", "")
+    head = "".join(_BEFORE[slot["reads"]] + slot.get("after", "") for slot in form.get("head", ()))
+    inside = form.get("open", "") + head + _arguments(form) + form.get("close", "")
     return str(section.get("open", "") + inside + section.get("close", ""))
-
-
-def _head(form: Mapping[str, Any]) -> str:
-    return "".join(_BEFORE[slot["reads"]] + slot.get("after", "") for slot in form.get("head", ()))
 
 
 def _arguments(form: Mapping[str, Any]) -> str:
