@@ -40,7 +40,8 @@ class Sink(Protocol):
 def chunks(file: Path) -> Iterator[bytes]:
     """The bytes of a file as they come; ``-`` is standard input. Raises `ConfigError` when it cannot be read."""
     try:
-        with opened(file) as source, progress_bar(file.name, length(file)) as progress:
+        size = file.stat().st_size if str(file) != "-" and file.is_file() else None
+        with opened(file) as source, progress_bar(file.name, size) as progress:
             done = 0
             while chunk := source.read1(CHUNK):  # as much as is there
                 yield chunk
@@ -80,10 +81,6 @@ def opened(file: Path) -> Iterator[BufferedReader]:
         return
     with file.open("rb") as source:
         yield source
-
-
-def length(file: Path) -> int | None:
-    return file.stat().st_size if str(file) != "-" and file.is_file() else None
 
 
 @contextmanager

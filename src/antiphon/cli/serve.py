@@ -179,7 +179,9 @@ def announce_to(
         return
     keys = bool(KeyFile(Path(config.server.keys)).read())
     tell(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
-    tell(f"Try:\n{curl_line(url, name, keys=keys)}\n")
+    body = f'{{"model": "{name}", "messages": [{{"role": "user", "content": "What is the capital of France?"}}]}}'
+    key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys else ""
+    tell(f"Try:\n  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n{key}    -d '{body}'\n")
     tell("\n".join(places(config, url, also, keys=keys)) + "\n")
     tell(f"Ready in {time.monotonic() - began:.1f} s.\n")
     if summary.settings:
@@ -203,13 +205,3 @@ def places(config: Config, url: str, also: str | None, *, keys: bool) -> Iterato
     yield f"tools       {', '.join(tools)}" if tools else "tools       none (--tools browser, --mcp FILE)"
     open_to = "this machine" if is_loopback(config.server.host) else "everybody who reaches it"
     yield "keys        needed: antiphon keys list" if keys else f"keys        none: open to {open_to}"
-
-
-def curl_line(url: str, model: str, *, keys: bool) -> str:
-    """A request that works as it stands, but for the key where one is needed."""
-    question = '{"role": "user", "content": "What is the capital of France?"}'
-    key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys else ""
-    return (
-        f"  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n{key}"
-        f'    -d \'{{"model": "{model}", "messages": [{question}]}}\''
-    )

@@ -151,13 +151,10 @@ class Forms:
         """They are the same in every context."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = await asyncio.to_thread(_forms)
+        formats = await asyncio.to_thread(known_formats)
+        templates = sorted(name for name in formats.names if name not in TARGETS)
+        found = ConversionForms(source=list(SOURCES), to=list(TARGETS), templates=templates)
         await Response(encode(found), media_type="application/json")(scope, receive, send)
-
-
-def _forms() -> ConversionForms:
-    templates = [name for name in known_formats().names if name not in TARGETS]
-    return ConversionForms(source=list(SOURCES), to=list(TARGETS), templates=sorted(templates))
 
 
 class Convert(PostRoute):

@@ -193,21 +193,17 @@ def open_model(
     Entering raises `NotFoundError` for an unknown name, with near ones, `ConfigError` for settings that cannot be
     meant, `ModelError` for a model that cannot be loaded, and `OverloadedError` for a server that does not answer.
     """
-    _check_settings(settings)
+    # A text is read as the setting's type, as the environment's are.
+    kinds = get_type_hints(ModelEntry) | {"sampling": Mapping[str, float | str | None]}
+    for name, value in settings.items():
+        if name in kinds and not (isinstance(value, str) and name != "sampling"):
+            check(value, kinds[name], name)
     for name, value in {"source": source, "format": format, "chat_template": chat_template, **settings}.items():
         if isinstance(value, str | Path):
             check_path(value, name)
     given = {"format": format, "chat_template": chat_template, "tokenizer": tokenizer, **settings}
     keys = {key: str(value) if isinstance(value, Path) else value for key, value in given.items() if value is not None}
     return Opening(source, engine, keys, config, fetch, formats or NO_FORMATS)
-
-
-def _check_settings(settings: Mapping[str, Any]) -> None:
-    """Raises `RequestError` for a key of a model's table of a wrong type; a text is read, as the environment's are."""
-    kinds = get_type_hints(ModelEntry) | {"sampling": Mapping[str, float | str | None]}
-    for name, value in settings.items():
-        if name in kinds and not (isinstance(value, str) and name != "sampling"):
-            check(value, kinds[name], name)
 
 
 @dataclass(slots=True)

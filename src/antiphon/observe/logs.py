@@ -66,7 +66,12 @@ def set_up_log(
 
     A file that was moved away is opened anew. Raises `ConfigError` for one that cannot be written.
     """
-    handler = _handler(file)
+    handler: logging.Handler
+    try:
+        path = Path(file).expanduser()
+        handler = logging.handlers.WatchedFileHandler(path, encoding="utf-8") if file else TerminalHandler()
+    except OSError as error:
+        raise ConfigError(f"cannot write the log {file}: {error.strerror}", code="log_file") from None
     formatter = JsonLines if form == "json" else TextLines
     handler.setFormatter(formatter(details=level == "debug"))
     for name in _LOGGERS:
@@ -79,15 +84,6 @@ def set_up_log(
     logging.getLogger("antiphon").setLevel(level.upper())
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the access log has the same
     ACCESS.setLevel(logging.INFO if access else logging.CRITICAL)
-
-
-def _handler(file: str) -> logging.Handler:
-    if not file:
-        return TerminalHandler()
-    try:
-        return logging.handlers.WatchedFileHandler(Path(file).expanduser(), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write the log {file}: {error.strerror}", code="log_file") from None
 
 
 class TerminalHandler(logging.StreamHandler[TextIO]):
