@@ -41,7 +41,7 @@ def check_variable(name: str | None) -> None:
 
 
 ANY_KEY = "any"
-"""What a client that wants a key is given for a server without keys."""
+"""Key of a client that wants one, for a server without keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class SettingsFile:
     form: Form
     content: Any
     head: Mapping[str, str] = field(default_factory=dict)
-    """What a new file begins with; one that is there keeps its own."""
+    """Beginning of a new file; one that is there keeps its own."""
 
     @property
     def whole(self) -> Any:

@@ -26,7 +26,7 @@ from .terminal import each_of, say, tell, then_waiting
 # Many conversions in one run: folders are walked, names stay, and what is lost is summed up by its kind.
 
 OTHER_SUFFIX = ".txt"
-"""Of what a chat template writes."""
+"""Suffix of files that a chat template writes."""
 SHOWN = 60
 """Characters of an example of what is lost."""
 Convert = Callable[[Path, Path, Callable[[Loss], None]], None]

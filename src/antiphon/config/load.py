@@ -62,7 +62,7 @@ class Layered:
 
 
 Layer = dict[KeyPath, Layered]
-"""What one place says, the file or the environment: by its key, the value and where exactly it stands."""
+"""Values of one place, the file or the environment, by their keys, and where exactly each stands."""
 
 
 def config_file(environ: Mapping[str, str]) -> Path:

@@ -117,7 +117,7 @@ class JsonReader(Protocol):
     """The name of the list."""
     about: Conversation
     unread: list[Loss]
-    """What the text says that no conversation has a place for, since the list was last cleared."""
+    """Parts of the text that no conversation has a place for, since the list was last cleared."""
 
     def begin(self) -> Sequence[Message]:
         return ()

@@ -141,7 +141,7 @@ def _finding(found: Finding) -> ConversionFinding:
 
 
 MOST_CHARACTERS = 2 * 2**20
-"""Of an input; half a second of work."""
+"""Longest input, in characters; half a second of work."""
 
 
 class Forms:

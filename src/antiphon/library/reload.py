@@ -32,7 +32,7 @@ LIVE = frozenset(
         *(("server", key) for key in "keys tls_cert tls_key public_metrics expose_reasoning gather debug".split()),
     }
 )  # fmt: skip
-"""What changes without a restart."""
+"""Keys that change without a restart."""
 
 
 class Reloaded(msgspec.Struct, frozen=True):

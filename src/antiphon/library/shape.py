@@ -25,7 +25,7 @@ ResponseType = type[Any] | UnionType | Mapping[str, Any] | None
 """A type, a JSON Schema, or nothing."""
 
 UNUSABLE = (TypeError, ValueError, NameError, AttributeError, RuntimeError, LookupError)
-"""What msgspec and pydantic raise for a type that they cannot use."""
+"""Errors that msgspec and pydantic raise for a type that they cannot use."""
 
 
 class JsonType(Protocol):

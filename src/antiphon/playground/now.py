@@ -35,7 +35,7 @@ KINDS = {
     "files": "file",
     "batches": "batch",
 }
-"""What a list is called, and the kind of its records in the store."""
+"""Names of lists, with the kind of their records in the store."""
 HIDDEN = frozenset({"reasoning_content", "thinking", "token_ids", "prompt_token_ids"})
 """Fields that show what a model thought."""
 

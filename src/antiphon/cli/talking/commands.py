@@ -277,7 +277,7 @@ async def quit_(session: Session, rest: str) -> None:
 
 
 SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "tool_choice")
-"""What `/set` sets, beside ``reasoning``."""
+"""Settings of `/set`, beside ``reasoning``."""
 COMMANDS = {
     "/help": ChatCommand("[NAME]", "these commands", help_),
     "/system": ChatCommand("TEXT|off", "the system message", system),
@@ -298,7 +298,7 @@ COMMANDS = {
     "/quit": ChatCommand("", "leaves (so does Ctrl-D)", quit_),
 }
 ALIASES = {"/exit": "/quit", "/bye": "/quit", "/q": "/quit", "/?": "/help"}
-"""What people type who come from other programs."""
+"""Words of other programs, which people type here too."""
 KEYS = (
     'A question of several lines stands between """ and """; Alt-Enter begins a line too.',
     "Ctrl-C stops an answer. Ctrl-R searches what you typed before.",

@@ -46,7 +46,7 @@ IMAGES = {
     b"OggS": "a sound",
     b"ID3": "a sound",
 }
-"""What files begin with that no model here reads."""
+"""Beginnings of files that no model here reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class Session:
     reasoning: bool = False
     files: list[TextFile] = field(default_factory=list)
     typed: dict[str, str] = field(default_factory=dict)
-    """What was typed for a question that has files, by the whole question."""
+    """Typed words of questions that have files, by the whole question."""
 
     @property
     def model(self) -> str:

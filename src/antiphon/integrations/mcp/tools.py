@@ -80,7 +80,7 @@ class Parse(Arguments, frozen=True, kw_only=True):
 
 
 class ParseIncident(msgspec.Struct, frozen=True, kw_only=True):
-    """What was repaired."""
+    """A repair."""
 
     code: str
     position: int
@@ -102,7 +102,7 @@ class Convert(Arguments, frozen=True, kw_only=True):
 
 
 class LostPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What the other form cannot hold, and what it becomes there."""
+    """A part that the other form cannot hold, and what it becomes there."""
 
     path: str
     what: str
