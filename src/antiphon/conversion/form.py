@@ -105,7 +105,7 @@ class Written:
     ambiguous: tuple[Loss, ...] = ()
     """Parts that a reader would take for something else, though all of the text is in the output."""
     expected: tuple[Message, ...] | None = None
-    """Messages that a reader should get, where tools move between messages and a list beside them; None: ``messages``."""
+    """Messages for a reader, where tools move between messages and a list beside them; None: ``messages``."""
 
 
 class Source(Protocol):

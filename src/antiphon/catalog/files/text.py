@@ -154,7 +154,7 @@ _ADDED_BY_KIND: Mapping[object, frozenset[str]] = {
     "gemma4": frozenset(("bos",)),
 }
 _ADDED_BY_PRE = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
-"""Controls that llama.cpp puts around a text where the file does not say: by kind, and the names that begin with one."""
+"""Controls that llama.cpp puts around a text where the file does not say: by kind, and names that begin so."""
 _IDS_BY_KIND: Mapping[tuple[object, str], int] = {("llama", "bos"): 1, ("llama", "eos"): 2, ("t5", "eos"): 1}
 
 
