@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal as OneOf
 
 import msgspec
 
@@ -22,7 +22,7 @@ class ValueSpelling(msgspec.Struct, frozen=True, kw_only=True):
 
     before: Pieces = ()
     after: Pieces = ()
-    reads: Literal["schema", "text", "json", "literal", "nested"] = "schema"
+    reads: OneOf["schema", "text", "json", "literal", "nested"] = "schema"
     avoid: tuple[str, ...] = ()
 
 
