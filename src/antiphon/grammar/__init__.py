@@ -23,26 +23,26 @@ if TYPE_CHECKING:
         Regex,
         Repeat,
         Shared,
+        Spelling,
+        ValueSpelling,
         chain,
         choice,
         optional,
     )
     from .lark_text import lark
     from .limits import LIMITS, Limits, check_pattern, check_schema
-    from .masking import matcher
-    from .shape import ReplyShape
-    from .spelling import Spelling, ValueSpelling
+    from .shape import ReplyShape, matcher
 else:
     __getattr__ = exports(
         __name__,
         {
-            "grammar": "AnyText Blanks Chain Choice ControlToken EndOfTurn Grammar "
-            "Json KeyValues Literal Regex Repeat Shared chain choice optional",
+            "grammar": (
+                "AnyText Blanks Chain Choice ControlToken EndOfTurn Grammar Json KeyValues Literal Regex "
+                "Repeat Shared Spelling ValueSpelling chain choice optional"
+            ),
             "lark_text": "lark",
             "limits": "LIMITS Limits check_pattern check_schema",
-            "masking": "matcher",
-            "shape": "ReplyShape",
-            "spelling": "Spelling ValueSpelling",
+            "shape": "ReplyShape matcher",
         },
     )
 

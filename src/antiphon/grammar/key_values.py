@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError, UnsupportedError
 
+from .grammar import Pieces, Spelling, ValueSpelling
 from .literals import LiteralStyle, LiteralWriter, RawValueWriter, Relax, other_members
 from .rules import Part, Rules, of_type, resolved, sequence, target, types_of
-from .spelling import Pieces, Spelling, ValueSpelling
 from .text import quote
 
 if TYPE_CHECKING:

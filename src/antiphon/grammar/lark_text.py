@@ -44,6 +44,7 @@ from .grammar import (
     Lexeme,
     Literal,
     NamedRules,
+    Pieces,
     Reference,
     Regex,
     Repeat,
@@ -51,7 +52,6 @@ from .grammar import (
 )
 from .json_values import JsonWriter, digits_of
 from .key_values import KeyValuesWriter
-from .spelling import Pieces
 from .text import NOT_BLANK, not_first, quote, quoted, spelled_out, text_without
 
 EMPTY = '""'

@@ -15,9 +15,9 @@ import msgspec
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
 
+from .grammar import ValueSpelling
 from .json_values import JsonWriter
 from .rules import Part, Rules, listed_items, of_type, resolved, sequence, target, types_of
-from .spelling import ValueSpelling
 from .text import any_text, quoted
 
 MOST_COUNTED = 256

@@ -10,8 +10,7 @@ import msgspec
 
 from antiphon.conversation import JsonSchema
 
-from .grammar import Blanks
-from .spelling import Pieces
+from .grammar import Blanks, Pieces
 
 # What types a place in a schema may have, by its keywords: a reader of untyped text decides by the same.
 

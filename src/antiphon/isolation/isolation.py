@@ -25,8 +25,7 @@ from antiphon.errors.fault import Fault
 from antiphon.structs import ready
 from antiphon.tenancy import FairRoom
 
-from .outcome import BROKEN, DONE, REFUSED
-from .task import Task
+from .task import BROKEN, DONE, REFUSED, Task
 
 log = logging.getLogger("antiphon.isolation")
 

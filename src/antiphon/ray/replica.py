@@ -3,16 +3,247 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
+import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
-from antiphon.config import Config
-from antiphon.errors import AntiphonError, ConfigError
+from antiphon.catalog import Catalog, open_catalog
+from antiphon.config import Config, find_entry
+from antiphon.engines import Engine, Ranker, Step
+from antiphon.errors import AntiphonError, ConfigError, UnsupportedError
+from antiphon.errors.fault import Fault
 from antiphon.http.gate.keys import KeyFile
 from antiphon.library.app import Additions, App
+
+from .engine import (
+    Answer,
+    Batch,
+    EmbedCall,
+    GenerateCall,
+    RankCall,
+    Ray,
+    RayFile,
+    ScoreCall,
+    Tokens,
+    answered,
+    decode,
+    encode,
+)
+
+# An engine in a replica of its own, for the tier in front: ids in, batches of steps out. Needs no Ray.
+
+
+async def batches(steps: AsyncGenerator[Step, None], gather: float) -> AsyncGenerator[tuple[Step, ...], None]:
+    """The steps, those of ``gather`` seconds together; the first goes at once. Raises what ``steps`` raises, after
+    what came before it. Closing it closes ``steps``."""
+    came, waiting = asyncio.Event(), list[Step]()
+
+    async def read() -> None:
+        async with aclosing(steps):
+            async for step in steps:
+                waiting.append(step)
+                came.set()
+
+    reading = asyncio.ensure_future(read())
+    reading.add_done_callback(lambda task: came.set())
+    try:
+        while not reading.done() or waiting:
+            await came.wait()
+            came.clear()
+            if waiting:
+                batch = tuple(waiting)
+                waiting.clear()
+                yield batch
+                await asyncio.wait({reading}, timeout=gather)
+                if waiting or reading.done():
+                    came.set()
+        await reading
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class EngineHost:
+    """One engine, asked in messages. ``gather`` is in seconds."""
+
+    def __init__(self, engine: Engine, *, gather: float) -> None:
+        self._engine = engine
+        self._gather = gather
+
+    async def generate(self, prompt: list[int], call: bytes) -> AsyncGenerator[bytes, None]:
+        """A `Batch` at a time for a `GenerateCall`."""
+        given = decode(call, GenerateCall)
+        steps = self._engine.generate(prompt, given.sampling, n=given.n, grammar=given.grammar, tenant=given.tenant)
+        try:
+            async with aclosing(batches(steps, self._gather)) as gathered:
+                async for batch in gathered:
+                    yield encode(Batch(steps=batch))
+        except AntiphonError as error:
+            yield encode(Batch(failure=Fault.of(error)))
+
+    async def describe(self) -> bytes:
+        """Its `EngineInfo`."""
+        return encode(self._engine.info)
+
+    async def score(self, call: bytes) -> bytes:
+        given = decode(call, ScoreCall)
+        return await answered(self._engine.score(given.prompt, alternatives=given.alternatives, tenant=given.tenant))
+
+    async def embed(self, call: bytes) -> bytes:
+        given = decode(call, EmbedCall)
+        return await answered(self._engine.embed(given.inputs, tenant=given.tenant))
+
+    async def rank(self, call: bytes) -> bytes:
+        given, engine = decode(call, RankCall), self._engine
+        if not isinstance(engine, Ranker):
+            return encode(Answer(failure=Fault.of(UnsupportedError(f"{engine.info.name} ranks no documents"))))
+        return await answered(engine.rank(given.query, given.documents, tenant=given.tenant))
+
+    async def tokenize(self, text: str) -> bytes:
+        async def tokens() -> Tokens:
+            return Tokens(await self._engine.tokenize(text))
+
+        return await answered(tokens())
+
+
+class EngineReplica:
+    """A replica of a model's engine on Ray. Its model is there before its first request: Ray asks
+    `check_health` first, and fails the deployment where that raises."""
+
+    def __init__(self, config: Config, model: str) -> None:
+        self._config = config
+        self._model = model
+        self._catalog: Catalog | None = None
+
+    async def check_health(self) -> None:
+        """Raises what loading the model raises."""
+        await self._host()
+
+    async def generate(self, domain: str, prompt: list[int], call: bytes) -> AsyncGenerator[bytes, None]:
+        """``domain`` and ``prompt`` are what the router chose the replica by."""
+        host = await self._host()
+        async with aclosing(host.generate(prompt, call)) as messages:
+            async for message in messages:
+                yield message
+
+    async def describe(self) -> bytes:
+        return await (await self._host()).describe()
+
+    async def score(self, call: bytes) -> bytes:
+        return await (await self._host()).score(call)
+
+    async def embed(self, call: bytes) -> bytes:
+        return await (await self._host()).embed(call)
+
+    async def rank(self, call: bytes) -> bytes:
+        return await (await self._host()).rank(call)
+
+    async def tokenize(self, text: str) -> bytes:
+        return await (await self._host()).tokenize(text)
+
+    async def _host(self) -> EngineHost:
+        if self._catalog is None:
+            self._catalog = open_catalog(self._config)
+        model = await self._catalog.get(self._model)
+        return EngineHost(model.engine, gather=self._config.ray.engine_gather)
+
+
+# Options on Ray Serve for a configuration: its limits there, and the options of its deployments. Values only.
+
+INGRESS = "antiphon"
+"""The deployment that answers requests."""
+MARGIN = 10.0
+"""Seconds in which a replica that leaves may still say that a turn has met its limit."""
+SPARE = 64
+"""Requests beside those that wait for a turn: lists of models, health, metrics."""
+ROUTER = "antiphon.ray.router.PrefixRouter"
+
+
+def longest_turn(config: Config) -> float:
+    """Seconds that a turn may take."""
+    return config.limits.turn_timeout or config.ray.longest_turn
+
+
+def replica_config(config: Config) -> Config:
+    """The configuration for a replica: a turn always has a limit, so that we end it, in form, before Ray does."""
+    limits = msgspec.structs.replace(config.limits, turn_timeout=longest_turn(config))
+    return msgspec.structs.replace(config, limits=limits)
+
+
+def ingress_options(config: Config) -> dict[str, Any]:
+    """Ray options of the ingress deployment.
+
+    Ray's own limit of requests lies above ours: its refusal has no body that a client of ours could read.
+    """
+    ray, limits = config.ray, config.limits
+    return {
+        "name": INGRESS,
+        "max_ongoing_requests": limits.concurrent + limits.max_queue + SPARE,
+        "max_queued_requests": -1,
+        "graceful_shutdown_timeout_s": limits.queue_timeout + longest_turn(config) + MARGIN,
+        "ray_actor_options": {"num_cpus": ray.cpus},
+        "logging_config": {"enable_access_log": False},
+        **_scale(config, ray.replicas, ray.max_replicas, ray.ongoing),
+    }
+
+
+def engine_options(config: Config, model: str) -> dict[str, Any]:
+    """Ray options of a model's engine: its requests are routed by the ids of their prompts."""
+    ray, limits = config.ray, config.limits
+    _, entry = find_entry(model, config.entries)
+    return {
+        "name": engine_name(model),
+        "max_ongoing_requests": max(entry.slots or 0, limits.concurrent + limits.max_queue),
+        "max_queued_requests": -1,
+        "graceful_shutdown_timeout_s": longest_turn(config) + MARGIN,
+        "ray_actor_options": {"num_cpus": ray.engine_cpus, "num_gpus": ray.engine_gpus},
+        "request_router_config": {"request_router_class": ROUTER},
+        "logging_config": {"enable_access_log": False},
+        **_scale(config, ray.engine_replicas, ray.engine_max_replicas, ray.engine_ongoing),
+    }
+
+
+def _scale(config: Config, replicas: int, most: int, ongoing: float) -> dict[str, Any]:
+    if most <= replicas:
+        return {"num_replicas": replicas}
+    return {
+        "autoscaling_config": {
+            "min_replicas": replicas,
+            "max_replicas": most,
+            "target_ongoing_requests": ongoing,
+            "upscale_delay_s": config.ray.scale_out_after,
+            "downscale_delay_s": config.ray.scale_in_after,
+        }
+    }
+
+
+def engine_name(model: str) -> str:
+    """The name of the deployment of a model's engine."""
+    return "engine-" + "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in model)
+
+
+def deployed_models(config: Config) -> tuple[str, ...]:
+    """The models whose engines have deployments of their own: the default, and those of the file."""
+    return tuple(dict.fromkeys((find_entry(config.model, config.entries)[0], *config.models)))
+
+
+def front_config(config: Config) -> Config:
+    """The configuration of the tier in front: the engines of those models are elsewhere."""
+    default, entry = find_entry(config.model, config.entries)
+    entries: Mapping[str, Any] = {default: entry, **config.models}
+    models = {
+        name: msgspec.structs.replace(
+            entry, engine=(RayFile if entry.engine.needs_file else Ray)(deployment=engine_name(name))
+        )
+        for name, entry in entries.items()
+    }
+    return msgspec.structs.replace(config, model=default, models=models)
+
 
 REQUEST_ID, OWN_ID = "x-request-id", "x-client-request-id"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from antiphon.grammar.source.expression import Chars, Text
-from antiphon.grammar.source.positions import Alphabet
+from antiphon.grammar.source.lexemes import Alphabet
 
 
 def test_a_class_has_its_own_characters_and_no_others() -> None:

@@ -258,7 +258,7 @@ def compile_schema(
 ) -> CompiledSchema:
     """Compiles ``schema``, which is at ``path`` of the request, to the schema that an engine can enforce.
 
-    ``enforced`` is what another process found of it, where it is no plain one (`.plain`).
+    ``enforced`` is what another process found of it, where it is no plain one (`.passthrough`).
     Errors: `RequestError` for what is no schema or goes beyond ``limits``; `UnsupportedError`, in ``strict`` mode, that
     names a keyword which cannot be enforced while sampling, and its place.
     """

@@ -47,10 +47,9 @@ from jsonschema_rs.canonical import Satisfiability
 from antiphon.conversation import JsonSchema
 from antiphon.grammar.limits import no_schema
 
-from .arrays import translate_array
 from .context import Translation, TranslationContext
 from .exact import Relaxation, translate_number
-from .objects import translate_object
+from .objects import translate_array, translate_object
 from .order import AuthoredSchema
 from .patterns import NOT_REGULAR, PATTERNS, all_except, engine_fault, engine_patterns, is_regular, pattern_keywords
 
