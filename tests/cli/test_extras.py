@@ -47,7 +47,6 @@ OF_AN_EXTRA = {
     "antiphon.store.postgres": "postgres",
     "antiphon.store.postgres_leases": "postgres",
     "antiphon.store.postgres_records": "postgres",
-    "antiphon.tools.mcp.answers": "mcp",
     "antiphon.tools.mcp.connection": "mcp",
     "antiphon.tools.mcp.http": "mcp",
     "antiphon.tools.mcp.oauth": "mcp",

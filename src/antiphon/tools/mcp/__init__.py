@@ -5,28 +5,31 @@ from typing import TYPE_CHECKING
 from antiphon.exports import exports
 
 if TYPE_CHECKING:
-    from .config import McpLimits, McpOAuth, McpServer, read_mcp_config
-    from .host import (
+    from .config import (
         NOBODY,
         Elicitation,
         ElicitationAnswer,
         McpHost,
+        McpLimits,
+        McpOAuth,
+        McpServer,
         SamplingAnswer,
         SamplingMessage,
         SamplingRequest,
+        read_mcp_config,
     )
-    from .remote import ClientServers, ClientToolSet
     from .tokens import TokenStore
-    from .tool_set import ListedTool, McpToolSet
+    from .tool_set import ClientServers, ClientToolSet, ListedTool, McpToolSet
 else:
     __getattr__ = exports(
         __name__,
         {
-            "config": "McpLimits McpOAuth McpServer read_mcp_config",
-            "host": "NOBODY Elicitation ElicitationAnswer McpHost SamplingAnswer SamplingMessage SamplingRequest",
-            "remote": "ClientServers ClientToolSet",
+            "config": (
+                "Elicitation ElicitationAnswer McpHost McpLimits McpOAuth McpServer NOBODY SamplingAnswer "
+                "SamplingMessage SamplingRequest read_mcp_config"
+            ),
             "tokens": "TokenStore",
-            "tool_set": "ListedTool McpToolSet",
+            "tool_set": "ClientServers ClientToolSet ListedTool McpToolSet",
         },
     )
 

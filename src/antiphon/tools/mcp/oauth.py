@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 import httpx2
 import msgspec
 
-from .config import McpOAuth
+from .config import McpOAuth, ShowAddress
 from .fault import challenged
-from .host import ShowAddress
 from .http import McpHttpClient
 from .oauth_flow import Person, Tokens, driven, listening, provider_of, restore, stored
 from .tokens import TokenEntry, TokenStore
