@@ -41,7 +41,7 @@ class Here:
                 self.messages += 1
                 yield message
 
-    async def ask(self, method: str, *arguments: object) -> bytes:
+    async def ask(self, method: str, *arguments: bytes) -> bytes:
         answer: bytes = await getattr(self._host, method)(*arguments)
         return answer
 

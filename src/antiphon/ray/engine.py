@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import ClassVar, Protocol, TypeVar
 
@@ -11,7 +11,7 @@ import msgspec
 from antiphon.conversation import TokenLogprob
 from antiphon.engines import Embeddings, EngineInfo, EngineSettings, ModelSpec, Ranking, Sampling, Step
 from antiphon.engines.kind import ANY_TASK, Task
-from antiphon.errors import AntiphonError, EngineLostError
+from antiphon.errors import EngineLostError
 from antiphon.errors.fault import Fault
 from antiphon.tenancy import NOBODY, Tenant
 
@@ -27,7 +27,7 @@ class GenerateCall(msgspec.Struct, frozen=True, kw_only=True):
     tenant: Tenant = NOBODY
 
 
-class ScoreCall(msgspec.Struct, frozen=True, kw_only=True):
+class ScoreCall(msgspec.Struct, frozen=True, kw_only=True, tag="score"):
     """The arguments of `Engine.score`."""
 
     prompt: list[int]
@@ -35,19 +35,28 @@ class ScoreCall(msgspec.Struct, frozen=True, kw_only=True):
     tenant: Tenant = NOBODY
 
 
-class EmbedCall(msgspec.Struct, frozen=True, kw_only=True):
+class EmbedCall(msgspec.Struct, frozen=True, kw_only=True, tag="embed"):
     """The arguments of `Engine.embed`."""
 
     inputs: list[list[int]]
     tenant: Tenant = NOBODY
 
 
-class RankCall(msgspec.Struct, frozen=True, kw_only=True):
+class RankCall(msgspec.Struct, frozen=True, kw_only=True, tag="rank"):
     """The arguments of `Ranker.rank`."""
 
     query: str
     documents: list[str]
     tenant: Tenant = NOBODY
+
+
+class TokenizeCall(msgspec.Struct, frozen=True, kw_only=True, tag="tokenize"):
+    """The argument of `Engine.tokenize`."""
+
+    text: str
+
+
+Call = ScoreCall | EmbedCall | RankCall | TokenizeCall
 
 
 class Tokens(msgspec.Struct, frozen=True):
@@ -64,26 +73,10 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Another answer of a replica: a value, or an error."""
+    """The answer to a `Call`: a value, or an error."""
 
     value: msgspec.Raw = msgspec.Raw(b"\xc0")  # nil
     failure: Fault | None = None
-
-
-async def answered(work: Awaitable[object]) -> bytes:
-    """The result of ``work``, or the error that it raises, as a message."""
-    try:
-        return encode(Answer(value=msgspec.Raw(encode(await work))))
-    except AntiphonError as error:
-        return encode(Answer(failure=Fault.of(error)))
-
-
-def answer_of(message: bytes, type: type[T]) -> T:
-    """The value in an `Answer`. Raises its error."""
-    answer = decode(message, Answer)
-    if answer.failure is not None:
-        raise answer.failure.error()
-    return decode(answer.value, type)
 
 
 def encode(value: object) -> bytes:
@@ -95,7 +88,7 @@ def decode(message: bytes | msgspec.Raw, type: type[T]) -> T:
 
 
 class Channel(Protocol):
-    """The way to the replicas of one engine (`hosting.EngineReplica`).
+    """The way to the replicas of one engine (`replica.EngineReplica`).
 
     Errors: `EngineLostError` when a replica is gone, `OverloadedError` where there is none that takes requests.
     """
@@ -105,12 +98,12 @@ class Channel(Protocol):
     ) -> AsyncGenerator[bytes, None]:
         """The messages of one reply; closing it stops the work there. ``session`` may choose the replica."""
 
-    async def ask(self, method: str, *arguments: object) -> bytes:
+    async def ask(self, method: str, *arguments: bytes) -> bytes:
         """Calls another method; returns its answer."""
 
 
 class Ray(EngineSettings, frozen=True, kw_only=True, tag="ray"):
-    """A deployment of `hosting.EngineReplica`. ``application`` empty: the one that this process is a replica of."""
+    """A deployment of `replica.EngineReplica`. ``application`` empty: the one that this process is a replica of."""
 
     deployment: str
     application: str = ""
@@ -180,18 +173,22 @@ class RayEngine:
         self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
     ) -> tuple[TokenLogprob | None, ...]:
         call = ScoreCall(prompt=list(prompt), alternatives=alternatives, tenant=tenant)
-        return answer_of(await self._channel.ask("score", encode(call)), tuple[TokenLogprob | None, ...])
+        return await self._answer(call, tuple[TokenLogprob | None, ...])
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
-        call = EmbedCall(inputs=[list(input) for input in inputs], tenant=tenant)
-        return answer_of(await self._channel.ask("embed", encode(call)), Embeddings)
+        return await self._answer(EmbedCall(inputs=[list(input) for input in inputs], tenant=tenant), Embeddings)
 
     async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
-        call = RankCall(query=query, documents=list(documents), tenant=tenant)
-        return answer_of(await self._channel.ask("rank", encode(call)), Ranking)
+        return await self._answer(RankCall(query=query, documents=list(documents), tenant=tenant), Ranking)
 
     async def tokenize(self, text: str) -> list[int] | None:
-        return answer_of(await self._channel.ask("tokenize", text), Tokens).ids
+        return (await self._answer(TokenizeCall(text=text), Tokens)).ids
+
+    async def _answer(self, call: Call, type: type[T]) -> T:
+        answer = decode(await self._channel.ask("answer", encode(call)), Answer)
+        if answer.failure is not None:
+            raise answer.failure.error()
+        return decode(answer.value, type)
 
     async def aclose(self) -> None:
         """Its replicas are Ray's to end."""

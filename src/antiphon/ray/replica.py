@@ -1,4 +1,7 @@
-"""The application as a replica of Ray Serve runs it: `antiphon.library.app.App`, with what Ray does not do for it."""
+"""The application and the engines as replicas of Ray Serve run them, and the options of their deployments.
+
+None of it needs Ray: values and bytes go in, and come out.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,18 @@ from antiphon.library.app import Additions, App
 from .engine import (
     Answer,
     Batch,
+    Call,
     EmbedCall,
     GenerateCall,
     RankCall,
     Ray,
     RayFile,
     ScoreCall,
+    TokenizeCall,
     Tokens,
-    answered,
     decode,
     encode,
 )
-
-# An engine in a replica of its own, for the tier in front: ids in, batches of steps out. Needs no Ray.
 
 
 async def batches(steps: AsyncGenerator[Step, None], gather: float) -> AsyncGenerator[tuple[Step, ...], None]:
@@ -90,25 +92,27 @@ class EngineHost:
         """Its `EngineInfo`."""
         return encode(self._engine.info)
 
-    async def score(self, call: bytes) -> bytes:
-        given = decode(call, ScoreCall)
-        return await answered(self._engine.score(given.prompt, alternatives=given.alternatives, tenant=given.tenant))
+    async def answer(self, call: bytes) -> bytes:
+        """An `Answer` to a `Call`."""
+        try:
+            value = await self._value(msgspec.msgpack.decode(call, type=Call))
+            return encode(Answer(value=msgspec.Raw(encode(value))))
+        except AntiphonError as error:
+            return encode(Answer(failure=Fault.of(error)))
 
-    async def embed(self, call: bytes) -> bytes:
-        given = decode(call, EmbedCall)
-        return await answered(self._engine.embed(given.inputs, tenant=given.tenant))
-
-    async def rank(self, call: bytes) -> bytes:
-        given, engine = decode(call, RankCall), self._engine
-        if not isinstance(engine, Ranker):
-            return encode(Answer(failure=Fault.of(UnsupportedError(f"{engine.info.name} ranks no documents"))))
-        return await answered(engine.rank(given.query, given.documents, tenant=given.tenant))
-
-    async def tokenize(self, text: str) -> bytes:
-        async def tokens() -> Tokens:
-            return Tokens(await self._engine.tokenize(text))
-
-        return await answered(tokens())
+    async def _value(self, call: Call) -> object:
+        engine = self._engine
+        match call:
+            case ScoreCall():
+                return await engine.score(call.prompt, alternatives=call.alternatives, tenant=call.tenant)
+            case EmbedCall():
+                return await engine.embed(call.inputs, tenant=call.tenant)
+            case TokenizeCall():
+                return Tokens(await engine.tokenize(call.text))
+            case RankCall() if isinstance(engine, Ranker):
+                return await engine.rank(call.query, call.documents, tenant=call.tenant)
+            case RankCall():
+                raise UnsupportedError(f"{engine.info.name} ranks no documents")
 
 
 class EngineReplica:
@@ -134,17 +138,8 @@ class EngineReplica:
     async def describe(self) -> bytes:
         return await (await self._host()).describe()
 
-    async def score(self, call: bytes) -> bytes:
-        return await (await self._host()).score(call)
-
-    async def embed(self, call: bytes) -> bytes:
-        return await (await self._host()).embed(call)
-
-    async def rank(self, call: bytes) -> bytes:
-        return await (await self._host()).rank(call)
-
-    async def tokenize(self, text: str) -> bytes:
-        return await (await self._host()).tokenize(text)
+    async def answer(self, call: bytes) -> bytes:
+        return await (await self._host()).answer(call)
 
     async def _host(self) -> EngineHost:
         if self._catalog is None:
