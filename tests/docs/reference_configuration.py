@@ -12,7 +12,7 @@ from antiphon.config import Config, ModelEntry
 from antiphon.config.layers import PREFIX
 from antiphon.config.models import HarmonyEntry, SamplingEntry
 from antiphon.engines import engine_kind
-from antiphon.engines.kind import built_in_kinds
+from antiphon.engines.registry import built_in_kinds
 from docs.text import cell, code, docstring
 
 HEAD = f"""\

@@ -14,7 +14,7 @@ from antiphon.catalog import open_catalog
 from antiphon.cli.app import build_app
 from antiphon.config import Config, load_config
 from antiphon.engines import engine_kind
-from antiphon.engines.kind import built_in_kinds
+from antiphon.engines.registry import built_in_kinds
 
 TABLES = ("server", "limits", "sessions", "batches", "log", "traces", "engine", "ray")
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ from antiphon.engines import EngineSettings, ModelSpec, engine_kind
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.grpc import Grpc
 from antiphon.engines.http import ServerSettings
-from antiphon.engines.kind import built_in_kinds
 from antiphon.engines.llama_server import LlamaServer
+from antiphon.engines.registry import built_in_kinds
 from antiphon.engines.sglang import Sglang as SglangSettings
 from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.tokens import ByteTokenizer, gguf_tokenizer

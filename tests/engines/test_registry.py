@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.catalog import open_catalog
 from antiphon.engines import EngineSettings, Scripted, engine_kind, engine_kinds
-from antiphon.engines.kind import built_in_kinds
+from antiphon.engines.registry import built_in_kinds
 from antiphon.errors import ConfigError
 
 

@@ -19,7 +19,7 @@ from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_t
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
 from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, SamplingAnswer, SamplingMessage, SamplingRequest, TokenStore
 from antiphon.tools.mcp.config import Sample
-from antiphon.tools.tool import NO_TOOLS, tool_names, tool_set
+from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
 if TYPE_CHECKING:  # most servers have none of them
     from antiphon.tools.mcp import ClientServers, McpServer

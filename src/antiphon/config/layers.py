@@ -12,8 +12,8 @@ import msgspec
 import platformdirs
 
 from antiphon.engines import EngineKinds, EngineSettings
-from antiphon.engines.kind import NO_KINDS
 from antiphon.engines.machine import usable_cores
+from antiphon.engines.registry import NO_KINDS
 from antiphon.errors import ConfigError, near
 from antiphon.store import MEMORY, store_name
 from antiphon.writing import write

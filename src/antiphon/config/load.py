@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from antiphon.engines import EngineKinds
-from antiphon.engines.kind import NO_KINDS
+from antiphon.engines.registry import NO_KINDS
 from antiphon.store import hidden_password
 
 from .config import Config

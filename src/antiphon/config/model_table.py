@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from antiphon.engines import EngineKinds, EngineSettings, engine_kind
-from antiphon.engines.kind import NO_KINDS, built_in_kinds
+from antiphon.engines.registry import NO_KINDS, built_in_kinds
 from antiphon.errors import ConfigError, Position, near
 
 from .keys import KeyPath, Origin, dotted, flatten, known_keys, nest, nowhere, typed

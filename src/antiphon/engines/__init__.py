@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .engine import Ranking as Ranking
     from .engine import Sampling as Sampling
     from .engine import Step as Step
-    from .kind import EngineKinds as EngineKinds
     from .kind import EngineSettings as EngineSettings
     from .kind import ModelSpec as ModelSpec
-    from .kind import engine_kind as engine_kind
-    from .kind import engine_kinds as engine_kinds
+    from .registry import EngineKinds as EngineKinds
+    from .registry import engine_kind as engine_kind
+    from .registry import engine_kinds as engine_kinds
     from .scripted import Scripted as Scripted
     from .scripted import ScriptedEngine as ScriptedEngine
     from .turns import embed_in_turns as embed_in_turns
@@ -33,7 +33,8 @@ else:
                 "Embeddings Engine EngineEnd EngineInfo EngineProxy GenerateOptions Ranker Ranking SAMPLING "
                 "Sampling Step"
             ),
-            "kind": "EngineKinds EngineSettings ModelSpec engine_kind engine_kinds",
+            "kind": "EngineSettings ModelSpec",
+            "registry": "EngineKinds engine_kind engine_kinds",
             "scripted": "Scripted ScriptedEngine",
             "turns": "embed_in_turns rank_in_turns",
         },

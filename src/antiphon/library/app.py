@@ -24,7 +24,7 @@ from antiphon.catalog.known_formats import check_models
 from antiphon.catalog.loading import OpenEngine, open_here
 from antiphon.catalog.toolbox import client_servers, open_toolbox, sampler, tool_settings
 from antiphon.config import FILE, Config, DialectConfig, TracesConfig, find_entry, load_config
-from antiphon.engines.kind import NO_KINDS, EngineKinds
+from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
 from antiphon.generation import Capabilities
@@ -38,7 +38,7 @@ from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key
 from antiphon.tools import ToolFactory
 from antiphon.tools.mcp import McpHost
-from antiphon.tools.tool import NO_TOOLS
+from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 
 from .checks import UnknownOptionError, check_path, checked

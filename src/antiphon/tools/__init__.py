@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .call import ToolResult as ToolResult
     from .function import FunctionTool as FunctionTool
     from .function import FunctionToolSet as FunctionToolSet
+    from .registry import ToolFactory as ToolFactory
     from .router import Router as Router
     from .router import ToolCancelled as ToolCancelled
     from .router import ToolEnded as ToolEnded
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from .router import ToolStarted as ToolStarted
     from .tool import DescribedTool as DescribedTool
     from .tool import Tool as Tool
-    from .tool import ToolFactory as ToolFactory
     from .tool import ToolFailure as ToolFailure
     from .tool import ToolSet as ToolSet
     from .toolbox import Offer as Offer
@@ -43,8 +43,9 @@ else:
                 "TOOL_FAILED TOOL_TIMEOUT TOOL_UNKNOWN ToolCall ToolError ToolOutput ToolResult"
             ),
             "function": "FunctionTool FunctionToolSet",
+            "registry": "ToolFactory",
             "router": "Router ToolCancelled ToolEnded ToolEvent ToolLimits ToolStarted",
-            "tool": "DescribedTool Tool ToolFactory ToolFailure ToolSet",
+            "tool": "DescribedTool Tool ToolFailure ToolSet",
             "toolbox": "Offer Toolbox",
         },
     )
