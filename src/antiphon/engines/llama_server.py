@@ -75,10 +75,7 @@ class LlamaServerEngine:
             if ranks:
                 await _check_ranks(client)
             if grammar is None and tokenizer is not None and generates:
-                generate = partial(client.generate, model=model, n=1)
-                grammar = await takes_grammars(
-                    lambda ids, how, text: generate(ids, how, grammar=text), tokenizer, model.ends
-                )
+                grammar = await takes_grammars(partial(client.generate, model=model, n=1), tokenizer, model.ends)
         except BaseException:
             await client.aclose()
             raise

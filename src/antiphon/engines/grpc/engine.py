@@ -90,7 +90,8 @@ class GrpcClient:
             except grpc.aio.AioRpcError as error:
                 raise failure(error, began=began) from error
             except asyncio.CancelledError:
-                if self._closed and not _cancelled():
+                task = asyncio.current_task()
+                if self._closed and not (task is not None and task.cancelling()):
                     raise EngineLostError("the engine's client was closed in the middle of a reply") from None
                 raise
             finally:
@@ -143,11 +144,6 @@ def _as_it_is(message: bytes) -> bytes:
     return message
 
 
-def _cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 SERVICES: tuple[Service, ...] = (VllmService(), SglangService())
 
 
@@ -186,31 +182,31 @@ class GrpcEngine(RemoteEngine):
         try:
             service, served = await _found(client)
             if not share_cache:
-                raise _shared(service)
+                raise ConfigError(
+                    f"a gRPC server of {service.name} cannot keep the prompts of different owners apart in its cache",
+                    code="cache_shared",
+                    hint="share_cache = true in the engine's table lets them share it.",
+                )
             if not await client.call(f"{service.path}/HealthCheck", b"", service.healthy):
                 raise OverloadedError(
                     "the engine is not ready", hint="It is starting or ending: try again in a moment."
                 )
             info = declared(service, served.context, streams, end_ids | served.end_ids, grammar=True)
             if grammar is None:
-                send = cls(client, service, tokenizer, info).generate
-                grammar = await takes_grammars(
-                    lambda ids, how, text: send(ids, how, grammar=text), tokenizer, info.end_ids
-                )
+                generate = cls(client, service, tokenizer, info).generate
+                grammar = await takes_grammars(generate, tokenizer, info.end_ids)
         except BaseException:
             await client.aclose()
             raise
         return cls(client, service, tokenizer, replace(info, grammar=bool(grammar)), share_cache=share_cache)
 
-    async def steps(
+    def steps(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> AsyncGenerator[Step, None]:
         """Choices are requests of their own, which find each other's prompt in the server's cache."""
         check_domain(domain)
         reply = partial(self._reply, prompt, grammar)
-        async with aclosing(reply(sampling) if n == 1 else together(reply, sampling, n)) as steps:
-            async for step in steps:
-                yield step
+        return reply(sampling) if n == 1 else together(reply, sampling, n)
 
     async def _reply(
         self, prompt: Sequence[int], grammar: str | None, sampling: Sampling
@@ -281,14 +277,6 @@ def check_domain(domain: str) -> None:
     """Raises `UnsupportedError` for a ``cache_salt``: servers cannot keep prompts apart; owners share here."""
     if domain:
         raise UnsupportedError("the engine's server takes no cache_salt", position=Position(path="cache_salt"))
-
-
-def _shared(service: Service) -> ConfigError:
-    return ConfigError(
-        f"a gRPC server of {service.name} cannot keep the prompts of different owners apart in its cache",
-        code="cache_shared",
-        hint="share_cache = true in the engine's table lets them share it.",
-    )
 
 
 def declared(
