@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import assert_never
 
@@ -165,7 +165,11 @@ def compile_grammar(
         refuse_markers(node.schema, spelled, node.path)
         return exclude_controls(engine, node.path) if any(map(SPELLING.match, spelled)) else engine
 
-    text, start = _started(lambda finite: _text(grammar, vocabulary, shown, finite=finite), vocabulary, limits)
+    text, start = _started(
+        partial(lark, grammar, controls=vocabulary.controls, end_ids=vocabulary.end_ids, engine_schema=shown),
+        vocabulary,
+        limits,
+    )
     _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown), tried=enforced)
     by_path = {schema.path: schema for schema in schemas.values()}
     return CompiledGrammar(text, _digest(text), vocabulary, start, by_path, limits.mask_seconds)
@@ -175,24 +179,14 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _text(grammar: Grammar, vocabulary: Vocabulary, shown: Callable[[Json], JsonSchema], *, finite: bool) -> str:
-    return lark(
-        grammar,
-        controls=vocabulary.controls,
-        end_ids=vocabulary.end_ids,
-        engine_schema=shown,
-        finite=finite,
-    )
-
-
-def _started(written: Callable[[bool], str], vocabulary: Vocabulary, limits: Limits) -> tuple[str, LLMatcher]:
+def _started(written: Callable[..., str], vocabulary: Vocabulary, limits: Limits) -> tuple[str, LLMatcher]:
     """The grammar whose numbers end; where it does not compile, with JSON left to the engine, which combines more."""
-    text = written(True)
+    text = written(finite=True)
     if len(text) <= limits.text:
         start = LLMatcher(vocabulary.tokens, text, log_level=0)
         if not first_fault(start):
             return text, start
-    text = written(False)
+    text = written(finite=False)
     if len(text) > limits.text:
         raise RequestError(f"tools and response format together make a grammar of more than {limits.text} characters")
     return text, LLMatcher(vocabulary.tokens, text, log_level=0)

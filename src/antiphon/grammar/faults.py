@@ -13,7 +13,7 @@ from antiphon.errors import Position, RequestError
 
 from .grammar import Json, NamedRules, Regex
 from .lark_text import lark
-from .schema.exact import subschemas
+from .schema.exact import subschemas, walk
 
 MOST_PROBES = 300
 """How many parts of a schema are compiled by themselves."""
@@ -86,7 +86,10 @@ class FaultFinder:
     def stuck(self, leaf: Json) -> RequestError | None:
         """The error of a step between bounds in which the engine, which takes them together, finds no number."""
         top = self._shown(leaf)
-        for node, where in _steps_between_bounds(top, ""):
+        for schema, where in walk(top):
+            if "multipleOf" not in schema or _STEPS.isdisjoint(schema):
+                continue
+            node = {key: value for key, value in schema.items() if key in {*_STEPS, "type", "multipleOf"}}
             if self._left and self._fault(Json(node)):
                 return refusal(NOTHING_FITS, f"{leaf.path}{_known(leaf.schema, where)}.multipleOf")
         return None
@@ -138,16 +141,6 @@ def _places(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             todo += [(inner, place + step) for inner, step in subschemas(node)]
         elif isinstance(node, list):
             todo += [(item, f"{place}[{i}]") for i, item in enumerate(node)]
-
-
-def _steps_between_bounds(node: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """The number schemas that have a step and a bound, with their places; only the keywords of numbers."""
-    if not isinstance(node, dict):
-        return
-    if "multipleOf" in node and not _STEPS.isdisjoint(node):
-        yield {key: value for key, value in node.items() if key in {*_STEPS, "type", "multipleOf"}}, where
-    for inner, step in subschemas(node):
-        yield from _steps_between_bounds(inner, where + step)
 
 
 def _known(schema: JsonSchema, where: str) -> str:

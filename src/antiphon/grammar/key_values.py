@@ -6,6 +6,7 @@ What this spelling cannot be held to is checked when the call is whole; of a str
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from antiphon.conversation import JsonSchema
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
 _ITEM = "item"
 
 
+@dataclass(frozen=True, slots=True)
 class NestedValueWriter:
     """Writes a value and its closing tag, behind its opening one."""
 
-    def __init__(self, rules: Rules, spelling: Spelling, form: ValueSpelling, root: JsonSchema, relax: Relax) -> None:
-        self._rules = rules
-        self._spelling = spelling
-        self._form = form
-        self._root = root
-        self._relax = relax
+    _rules: Rules
+    _spelling: Spelling
+    _form: ValueSpelling
+    _root: JsonSchema
+    _relax: Relax
 
     def value(self, name: str, node: JsonSchema, where: str) -> str | None:
         """The value of the member ``name``."""

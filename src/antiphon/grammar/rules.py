@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import Any, Protocol
+import json
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from antiphon.conversation import JsonSchema
+from antiphon.tokens import Control
 
 from .grammar import Blanks, Pieces
+from .text import quote, quoted
 
 # What types a place in a schema may have, by its keywords: a reader of untyped text decides by the same.
 
@@ -90,32 +93,79 @@ def of_type(node: dict[str, Any], name: str) -> dict[str, Any]:
     return {**{key: value for key, value in node.items() if key not in ("$defs", "definitions")}, "type": name}
 
 
-class Rules(Protocol):
-    """Lark rules and terminals, written as they are needed; each method returns an expression."""
+class Rules:
+    """Lark rules and terminals, written as they are needed, equal bodies once; each method returns an expression.
+
+    ``controls`` are those that the vocabulary has, with their ids.
+    """
+
+    def __init__(self, controls: Mapping[Control, int]) -> None:
+        self._controls = controls
+        self._names: dict[Hashable, str] = {}
+        self.rules: list[str] = []
 
     def rule(self, kind: str, body: str, attributes: str = "") -> str:
         """The name of a rule, or a terminal, with this body."""
-        ...
+        definition = f"{attributes}: {body}"
+        name = self._names.get(definition)
+        if name is None:
+            name = self._names[definition] = f"{kind}_{len(self.rules)}"
+            self.rules.append(f"{name}{definition}")
+        return name
 
     def recursive(self, key: Hashable, body: Callable[[], str]) -> str:
         """The name of the rule of a key, whose body may refer to it; written once."""
-        ...
+        if key not in self._names:
+            self._names[key] = name = f"value_{len(self.rules)}"
+            self.rules.append("")
+            place = len(self.rules) - 1
+            self.rules[place] = f"{name}: {body()}"
+        return self._names[key]
 
     def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:
         """A JSON text of the engine's schema. Blanks that may be are at all places or none: the engine has no more."""
-        ...
+        if blanks not in ("never", "always"):
+            return f"({self.json(schema)} | {self.json(schema, blanks='always')})"
+        top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
+        guidance: dict[str, object] = {"whitespace_flexible": False}
+        if blanks == "always":
+            guidance |= {"item_separator": ", ", "key_separator": ": "}
+        return self.rule("json", f"%json {json.dumps({'x-guidance': guidance, **top})}")
 
     def pieces(self, pieces: Pieces) -> str:
-        """These and nothing else."""
-        ...
+        """These and nothing else. Texts that stand side by side are one lexeme."""
+        written, text = [], ""
+        for piece in pieces:
+            if self.id(piece) is None:
+                text += str(piece)
+            else:
+                written += [quoted(text), self.control(piece)]
+                text = ""
+        return " ".join(filter(None, [*written, quoted(text)]))
 
     def closed(self, text: str, closing: Pieces) -> str:
-        """A text of a terminal's pattern, and what closes it."""
-        ...
+        """A text of a terminal's pattern and what closes it, which is spelled out or begins where a control does."""
+        at = next((i for i, piece in enumerate(closing) if self.id(piece) is not None), len(closing))
+        spelled = "".join(map(str, closing[:at]))
+        if at == len(closing):
+            return self.rule("body", f"{self.rule('TEXT', text)} {quoted(spelled)}", "[lazy]")
+        before = self.rule("TEXT", f"{self.rule('TEXT', text)} {quoted(spelled)}" if spelled else text)
+        return f"{before} {self.pieces(closing[at:])}"
 
     def clear(self, text: str, spellings: Collection[str]) -> str:
-        """The terminal's pattern without texts that spell one of these."""
-        ...
+        """The terminal's pattern, where it spells none of the texts."""
+        if not spellings:
+            return text
+        return f"{text} & ~/(?s:.*)({'|'.join(map(quote, sorted(spellings)))})(?s:.*)/"
+
+    def id(self, control: Control | str | None) -> int | None:
+        """The id of a control that the vocabulary has; None for a text."""
+        return self._controls.get(control) if isinstance(control, Control) else None
+
+    def control(self, control: Control | str) -> str:
+        """A control, by its id where the vocabulary has it."""
+        id = self.id(control)
+        return quoted(str(control)) if id is None else f"<[{id}]>"
 
 
 class Part(msgspec.Struct, frozen=True):

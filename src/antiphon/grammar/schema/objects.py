@@ -319,7 +319,9 @@ def _with_count(schema: dict[str, Any], view: canonical.ObjectView, context: Tra
             context.relax("minProperties", "not", "oneOf", "if")
         counts = {"minProperties": view.min_properties, "maxProperties": view.max_properties}
         return schema | {keyword: count for keyword, count in counts.items() if count is not None}
-    if not _is_closed(schema) or not _can_be_written_out(least, most, optional):
+    # Selections of one size can be written out where they are few: with a lower or an upper bound, not both.
+    both = (least and most is not None) or most == 0
+    if not _is_closed(schema) or both or comb(len(optional), least or most or 0) > MOST_SELECTIONS:
         context.relax("minProperties" if least else "maxProperties", "not", "oneOf", "if")
         return schema
     if least:
@@ -341,13 +343,6 @@ def _optional_count(
 
 def _is_closed(schema: Mapping[str, Any]) -> bool:
     return schema.get("additionalProperties") is False and "patternProperties" not in schema
-
-
-def _can_be_written_out(least: int, most: int | None, optional: Sequence[str]) -> bool:
-    """Whether the selections are few. They are all of one size, so there is a lower or an upper bound, not both."""
-    if (least and most is not None) or most == 0:
-        return False
-    return comb(len(optional), least or most or 0) <= MOST_SELECTIONS
 
 
 def _dropping(names: Collection[str], schema: Mapping[str, Any]) -> JsonSchema:

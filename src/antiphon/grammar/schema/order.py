@@ -147,9 +147,7 @@ class AuthoredSchema:
             return True
         entered.add(key)
         applying = [self.applying(place) for place in places]
-        orders = [
-            list(dict.fromkeys(name for node in one for name in names_of(node, "properties"))) for one in applying
-        ]
+        orders = [listed(one) for one in applying]
         ranks = {name: i for i, name in enumerate(dict.fromkeys(chain.from_iterable(orders)))}
         if any(order != sorted(order, key=ranks.__getitem__) for order in orders):
             return False

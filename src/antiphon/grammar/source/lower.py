@@ -81,10 +81,11 @@ class _Lowering:
 
     def pattern(self, expression: Expression) -> Grammar:
         """The expression as one lexeme, which may be left out where it may be empty."""
-        if self._length(expression) == 0:
+        least, most = self._lengths(expression)
+        if most == 0:
             return Literal("")
         pattern = self._regex(expression)
-        return Repeat(Lexeme(pattern, but_empty=True), 0, 1) if self._may_be_empty(expression) else Lexeme(pattern)
+        return Lexeme(pattern) if least else Repeat(Lexeme(pattern, but_empty=True), 0, 1)
 
     def _by_characters(self, expression: Expression) -> Grammar:
         match expression:
@@ -117,34 +118,23 @@ class _Lowering:
             case Repeated(item, least, most):
                 return f"(?:{self._regex(item)}){{{least},{'' if most is None else most}}}"
 
-    def _may_be_empty(self, expression: Expression) -> bool:
+    def _lengths(self, expression: Expression) -> tuple[int, int]:
+        """The length of its shortest text, and of a longest that takes each repetition once: 0 where all are empty."""
         match expression:
             case Text(text):
-                return not text
+                return len(text), len(text)
             case Chars():
-                return False
+                return 1, 1
             case Named(name):
-                return self._may_be_empty(self._rules[name])
-            case Sequence(parts):
-                return all(map(self._may_be_empty, parts))
-            case Either(options):
-                return any(map(self._may_be_empty, options))
-            case Repeated(item, least, _):
-                return least == 0 or self._may_be_empty(item)
-
-    def _length(self, expression: Expression) -> int:
-        """0 where nothing but the empty text fits."""
-        match expression:
-            case Text(text):
-                return len(text)
-            case Chars():
-                return 1
-            case Named(name):
-                return self._length(self._rules[name])
+                return self._lengths(self._rules[name])
             case Sequence(parts) | Either(parts):
-                return sum(map(self._length, parts))
-            case Repeated(item, _, most):
-                return 0 if most == 0 else self._length(item)
+                found = [self._lengths(part) for part in parts]
+                shortest = [least for least, _ in found]
+                least = sum(shortest) if isinstance(expression, Sequence) else min(shortest, default=1)
+                return least, sum(most for _, most in found)
+            case Repeated(item, least, most):
+                shortest_item, longest_item = self._lengths(item)
+                return least * shortest_item, 0 if most == 0 else longest_item
 
 
 def _escaped(char: str) -> str:
