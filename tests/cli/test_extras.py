@@ -37,7 +37,6 @@ OF_AN_EXTRA = {
     "antiphon.generation.compile": "local",
     "antiphon.grammar.admitted": "local",
     "antiphon.grammar.compiler": "local",
-    "antiphon.grammar.faults": "local",
     "antiphon.grammar.following": "local",
     "antiphon.integrations.mcp.server": "mcp",
     "antiphon.catalog.files.bert_gguf": "local",

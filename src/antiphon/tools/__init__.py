@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .call import ToolError as ToolError
     from .call import ToolOutput as ToolOutput
     from .call import ToolResult as ToolResult
+    from .checked import ToolLimits as ToolLimits
     from .function import FunctionTool as FunctionTool
     from .function import FunctionToolSet as FunctionToolSet
     from .registry import ToolFactory as ToolFactory
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from .router import ToolCancelled as ToolCancelled
     from .router import ToolEnded as ToolEnded
     from .router import ToolEvent as ToolEvent
-    from .router import ToolLimits as ToolLimits
     from .router import ToolStarted as ToolStarted
     from .tool import DescribedTool as DescribedTool
     from .tool import Tool as Tool
@@ -42,9 +42,10 @@ else:
                 "ArgumentReader Arguments BadArguments CALL_ID CALL_SCHEMA TOOL_BUSY TOOL_CANCELLED "
                 "TOOL_FAILED TOOL_TIMEOUT TOOL_UNKNOWN ToolCall ToolError ToolOutput ToolResult"
             ),
+            "checked": "ToolLimits",
             "function": "FunctionTool FunctionToolSet",
             "registry": "ToolFactory",
-            "router": "Router ToolCancelled ToolEnded ToolEvent ToolLimits ToolStarted",
+            "router": "Router ToolCancelled ToolEnded ToolEvent ToolStarted",
             "tool": "DescribedTool Tool ToolFailure ToolSet",
             "toolbox": "Offer Toolbox",
         },

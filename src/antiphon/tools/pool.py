@@ -225,12 +225,9 @@ class SessionPool(Generic[Resource]):
         elif seat not in self._seats or seat.resource is None or not seat.resource.alive or not seat.session.name:
             await self._leave(seat)
         else:
-            self._start_timer(seat)
+            if self._size.idle is not None and seat.session.owner:
+                seat.timer = asyncio.get_running_loop().call_later(self._size.idle, self._expire, seat)
             self._serve()
-
-    def _start_timer(self, seat: Seat[Resource]) -> None:
-        if self._size.idle is not None and seat.session.owner:
-            seat.timer = asyncio.get_running_loop().call_later(self._size.idle, self._expire, seat)
 
     def _expire(self, seat: Seat[Resource]) -> None:
         self._remember(seat.session, UNUSED)

@@ -12,7 +12,8 @@ from antiphon.conversation import FUNCTIONS, ToolNamespace, ToolSpec
 from antiphon.conversation.tools import is_named
 
 from .call import ToolCall, ToolOutput
-from .router import Router, ToolLimits
+from .checked import ToolLimits
+from .router import Router
 from .tool import DescribedTool, Tool, ToolSet
 
 if TYPE_CHECKING:  # the browser has libraries that a toolbox without it does not need

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
@@ -68,20 +69,21 @@ class Requests:
             yield
 
 
+@dataclass(frozen=True, slots=True)
 class ElicitationCallback:
     """Forms of flat values, and addresses to visit (https only)."""
 
-    def __init__(self, server: str, elicit: Elicit, requests: Requests) -> None:
-        self._server = server
-        self._elicit = elicit
-        self._requests = requests
+    _server: str
+    _elicit: Elicit
+    _requests: Requests
 
     async def __call__(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
         try:
             async with self._requests.one():
-                return _result(*await self._answered(_read_elicitation(self._server, params)))
+                action, content = await self._answered(_read_elicitation(self._server, params))
+                return types.ElicitResult(action=action, content=content)
         except ValueError as refusal:
             return _error(types.INVALID_PARAMS, str(refusal))
 
@@ -95,13 +97,13 @@ class ElicitationCallback:
         return answer.action, content
 
 
+@dataclass(frozen=True, slots=True)
 class SamplingCallback:
     """Text alone: no tools, no pictures, no context of other servers."""
 
-    def __init__(self, server: str, sample: Sample, requests: Requests) -> None:
-        self._server = server
-        self._sample = sample
-        self._requests = requests
+    _server: str
+    _sample: Sample
+    _requests: Requests
 
     async def __call__(
         self, context: ClientRequestContext, params: types.CreateMessageRequestParams
@@ -123,10 +125,6 @@ class SamplingCallback:
 
 def _error(number: int, message: str) -> types.ErrorData:
     return types.ErrorData.model_validate({"code": number, "message": message[:500]})
-
-
-def _result(action: Action, content: dict[str, Any] | None) -> types.ElicitResult:
-    return types.ElicitResult(action=action, content=content)
 
 
 def _read_elicitation(server: str, params: types.ElicitRequestParams) -> Elicitation:

@@ -70,7 +70,7 @@ class McpToolSet(DescribedToolSet):
     ) -> None:
         super().__init__()
         self.reach = reach
-        self._label = name
+        self.label = name
         self._name = _ODD.sub("_", name)
         self._server = server
         self._host = host
@@ -105,7 +105,7 @@ class McpToolSet(DescribedToolSet):
         try:
             await self._connector.sign_in(scopes)
         except Exception as error:
-            raise self._failed(fault_of_error(self._label, error), "cannot be signed in to") from error
+            raise self._failed(fault_of_error(self.label, error), "cannot be signed in to") from error
 
     async def listed(self) -> tuple[ListedTool, ...]:
         """The tools that the server has now. Raises `ConfigError`."""
@@ -128,17 +128,18 @@ class McpToolSet(DescribedToolSet):
 
     def fault(self, session: McpSession | None, error: Exception) -> McpFault:
         """Why a request failed: what HTTP says of it, and what the server says, where it says anything."""
-        return _fault(session, self._label, error)
+        fault = session.fault if session is not None else None
+        if fault is None:
+            return fault_of_error(self.label, error)
+        answer = next((first_line(each) for each in causes(error) if hasattr(each, "error")), "")  # of JSON-RPC
+        if answer and answer not in _STAND_INS:
+            return replace(fault, message=f"{answer} ({fault.message})")
+        return fault
 
     def _failed(self, fault: McpFault, what: str) -> ConfigError:
         return ConfigError(
-            f"the MCP server {self._label!r} {what}: {fault.message}", code=fault.code, hint=fault.hint or None
+            f"the MCP server {self.label!r} {what}: {fault.message}", code=fault.code, hint=fault.hint or None
         )
-
-    @property
-    def label(self) -> str:
-        """The server's name in the configuration."""
-        return self._label
 
     def session(self, owner: str) -> AbstractAsyncContextManager[Borrowed[McpSession]]:
         """The owner's session, for one call. Raises `ToolFailure` (``E-TOOL-BUSY``) without room in time."""
@@ -157,7 +158,7 @@ class McpToolSet(DescribedToolSet):
     def _connector(self) -> Connector:
         from .connection import Connector  # it needs the SDK, which is an optional extra
 
-        return Connector(self._label, self._server, self._host, self._tokens, self.reach)
+        return Connector(self.label, self._server, self._host, self._tokens, self.reach)
 
     async def aclose(self) -> None:
         """Ends all sessions."""
@@ -209,16 +210,6 @@ def _media(blocks: Sequence[Any]) -> tuple[OpaquePart, ...]:
 
 def _gone(name: str, fault: McpFault) -> ToolFailure:
     return ToolFailure(ToolError(TOOL_FAILED, f"the MCP server of {name!r} failed: {fault}", retryable=fault.transient))
-
-
-def _fault(session: McpSession | None, name: str, error: Exception) -> McpFault:
-    fault = session.fault if session is not None else None
-    if fault is None:
-        return fault_of_error(name, error)
-    answer = next((first_line(each) for each in causes(error) if hasattr(each, "error")), "")  # of JSON-RPC
-    if answer and answer not in _STAND_INS:
-        return replace(fault, message=f"{answer} ({fault.message})")
-    return fault
 
 
 # MCP servers that a client names in its request: reached within bounds, as long as that request lives.

@@ -217,7 +217,7 @@ class Bubblewrap:
                 interpreter.attach(_pid_inside(info))
             except (OSError, EOFError, ValueError, UnexpectedReply) as error:  # a timeout is an OSError
                 await interpreter.aclose()
-                raise _not_started() from error
+                raise ToolFailure(ToolError(TOOL_FAILED, "the sandbox did not start", retryable=True)) from error
             except BaseException:
                 await interpreter.aclose()
                 raise
@@ -243,10 +243,6 @@ def _pid_inside(info: BinaryIO) -> int:
         case {"child-pid": int(pid)}:
             return pid
     raise ValueError("no process id")
-
-
-def _not_started() -> ToolFailure:
-    return ToolFailure(ToolError(TOOL_FAILED, "the sandbox did not start", retryable=True))
 
 
 def _missing(message: str, hint: str) -> ConfigError:
