@@ -133,7 +133,8 @@ class ReplyShape:
 
     def arguments(self, tool: ToolSpec, avoid: tuple[Control | str, ...] = ()) -> Json:
         """The arguments of a call of the tool."""
-        path = f"{self.tools_param}[{self._place(tool)}].function.parameters"
+        place = next(i for i, offered in enumerate(self.tools) if offered is tool)
+        path = f"{self.tools_param}[{place}].function.parameters"
         return Json(arguments_schema(tool.parameters, path), path, strict=tool.strict is True, avoid=avoid)
 
     def builtin_calls(self, avoid: tuple[Control | str, ...] = ()) -> list[tuple[str, Json | None]]:
@@ -146,9 +147,6 @@ class ReplyShape:
                 arguments = Json(arguments_schema(tool.parameters, path), path, avoid=avoid)
                 calls.append((f"{namespace.name}.{tool.name}", arguments))
         return [call for call in calls if self.tool_choice.allows(call[0])]
-
-    def _place(self, tool: ToolSpec) -> int:
-        return next(i for i, offered in enumerate(self.tools) if offered is tool)
 
     def answer(self, avoid: tuple[Control | str, ...] = (), blanks: Blanks = "never") -> Grammar | None:
         """The form of the final answer, None for free text; ``blanks``: of JSON that need not be compact."""

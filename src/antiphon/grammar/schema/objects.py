@@ -230,7 +230,9 @@ def _properties(
     The canonical form leaves out those with any value, which have their place in the author's order all the same.
     """
     known = {*view.properties, *(allowed.listed if allowed is not None else ())}
-    free = () if _counts(view) else [name for name in context.listed() if allowed is None or name in allowed]
+    # Where properties are counted, one that may be left out, and has any value, is better not known by name.
+    counts = view.min_properties is not None or view.max_properties is not None
+    free = () if counts else [name for name in context.listed() if allowed is None or name in allowed]
     properties: dict[str, JsonSchema] = {}
     for name in context.in_order({*known, *free}):
         inner = context.member(name)
@@ -242,11 +244,6 @@ def _properties(
         else:
             properties[name] = False
     return properties
-
-
-def _counts(view: canonical.ObjectView) -> bool:
-    """Whether properties are counted: then one that may be left out, and has any value, is better not known by name."""
-    return view.min_properties is not None or view.max_properties is not None
 
 
 def _schemas_of(name: str, view: canonical.ObjectView) -> list[CanonicalSchema]:

@@ -140,6 +140,7 @@ _ANNOTATIONS = frozenset(
         "contentEncoding contentMediaType contentSchema discriminator xml externalDocs"
     ).split()
 )
+_BESIDE_ANY_REFERENCE = _ANNOTATIONS | {"$ref", "$defs", "definitions"}
 _KNOWN_DRAFTS = ("draft-07/schema", "2019-09/schema", "2020-12/schema")
 
 
@@ -175,15 +176,15 @@ def _schema(schema: JsonSchema, *, top: bool = False) -> JsonSchema:
 def _keyword(key: str, value: Any, schema: dict[str, Any], *, top: bool) -> dict[str, Any]:
     """The keyword of ``schema`` as the engine is shown it. Raises `_NotEnforceable`."""
     match key:
-        case "pattern":
-            return _pattern(value)
+        case "pattern" if is_regular(value):
+            return pattern_keywords(engine_patterns(value))
         case "format":
             return _format(value, schema)
         case "multipleOf" if value == int(value) and _is_not_below_zero(schema):
             return {key: value}
         case "exclusiveMinimum" | "exclusiveMaximum" if not isinstance(value, bool):
             return {key: value}
-        case "$ref" if _stands_alone(schema) and str(value).startswith(("#/$defs/", "#/definitions/")):
+        case "$ref" if schema.keys() <= _BESIDE_ANY_REFERENCE and str(value).startswith(("#/$defs/", "#/definitions/")):
             return {key: value}
         case _ if key in _COUNTS:
             return {key: int(value) if isinstance(value, float) and value.is_integer() else value}
@@ -207,12 +208,6 @@ def _inner_schemas(key: str, value: Any, *, top: bool) -> Any:
             raise _NotEnforceable
 
 
-def _pattern(pattern: str) -> dict[str, Any]:
-    if not is_regular(pattern):
-        raise _NotEnforceable
-    return pattern_keywords(engine_patterns(pattern))
-
-
 def _format(format: Any, schema: dict[str, Any]) -> dict[str, Any]:
     """A standard format as its pattern. With a pattern beside it, or values of other types, it has to be translated."""
     if format in NOT_REGULAR or (format in PATTERNS and ("pattern" in schema or "type" not in schema)):
@@ -231,7 +226,3 @@ def _is_not_below_zero(schema: dict[str, Any]) -> bool:
         and "anyOf" not in schema
         and any(isinstance(bound, int | float) and not isinstance(bound, bool) and bound >= 0 for bound in bounds)
     )
-
-
-def _stands_alone(schema: dict[str, Any]) -> bool:
-    return all(key in _ANNOTATIONS or key in ("$ref", "$defs", "definitions") for key in schema)

@@ -280,9 +280,20 @@ class Lexemes:
                 self._found[pattern] = _Pattern(made)
         self._first = dict.fromkeys(bodies, 0)
         self._behind = dict.fromkeys(bodies, 0)
-        _until_still(lambda: [self._begin(name, body) for name, body in bodies.items()])
-        _until_still(lambda: [self._follow(name, body) for name, body in bodies.items()])
+        self._until_still(self._begin, bodies)
+        self._until_still(lambda name, body: self._walk(body, self._behind[name]), bodies)
         return self._running_on()
+
+    def _until_still(self, step: Callable[[str, Expression], None], bodies: RuleSet) -> None:
+        """Takes a step with each rule, again and again, until nothing changes any more."""
+        state: object = None
+        while state != (state := self._state()):
+            for name, body in bodies.items():
+                step(name, body)
+
+    def _state(self) -> object:
+        behind = tuple(found.behind for found in self._found.values())
+        return len(self._nullable), tuple(self._first.values()), tuple(self._behind.values()), behind
 
     def _patterns(self, expression: Expression) -> Iterator[Expression]:
         if is_pattern(expression, self.known):
@@ -291,13 +302,11 @@ class Lexemes:
         for part in inside(expression):
             yield from self._patterns(part)
 
-    def _begin(self, name: str, body: Expression) -> bool:
+    def _begin(self, name: str, body: Expression) -> None:
         nullable, first = self._start(body)
-        before = (name in self._nullable, self._first[name])
+        self._first[name] |= first
         if nullable:
             self._nullable.add(name)
-        self._first[name] |= first
-        return before != (name in self._nullable, self._first[name])
 
     def _start(self, expression: Expression) -> tuple[bool, int]:
         """Whether it may be empty, and the characters that may come first."""
@@ -326,11 +335,6 @@ class Lexemes:
             if not nullable:
                 return False, bits
         return True, bits
-
-    def _follow(self, name: str, body: Expression) -> bool:
-        before = (tuple(self._behind.values()), tuple(found.behind for found in self._found.values()))
-        self._walk(body, self._behind[name])
-        return before != (tuple(self._behind.values()), tuple(found.behind for found in self._found.values()))
 
     def _walk(self, expression: Expression, behind: int) -> None:
         found = self._found.get(expression)
@@ -378,8 +382,3 @@ class Lexemes:
 
 def _size(expression: Expression) -> int:
     return 1 + sum(map(_size, inside(expression)))
-
-
-def _until_still(step: Callable[[], list[bool]]) -> None:
-    while any(step()):
-        pass

@@ -57,27 +57,32 @@ class _Lowering:
         bodies = {name: self._lower(body) for name, body in self._rules.items() if name not in self._known}
         while missing := [name for name, body in self._spelled.items() if body is None]:
             for name in missing:
-                self._spelled[name] = self._by_characters(self._rules[name])
+                self._spelled[name] = self._lower(self._rules[name], True)
         spelled = {f"{name} by characters": body for name, body in self._spelled.items() if body is not None}
         first = bodies.pop(root)
         return NamedRules(((root, first), *bodies.items(), *spelled.items()), path)
 
-    def _lower(self, expression: Expression) -> Grammar:
-        if is_pattern(expression, self._known):
+    def _lower(self, expression: Expression, spelled: bool = False) -> Grammar:
+        """The expression, its patterns as lexemes; ``spelled``: character by character."""
+        if not spelled and is_pattern(expression, self._known):
             if self._unsafe is None or expression in self._unsafe:
-                return self._by_characters(expression)
+                return self._lower(expression, True)
             return self.pattern(expression)
         match expression:
+            case Text(text):
+                return Chain(tuple(Lexeme(_escaped(char)) for char in text)) if text else Literal("")
+            case Chars():
+                return Lexeme(_class(expression))
             case Named(name):
-                return Reference(name)
+                if spelled:
+                    self._spelled.setdefault(name, None)
+                return Reference(f"{name} by characters" if spelled else name)
             case Sequence(parts):
-                return Chain(tuple(map(self._lower, parts)))
+                return Chain(tuple(self._lower(part, spelled) for part in parts))
             case Either(options):
-                return Choice(tuple(map(self._lower, options)))
+                return Choice(tuple(self._lower(option, spelled) for option in options))
             case Repeated(item, least, most):
-                return Repeat(self._lower(item), least, most)
-            case Text() | Chars():
-                raise AssertionError("a text and a class are patterns")
+                return Repeat(self._lower(item, spelled), least, most)
 
     def pattern(self, expression: Expression) -> Grammar:
         """The expression as one lexeme, which may be left out where it may be empty."""
@@ -86,22 +91,6 @@ class _Lowering:
             return Literal("")
         pattern = self._regex(expression)
         return Lexeme(pattern) if least else Repeat(Lexeme(pattern, but_empty=True), 0, 1)
-
-    def _by_characters(self, expression: Expression) -> Grammar:
-        match expression:
-            case Text(text):
-                return Chain(tuple(Lexeme(_escaped(char)) for char in text)) if text else Literal("")
-            case Chars():
-                return Lexeme(_class(expression))
-            case Named(name):
-                self._spelled.setdefault(name, None)
-                return Reference(f"{name} by characters")
-            case Sequence(parts):
-                return Chain(tuple(map(self._by_characters, parts)))
-            case Either(options):
-                return Choice(tuple(map(self._by_characters, options)))
-            case Repeated(item, least, most):
-                return Repeat(self._by_characters(item), least, most)
 
     def _regex(self, expression: Expression) -> str:
         match expression:
