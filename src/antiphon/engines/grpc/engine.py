@@ -58,7 +58,11 @@ class GrpcClient:
 
     def __init__(self, url: str, *, key: str | None, streams: int) -> None:
         _, self._root = origin_and_path(url)
-        self._channel = _channel(url)
+        parts = urlsplit(url)
+        if parts.scheme in _SECURE:
+            self._channel = grpc.aio.secure_channel(parts.netloc, grpc.ssl_channel_credentials(), options=_OPTIONS)
+        else:
+            self._channel = grpc.aio.insecure_channel(parts.netloc, options=_OPTIONS)
         self._metadata = (("authorization", f"Bearer {key}"),) if key else ()
         self._places = asyncio.Semaphore(streams)
         self._closed = False
@@ -66,7 +70,7 @@ class GrpcClient:
     async def call(self, method: str, request: bytes, read: Callable[[bytes], T]) -> T:
         """The answer to a short call. Errors as for `stream`; `UnsupportedError` where there is no such method."""
         self._check_open()
-        invoke = self._channel.unary_unary(f"{self._root}/{method}", _as_it_is, read)
+        invoke = self._channel.unary_unary(f"{self._root}/{method}", bytes, read)
         try:
             return await invoke(request, metadata=self._metadata, timeout=_SECONDS)
         except grpc.aio.AioRpcError as error:
@@ -78,7 +82,7 @@ class GrpcClient:
         `OverloadedError` when nobody answers there or the server takes nothing, `EngineLostError` when it stops
         answering, or when the client is closed meanwhile.
         """
-        invoke = self._channel.unary_stream(f"{self._root}/{method}", _as_it_is, read)
+        invoke = self._channel.unary_stream(f"{self._root}/{method}", bytes, read)
         began = False
         async with self._places:
             self._check_open()
@@ -131,17 +135,6 @@ def failure(error: grpc.aio.AioRpcError, *, began: bool) -> Exception:
             return EngineLostError("the engine died in the middle of a reply")
         case _:
             return EngineError(failed(500, words).message, hint="The reason is in the log.")
-
-
-def _channel(url: str) -> grpc.aio.Channel:
-    parts = urlsplit(url)
-    if parts.scheme in _SECURE:
-        return grpc.aio.secure_channel(parts.netloc, grpc.ssl_channel_credentials(), options=_OPTIONS)
-    return grpc.aio.insecure_channel(parts.netloc, options=_OPTIONS)
-
-
-def _as_it_is(message: bytes) -> bytes:
-    return message
 
 
 SERVICES: tuple[Service, ...] = (VllmService(), SglangService())

@@ -125,31 +125,29 @@ class LlamaCppEngine:
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         if not self._info.embeddings:
             raise UnsupportedError("this model was not loaded for embeddings")
-        places = partial(self.host.places, tenant)
-        return await embed_in_turns(inputs, self._embedded, places, at_once=self._settings.slots)
 
-    async def _embedded(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
-        client = await self.host.client()
-        return await client.embed(inputs, self.host.model)
+        async def embedded(inputs: Sequence[Sequence[int]]) -> Embeddings:
+            return await (await self.host.client()).embed(inputs, self.host.model)
+
+        places = partial(self.host.places, tenant)
+        return await embed_in_turns(inputs, embedded, places, at_once=self._settings.slots)
 
     async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
         if not self._info.ranks:
             raise UnsupportedError("this model was not loaded for ranking")
-        places = partial(self.host.places, tenant)
-        return await rank_in_turns(documents, partial(self._ranked, query), places, at_once=self._settings.slots)
 
-    async def _ranked(self, query: str, documents: Sequence[str]) -> Ranking:
-        client = await self.host.client()
-        return await client.rank(query, documents)
+        async def ranked(documents: Sequence[str]) -> Ranking:
+            return await (await self.host.client()).rank(query, documents)
+
+        places = partial(self.host.places, tenant)
+        return await rank_in_turns(documents, ranked, places, at_once=self._settings.slots)
 
     async def tokenize(self, text: str) -> list[int]:
         """Ids of ordinary text by the engine's own vocabulary; control spellings stay text."""
-        client = await self.host.client()
-        return await client.tokenize(text)
+        return await (await self.host.client()).tokenize(text)
 
     async def busy_slots(self) -> int:
-        client = await self.host.client()
-        return await client.busy_slots()
+        return await (await self.host.client()).busy_slots()
 
     async def aclose(self) -> None:
         await self.host.aclose()

@@ -17,7 +17,7 @@ from antiphon.tenancy import DomainGate, Tenant
 
 from .child_process import ChildProcess
 from .client import LlamaClient, ServedModel
-from .scoring import Placement, Slots
+from .scoring import Slots
 from .settings import LlamaCppSettings
 
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.0, 0.2, 30.0
@@ -133,13 +133,9 @@ class ChildHost:
                 yield Places(client, apart, seats)
             finally:
                 for one, seat in zip(entered, seats, strict=True):
-                    self._left(slots, one, seat)
-
-    def _left(self, slots: Slots, place: Placement, seat: Seat) -> None:
-        """A child that made anything is trusted again."""
-        self._useful = self._useful or bool(seat.made)
-        place.ids += seat.made
-        slots.leave(place)
+                    self._useful = self._useful or bool(seat.made)  # A child that made anything is trusted again.
+                    one.ids += seat.made
+                    slots.leave(one)
 
     async def aclose(self) -> None:
         self._watch.cancel()

@@ -73,7 +73,10 @@ def fault_of_error(name: str, error: BaseException) -> McpFault:
     """The fault that an error of the connection, or of signing in, is."""
     kinds = {type(each).__name__ for each in causes(error)}
     if type(error).__name__.startswith("OAuth"):
-        return McpFault(f"signing in failed: {first_line(error)}", _after_sign_in(name, error), MCP_UNAUTHORIZED)
+        hint = sign_in(name)
+        if type(error).__name__ == "OAuthRegistrationError":  # Nobody can register there: the operator does it by hand.
+            hint = "Register a client there, and name its clientId in the oauth of its table."
+        return McpFault(f"signing in failed: {first_line(error)}", hint, MCP_UNAUTHORIZED)
     if any(isinstance(each, ssl.SSLError) for each in causes(error)):
         reason = next(str(each) for each in causes(error) if isinstance(each, ssl.SSLError))
         return McpFault(
@@ -86,13 +89,6 @@ def fault_of_error(name: str, error: BaseException) -> McpFault:
         return McpFault("it cannot be connected to", "Check that it runs, and the url of its table.", transient=True)
     leaf = next((each for each in causes(error) if not isinstance(each, BaseExceptionGroup)), error)
     return McpFault(first_line(leaf) or type(leaf).__name__, transient=True)
-
-
-def _after_sign_in(name: str, error: BaseException) -> str:
-    """Says what to do when a sign-in failed: where nobody can register, the operator does it by hand."""
-    if type(error).__name__ == "OAuthRegistrationError":
-        return "Register a client there, and name its clientId in the oauth of its table."
-    return sign_in(name)
 
 
 def first_line(error: BaseException) -> str:

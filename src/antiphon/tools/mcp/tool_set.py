@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -178,12 +178,19 @@ class McpTool(DescribedTool):
             try:
                 result = await borrowed.resource.call(self.name, arguments)
             except Exception as error:
-                raise _gone(self.name, self.server.fault(borrowed.resource, error)) from error
+                fault = self.server.fault(borrowed.resource, error)
+                message = f"the MCP server of {self.name!r} failed: {fault}"
+                raise ToolFailure(ToolError(TOOL_FAILED, message, retryable=fault.transient)) from error
         text = "\n".join(block.text for block in result.content if block.type == "text")
         if result.is_error:
             raise ToolFailure(ToolError(TOOL_FAILED, text or "the tool failed and gave no reason"))
         content = text if result.structured_content is None else result.structured_content
-        provenance, media = {"source": f"mcp:{self.name}"}, _media(result.content)
+        provenance = {"source": f"mcp:{self.name}"}
+        media = tuple(
+            OpaquePart(block.type, {"mime": block.mime_type, "base64": block.data})
+            for block in result.content
+            if block.type in ("image", "audio")
+        )
         if media and not self.server.reach.media:
             words = content if isinstance(content, str) else dump(content)
             content, media = f"{words}\n[{len(media)} images or other media left out]", ()
@@ -198,18 +205,6 @@ def _listed(tool: Any) -> ListedTool:
     return ListedTool(
         name=tool.name, input_schema=tool.input_schema, description=tool.description, annotations=annotations
     )
-
-
-def _media(blocks: Sequence[Any]) -> tuple[OpaquePart, ...]:
-    return tuple(
-        OpaquePart(block.type, {"mime": block.mime_type, "base64": block.data})
-        for block in blocks
-        if block.type in ("image", "audio")
-    )
-
-
-def _gone(name: str, fault: McpFault) -> ToolFailure:
-    return ToolFailure(ToolError(TOOL_FAILED, f"the MCP server of {name!r} failed: {fault}", retryable=fault.transient))
 
 
 # MCP servers that a client names in its request: reached within bounds, as long as that request lives.

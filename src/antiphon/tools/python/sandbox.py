@@ -59,10 +59,13 @@ def sandbox_arguments(limits: SandboxLimits, *, as_root: bool) -> list[str]:
     scratch = ["--perms", "1777", "--size", str(limits.scratch), "--tmpfs", "/tmp", "--symlink", "/tmp", "/dev/shm"]  # noqa: S108 - inside
     folders = [word for path in _FOLDERS for word in ("--dir", path)]
     packages = [] if limits.packages is None else ["--ro-bind", str(limits.packages), "/packages"]
+    # The devices that take anything and give nothing of the machine; no terminals.
+    devices = [word for name in _DEVICES for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
     environment = [word for pair in _ENVIRONMENT.items() for word in ("--setenv", *pair)]
     return [
-        *_ALWAYS, *(_AS_ROOT if as_root else _AS_USER), *folders, *_libraries(), *_python(), *packages, *_devices(),
-        *scratch, "--ro-bind", str(_WORKER), INTERPRETER[-1], "--remount-ro", "/dev", "--remount-ro", "/",
+        *_ALWAYS, *(_AS_ROOT if as_root else _AS_USER), *folders, *_libraries(), *_python(), *packages,
+        "--size", "4096", "--tmpfs", "/dev", *devices, *scratch, "--ro-bind", str(_WORKER), INTERPRETER[-1],
+        "--remount-ro", "/dev", "--remount-ro", "/",
         "--chdir", "/tmp", *environment,  # noqa: S108 - inside
     ]  # fmt: skip
 
@@ -116,13 +119,6 @@ def _covered(folders: str, inside: str | None = None) -> Iterator[str]:
     for path in (*glob.glob(f"{folders}/site-packages"), *glob.glob(f"{folders}/dist-packages")):
         place = path if inside is None else f"{inside}/{os.path.basename(path)}"
         yield from ("--size", "4096", "--tmpfs", place, "--remount-ro", place)
-
-
-def _devices() -> Iterator[str]:
-    """The devices that take anything and give nothing of the machine; no terminals."""
-    yield from ("--size", "4096", "--tmpfs", "/dev")
-    for name in _DEVICES:
-        yield from ("--dev-bind", f"/dev/{name}", f"/dev/{name}")
 
 
 _START = 60.0
