@@ -17,7 +17,7 @@ from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.engines.vllm import VllmEngine
 from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError, UnsupportedError
 from antiphon.tokens import ByteTokenizer
-from kit.engine_contract import ANN, GREEDY, EngineContract, ids_of, steps_of
+from kit.engine_contract import ANN, GREEDY, EngineContract, ids_of, lost_after, steps_of
 from kit.vllm_server import CONTEXT, END, SAYS, Vllm
 from kit.waiting import until
 
@@ -119,16 +119,7 @@ async def test_log_probabilities_carry_the_bytes_of_their_ids(subject: Engine) -
 
 async def test_a_reply_that_breaks_off_is_lost_and_what_came_was_said(subject: Engine, vllm: Vllm) -> None:
     vllm.breaks_after = 3
-    received: list[Step] = []
-
-    async def listen() -> None:
-        async with aclosing(subject.generate([1], GREEDY)) as steps:
-            async for step in steps:
-                received.append(step)
-
-    with pytest.raises(EngineLostError):
-        await listen()
-    assert ids_of(received) == SAYS[:2]
+    assert await lost_after(subject, [1]) == SAYS[:2]
 
 
 async def test_a_refusal_is_the_callers_mistake_in_our_words_and_the_servers_go_to_the_log(
