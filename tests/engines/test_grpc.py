@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from google.protobuf.json_format import MessageToDict
 
-from antiphon.engines import SAMPLING, Engine, EngineEnd, ModelSpec, Sampling, Step
+from antiphon.engines import SAMPLING, Engine, EngineEnd, ModelSpec, Sampling
 from antiphon.engines.grpc import Grpc, GrpcEngine
 from antiphon.errors import (
     UNREACHABLE,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from antiphon.engines import Engine, EngineEnd, Sampling, Step
+from antiphon.engines import Engine, EngineEnd, Sampling
 from antiphon.engines.sglang import SglangEngine
 from antiphon.errors import (
     ContextError,
