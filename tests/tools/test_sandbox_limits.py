@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,6 @@ ONE = b"n" * NONCE
 @pytest.fixture(scope="module")
 def sandbox() -> Bubblewrap:
     return Bubblewrap(LIMITS)
-
-
-@pytest.fixture
-async def interpreter(sandbox: Bubblewrap) -> AsyncIterator[Interpreter]:
-    fresh = await sandbox.start()
-    yield fresh
-    await fresh.aclose()
 
 
 def test_the_limits_are_those_of_the_documentation() -> None:
