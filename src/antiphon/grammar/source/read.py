@@ -13,23 +13,23 @@ import re
 from antiphon.grammar.grammar import Chain, Choice, Grammar, NamedRules, Reference, Repeat
 
 from .expression import (
-    DEEPEST,  # fmt: skip
-    LONGEST_TEXT,  # fmt: skip
+    DEEPEST,
+    LONGEST_TEXT,
     MOST_CHARACTERS,
-    MOST_OPERATORS,  # fmt: skip
-    MOST_PARTS,  # fmt: skip
-    MOST_RULES,  # fmt: skip
-    Chars,  # fmt: skip
-    Either,  # fmt: skip
-    Expression,  # fmt: skip
-    Named,  # fmt: skip
-    Place,  # fmt: skip
-    Repeated,  # fmt: skip
-    RuleSet,  # fmt: skip
-    Sequence,  # fmt: skip
-    Text,  # fmt: skip
-    chars,  # fmt: skip
-    count_within,  # fmt: skip
+    MOST_OPERATORS,
+    MOST_PARTS,
+    MOST_RULES,
+    Chars,
+    Either,
+    Expression,
+    Named,
+    Place,
+    Repeated,
+    RuleSet,
+    Sequence,
+    Text,
+    chars,
+    count_within,
 )
 from .lark import read_lark
 from .lower import lowered
