@@ -16,7 +16,7 @@ from antiphon.tools import Router, ToolCall
 from antiphon.tools.mcp import McpHost, McpServer, McpToolSet, TokenStore
 from antiphon.tools.mcp.config import LARGEST_BODY, MAX_LISTING
 from antiphon.tools.mcp.fault import challenged, fault_of_error, readable_scopes
-from antiphon.tools.mcp.session import MAX_PAGES
+from antiphon.tools.mcp.tool_set import MAX_PAGES
 from kit import mcp_http
 from kit.mcp_counter import answer, handshake
 

@@ -26,8 +26,7 @@ import msgspec
 from antiphon.conversation import JsonSchema
 
 from .grammar import Blanks
-from .rules import TYPES, Part, Rules, definition, listed_items, sequence, target, types_of
-from .text import quote, quoted
+from .rules import TYPES, Part, Rules, definition, listed_items, quote, quoted, sequence, target, types_of
 
 DIGITS = 19
 """Of the largest integer of 64 bits."""

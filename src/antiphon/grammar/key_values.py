@@ -14,8 +14,7 @@ from antiphon.errors import Position, RequestError, UnsupportedError
 
 from .grammar import Pieces, Spelling, ValueSpelling
 from .literals import LiteralStyle, LiteralWriter, RawValueWriter, Relax, other_members
-from .rules import Part, Rules, of_type, resolved, sequence, target, types_of
-from .text import quote
+from .rules import Part, Rules, of_type, quote, resolved, sequence, target, types_of
 
 if TYPE_CHECKING:
     from .grammar import Json

@@ -49,8 +49,7 @@ from .grammar import (
 )
 from .json_values import JsonWriter, digits_of
 from .key_values import KeyValuesWriter
-from .rules import Rules
-from .text import NOT_BLANK, not_first, quoted, spelled_out, text_without
+from .rules import NOT_BLANK, Rules, not_first, quoted, spelled_out, text_without
 
 EMPTY = '""'
 HEADER = '%llguidance {"no_forcing": true}'

@@ -18,8 +18,7 @@ from antiphon.tokens import Control
 
 from .grammar import ValueSpelling
 from .json_values import JsonWriter
-from .rules import Part, Rules, listed_items, of_type, resolved, sequence, target, types_of
-from .text import any_text, quoted
+from .rules import Part, Rules, any_text, listed_items, of_type, quoted, resolved, sequence, target, types_of
 
 MOST_COUNTED = 256
 """How many characters of a string are counted: beyond, the engine's lexer gives up."""

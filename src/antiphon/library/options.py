@@ -15,7 +15,7 @@ from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat,
 from antiphon.errors import Position, RequestError, near
 from antiphon.generation import TurnRequest
 from antiphon.tools import FunctionTool, Offer, Toolbox
-from antiphon.tools.tool import DescribedToolSet
+from antiphon.tools.call import DescribedToolSet
 from antiphon.wire.json import encode_given
 
 from .inputs import ChatInput, read_json, read_turn

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from .call import ArgumentReader as ArgumentReader
     from .call import Arguments as Arguments
     from .call import BadArguments as BadArguments
+    from .call import DescribedTool as DescribedTool
+    from .call import Tool as Tool
     from .call import ToolCall as ToolCall
     from .call import ToolError as ToolError
+    from .call import ToolFailure as ToolFailure
     from .call import ToolOutput as ToolOutput
     from .call import ToolResult as ToolResult
+    from .call import ToolSet as ToolSet
     from .checked import ToolLimits as ToolLimits
     from .function import FunctionTool as FunctionTool
     from .function import FunctionToolSet as FunctionToolSet
@@ -28,10 +32,6 @@ if TYPE_CHECKING:
     from .router import ToolEnded as ToolEnded
     from .router import ToolEvent as ToolEvent
     from .router import ToolStarted as ToolStarted
-    from .tool import DescribedTool as DescribedTool
-    from .tool import Tool as Tool
-    from .tool import ToolFailure as ToolFailure
-    from .tool import ToolSet as ToolSet
     from .toolbox import Offer as Offer
     from .toolbox import Toolbox as Toolbox
 else:
@@ -39,14 +39,14 @@ else:
         __name__,
         {
             "call": (
-                "ArgumentReader Arguments BadArguments CALL_ID CALL_SCHEMA TOOL_BUSY TOOL_CANCELLED "
-                "TOOL_FAILED TOOL_TIMEOUT TOOL_UNKNOWN ToolCall ToolError ToolOutput ToolResult"
+                "ArgumentReader Arguments BadArguments CALL_ID CALL_SCHEMA DescribedTool TOOL_BUSY "
+                "TOOL_CANCELLED TOOL_FAILED TOOL_TIMEOUT TOOL_UNKNOWN Tool ToolCall ToolError ToolFailure "
+                "ToolOutput ToolResult ToolSet"
             ),
             "checked": "ToolLimits",
             "function": "FunctionTool FunctionToolSet",
             "registry": "ToolFactory",
             "router": "Router ToolCancelled ToolEnded ToolEvent ToolStarted",
-            "tool": "DescribedTool Tool ToolFailure ToolSet",
             "toolbox": "Offer Toolbox",
         },
     )

@@ -19,13 +19,14 @@ from .call import (
     ArgumentReader,
     Arguments,
     BadArguments,
+    Tool,
     ToolCall,
     ToolError,
+    ToolFailure,
     ToolOutput,
     dump,
     without_surrogates,
 )
-from .tool import Tool, ToolFailure
 
 # What a tool does for one call: work that always has an outcome, and can be given up whatever the tool does.
 

@@ -18,8 +18,7 @@ import msgspec
 from antiphon.conversation import FUNCTIONS, ToolSpec
 from antiphon.structs import ready
 
-from .call import TOOL_BUSY, BadArguments, ToolCall, ToolError, ToolOutput
-from .tool import DescribedTool, DescribedToolSet, ToolFailure
+from .call import TOOL_BUSY, BadArguments, DescribedTool, DescribedToolSet, ToolCall, ToolError, ToolFailure, ToolOutput
 
 # Threads for one tool's calls. A call that hangs keeps its thread, and no other tool's.
 

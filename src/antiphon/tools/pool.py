@@ -11,8 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from .call import TOOL_BUSY, ToolError
-from .tool import ToolFailure
+from .call import TOOL_BUSY, ToolError, ToolFailure
 
 _REMEMBERED = 1024
 EVICTED = "there was no room for it beside those of other sessions"

@@ -18,12 +18,13 @@ from .call import (
     TOOL_FAILED,
     TOOL_TIMEOUT,
     TOOL_UNKNOWN,
+    Tool,
     ToolCall,
     ToolError,
+    ToolFailure,
     ToolResult,
 )
 from .checked import CheckedTool, ToolLimits
-from .tool import Tool, ToolFailure
 
 # Calls that run together: what happens to them, in the order in which it happens.
 

@@ -11,10 +11,9 @@ import msgspec
 from antiphon.conversation import FUNCTIONS, ToolNamespace, ToolSpec
 from antiphon.conversation.tools import is_named
 
-from .call import ToolCall, ToolOutput
+from .call import DescribedTool, Tool, ToolCall, ToolOutput, ToolSet
 from .checked import ToolLimits
 from .router import Router
-from .tool import DescribedTool, Tool, ToolSet
 
 if TYPE_CHECKING:  # the browser has libraries that a toolbox without it does not need
     from .browser import Citation

@@ -16,8 +16,7 @@ import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from antiphon.errors import ConfigError
-from antiphon.tools.call import ToolError
-from antiphon.tools.tool import ToolFailure
+from antiphon.tools.call import ToolError, ToolFailure
 
 WIDTH = 100
 MAX_LINES = 50_000

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from antiphon.conversation import BROWSER, JsonSchema, ToolNamespace, ToolSpec
-from antiphon.tools.call import ToolCall, ToolOutput
-from antiphon.tools.tool import Tool
+from antiphon.tools.call import Tool, ToolCall, ToolOutput
 
 from .page import Backend, Hit, Page, display, numbered, refused
 

@@ -19,8 +19,8 @@ from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from antiphon.structs import ready
+from antiphon.tools.call import ToolFailure
 from antiphon.tools.network import Network, is_public, is_readable, literal, objection
-from antiphon.tools.tool import ToolFailure
 
 from .page import Hit, Page, html_page, refused, text_page, unreachable
 

@@ -24,9 +24,8 @@ from typing import Any, BinaryIO
 
 from antiphon.conversation import PYTHON, JsonSchema, OpaquePart, ToolNamespace, ToolSpec
 from antiphon.errors import ConfigError
-from antiphon.tools.call import TOOL_FAILED, TOOL_TIMEOUT, ToolCall, ToolError, ToolOutput
+from antiphon.tools.call import TOOL_FAILED, TOOL_TIMEOUT, Tool, ToolCall, ToolError, ToolFailure, ToolOutput
 from antiphon.tools.pool import PoolSize, Session, SessionPool
-from antiphon.tools.tool import Tool, ToolFailure
 
 from .interpreter import NONCE, Cell, Interpreter, SandboxLimits, UnexpectedReply, worker_settings
 from .seccomp import filter_program
