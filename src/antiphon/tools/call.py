@@ -188,8 +188,16 @@ class ArgumentReader:
         values = _parse(call.body)
         deadline = None
         if not self._owns_deadline and "deadline_ms" in values:
-            deadline = _deadline(values.pop("deadline_ms"))
-        self._check(values)
+            deadline = values.pop("deadline_ms")
+            if isinstance(deadline, bool) or not isinstance(deadline, int) or deadline <= 0:
+                message = "deadline_ms must be a whole number of milliseconds above 0"
+                raise BadArguments(message, path="$.deadline_ms")
+        try:
+            for error in self._validator.iter_errors(values):
+                path = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+                raise BadArguments(error.message, path=f"${path}")
+        except UnicodeEncodeError as error:
+            raise BadArguments("the arguments hold a lone surrogate, which is no character") from error
         return Arguments(values, deadline)
 
     @cached_property
@@ -201,14 +209,6 @@ class ArgumentReader:
         import jsonschema_rs  # here and not above: most servers run no tool
 
         return jsonschema_rs.validator_for(self._schema, offline=True)
-
-    def _check(self, values: dict[str, Any]) -> None:
-        try:
-            for error in self._validator.iter_errors(values):
-                path = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
-                raise BadArguments(error.message, path=f"${path}")
-        except UnicodeEncodeError as error:
-            raise BadArguments("the arguments hold a lone surrogate, which is no character") from error
 
 
 def _parse(body: str) -> dict[str, Any]:
@@ -247,12 +247,6 @@ def _number(text: str) -> float:
     if math.isinf(number):
         raise BadArguments(f"the number {text[:80]} is too large")
     return number
-
-
-def _deadline(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise BadArguments("deadline_ms must be a whole number of milliseconds above 0", path="$.deadline_ms")
-    return value
 
 
 # Tools and sets of them.

@@ -315,16 +315,13 @@ class Router:
             raise ToolFailure(ToolError(TOOL_FAILED, "no more tool calls are allowed: answer with what you know"))
         if self._calls_left is not None:
             self._calls_left -= 1
-        self._use(call.recipient)
-        return tool
-
-    def _use(self, recipient: str) -> None:
-        left = self._uses_left.get(recipient)
+        left = self._uses_left.get(call.recipient)
         if left == 0:
-            message = f"no more calls of {recipient!r} are allowed: answer with what you know"
+            message = f"no more calls of {call.recipient!r} are allowed: answer with what you know"
             raise ToolFailure(ToolError(TOOL_FAILED, message, details={"max_uses": 0}))
         if left is not None:
-            self._uses_left[recipient] = left - 1
+            self._uses_left[call.recipient] = left - 1
+        return tool
 
 
 def cancelled(call: ToolCall, reason: str) -> ToolResult:

@@ -219,12 +219,8 @@ class Shared:
 
     @property
     def services(self) -> Mapping[str, Service]:
-        return {
-            "check": self._check,
-            "slot": self._slot,
-            "background": self._background,
-            **self.engines.services,
-        }
+        own: dict[str, Service] = {"check": self._check, "slot": self._slot, "background": self._background}
+        return {**own, **self.engines.services}
 
     def take(self, limits: Limits) -> None:
         """From now on these hold."""

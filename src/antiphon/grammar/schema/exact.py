@@ -199,7 +199,9 @@ def translate_number(view: NumericView, context: TranslationContext) -> JsonSche
         return schema | bounds
     ways: list[JsonSchema] = []
     if bounds.get("maximum", 0) >= 0 and bounds.get("exclusiveMaximum", 1) > 0:
-        ways += [schema | _from_zero(bounds) | {"multipleOf": _number(step)} for step in steps]
+        upper = {key: bound for key, bound in bounds.items() if key in ("maximum", "exclusiveMaximum")}
+        from_zero = {"minimum": 0, **upper} if _is_below_zero(bounds) else bounds
+        ways += [schema | from_zero | {"multipleOf": _number(step)} for step in steps]
     if _is_below_zero(bounds):
         ways.append(_below_zero(schema, bounds, steps[0], context))
     return ways[0] if len(ways) == 1 else {"anyOf": ways}
@@ -227,13 +229,6 @@ def _number(value: Decimal) -> int | float:
 def _is_below_zero(bounds: dict[str, Any]) -> bool:
     """Whether there may be a number below zero."""
     return bool(bounds.get("minimum", -1) < 0 and bounds.get("exclusiveMinimum", -1) < 0)
-
-
-def _from_zero(bounds: dict[str, Any]) -> dict[str, Any]:
-    """The bounds of what is not below zero."""
-    if not _is_below_zero(bounds):
-        return bounds
-    return {"minimum": 0, **{key: bound for key, bound in bounds.items() if key in ("maximum", "exclusiveMaximum")}}
 
 
 def _below_zero(

@@ -242,9 +242,11 @@ class Corpus:
             return
         url = "corpus:/" + path.relative_to(folder).as_posix()
         text = path.read_text("utf-8", "replace")
-        page = (
-            html_page(url, text) if path.suffix.lower().startswith(".htm") else text_page(url, _title(path, text), text)
-        )
+        if path.suffix.lower().startswith(".htm"):
+            page = html_page(url, text)
+        else:
+            first = next((line for line in text.splitlines() if line.strip()), "")
+            page = text_page(url, first.lstrip("# ").strip()[:200] or path.stem, text)
         self._pages[url] = page
         self._index.execute("INSERT INTO page VALUES (?, ?, ?)", (url, page.title, unmarked("\n".join(page.lines))))
 
@@ -267,8 +269,3 @@ class Corpus:
 
     async def aclose(self) -> None:
         self._index.close()
-
-
-def _title(path: Path, text: str) -> str:
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    return first.lstrip("# ").strip()[:200] or path.stem

@@ -33,7 +33,12 @@ def fault_of_status(name: str, status: int, headers: Mapping[str, str], *, in_se
         case 401:
             return McpFault("it answered 401: it wants to be signed in to", sign_in(name), MCP_UNAUTHORIZED)
         case 403:
-            return _forbidden(name, headers)
+            challenge = challenged(headers.get("www-authenticate", ""))
+            if challenge.get("error") != "insufficient_scope":
+                return McpFault("it answered 403: this is not allowed", sign_in(name), MCP_UNAUTHORIZED)
+            scopes = readable_scopes(challenge.get("scope", ""))
+            more = f"it needs the scope {scopes!r}" if scopes else "it needs more scopes"
+            return McpFault(f"it answered 403: {more}", sign_in(name, scopes), MCP_UNAUTHORIZED)
         case 404 if in_session:
             return McpFault("it answered 404: it ended the session", "The next call begins another.", transient=True)
         case 404 | 405:
@@ -48,15 +53,6 @@ def fault_of_status(name: str, status: int, headers: Mapping[str, str], *, in_se
 def sign_in(name: str, scopes: str = "") -> str:
     """Says what the operator does to be allowed in."""
     return f"Run: antiphon mcp login {name}" + (f' --scope "{scopes}"' if scopes else "")
-
-
-def _forbidden(name: str, headers: Mapping[str, str]) -> McpFault:
-    challenge = challenged(headers.get("www-authenticate", ""))
-    if challenge.get("error") == "insufficient_scope":
-        scopes = readable_scopes(challenge.get("scope", ""))
-        more = f"it needs the scope {scopes!r}" if scopes else "it needs more scopes"
-        return McpFault(f"it answered 403: {more}", sign_in(name, scopes), MCP_UNAUTHORIZED)
-    return McpFault("it answered 403: this is not allowed", sign_in(name), MCP_UNAUTHORIZED)
 
 
 def challenged(header: str) -> dict[str, str]:

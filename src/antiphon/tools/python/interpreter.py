@@ -141,11 +141,9 @@ class Inside:
         user, system, threads = int(fields[11]), int(fields[12]), int(fields[17])
         scratch = os.statvfs(f"/proc/{self._pid}/root/tmp")
         files = scratch.f_files - scratch.f_ffree
-        return Usage((user + system) / os.sysconf("SC_CLK_TCK"), threads, files, self._memory())
-
-    def _memory(self) -> int:
         with open(f"/proc/{self._pid}/status", "rb") as file:
-            return sum(int(line.split()[1]) << 10 for line in file if line.startswith(_MEMORY))
+            memory = sum(int(line.split()[1]) << 10 for line in file if line.startswith(_MEMORY))
+        return Usage((user + system) / os.sysconf("SC_CLK_TCK"), threads, files, memory)
 
     def close(self) -> None:
         """Gives the descriptors back; idempotent."""
