@@ -17,6 +17,7 @@ import pytest
 
 from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.engines.llama_cpp.host import ChildHost
 from antiphon.errors import EngineError, EngineLostError, ModelError, OverloadedError, UnsupportedError
 from kit.llama_server import FRANCE
 from kit.waiting import PATIENCE, until_found
@@ -47,8 +48,8 @@ async def test_a_killed_child_fails_what_it_was_doing_and_is_started_again(setti
         assert all(refusal.retry_after > 0 for refusal in refusals)
         assert last is EngineEnd.STOP
         assert engine.restarts == 1
-        assert engine.last_failure is not None
-        assert "signal 9" in engine.last_failure
+        assert isinstance(engine.host, ChildHost)
+        assert "signal 9" in (engine.host.last_failure or "")
 
 
 async def test_a_grammar_that_crashes_the_server_costs_its_own_reply_only(settings: LlamaCppSettings) -> None:

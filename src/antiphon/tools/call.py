@@ -1,4 +1,4 @@
-"""Calls of tools and their results: values, with the machine-readable reply envelope of OpenChatML §8.3."""
+"""Calls, their results and the tools that answer: values, with the reply envelope for programs of OpenChatML §8.3."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from antiphon.catalog.memory import ModelMemory, SleepingEngine
 from antiphon.config import Config, EngineConfig, Layered, Limits, LoadedConfig, configuration
 from antiphon.engines import EngineInfo
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
-from antiphon.engines.llama_cpp.client import ServedModel
-from antiphon.engines.llama_cpp.host import ChildHost, Seat
+from antiphon.engines.llama_cpp.client import Seat, ServedModel
+from antiphon.engines.llama_cpp.host import ChildHost
 from antiphon.engines.registry import NO_KINDS
 from antiphon.errors import EngineError
 from antiphon.http.gate.admission import Admission

@@ -21,8 +21,8 @@ from antiphon.config import Config
 from antiphon.engines import Engine, EngineSettings, ModelSpec
 from antiphon.engines.llama_cpp import LlamaCpp, LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.llama_cpp.child_process import KnownFile, client_at
-from antiphon.engines.llama_cpp.client import LlamaClient, ServedModel
-from antiphon.engines.llama_cpp.host import Places, Seat
+from antiphon.engines.llama_cpp.client import LlamaClient, Seat, ServedModel
+from antiphon.engines.llama_cpp.host import Places
 from antiphon.errors import AntiphonError, NotFoundError
 from antiphon.errors.fault import Fault
 from antiphon.http.context import Context
@@ -119,8 +119,6 @@ class RemoteAdmission(Admission):
 
 class RemoteHost:
     """The supervisor's child: it says when it is whose turn, and the worker speaks to the child itself."""
-
-    last_failure: str | None = None
 
     def __init__(self, peer: Peer, settings: LlamaCppSettings, file: KnownFile) -> None:
         self._peer = peer

@@ -12,8 +12,8 @@ from antiphon.engines.turns import embed_in_turns, rank_in_turns, together
 from antiphon.errors import UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 
-from .client import LlamaClient, ServedModel, check
-from .host import ChildHost, Host, Seat
+from .client import LlamaClient, Seat, ServedModel, check
+from .host import ChildHost, Host
 from .scoring import Forced, ScoreMemo
 from .settings import LlamaCppSettings
 from .wire import MAX_LOGPROBS, Probability
@@ -51,11 +51,6 @@ class LlamaCppEngine:
         """The child's process id; None while there is none."""
         return self.host.pid
 
-    @property
-    def last_failure(self) -> str | None:
-        """Why it had to begin again: for the operator's log, not for callers, as it may quote what they sent."""
-        return self.host.last_failure
-
     async def generate(
         self,
         prompt: Sequence[int],
@@ -88,10 +83,7 @@ class LlamaCppEngine:
     ) -> AsyncGenerator[Step, None]:
         """The steps of one request to the child, in the next of the seats."""
         seat = next(seats)
-        steps = client.generate(
-            prompt, sampling, self.host.model, n=n, grammar=grammar,
-            slot=seat.slot, reuse=seat.reuse, placed=seat.placed,
-        )  # fmt: skip
+        steps = client.generate(prompt, sampling, self.host.model, n=n, grammar=grammar, seat=seat)
         async with aclosing(steps):
             async for step in steps:
                 seat.made.extend(step.ids)
@@ -116,9 +108,7 @@ class LlamaCppEngine:
         """One request of a scorer, in the slot that is best for it."""
         async with self.host.places(tenant, 1, forced.prompt) as places:
             (seat,) = places.seats
-            found = await places.client.forced(
-                forced, self.host.model, slot=seat.slot, reuse=seat.reuse, placed=seat.placed
-            )  # fmt: skip
+            found = await places.client.forced(forced, self.host.model, seat)
             seat.made.extend(forced.ids)
             return found
 
