@@ -13,8 +13,7 @@ import pytest
 
 from antiphon.engines import SAMPLING, Engine, EngineEnd, EngineInfo, Sampling, ScriptedEngine, Step
 from antiphon.errors import ContextError, EngineLostError, Position, UnsupportedError
-from antiphon.ray.engine import RayEngine, decode, encode
-from antiphon.ray.replica import EngineHost, batches
+from antiphon.ray.engine import EngineHost, RayEngine, batches, decode, encode
 from antiphon.tenancy import Tenant
 from kit.api import ids, scripted
 from kit.breaking import Breaking

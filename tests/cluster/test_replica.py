@@ -16,9 +16,8 @@ from antiphon.config import Config, load_config
 from antiphon.engines import EngineInfo, Sampling
 from antiphon.errors import AntiphonError, ConfigError, OverloadedError
 from antiphon.http.gate.keys import KeyFile, new_key
-from antiphon.ray.engine import Batch, GenerateCall, Ray, RayFile, decode, encode
+from antiphon.ray.engine import Batch, EngineReplica, GenerateCall, Ray, RayFile, decode, encode
 from antiphon.ray.replica import (
-    EngineReplica,
     ReplicaApp,
     check_keys,
     deployed_models,

@@ -11,8 +11,8 @@ from antiphon.config import Config
 from antiphon.library.app import read_config
 from antiphon.observe.logs import set_up_log
 
+from .engine import EngineReplica
 from .replica import (
-    EngineReplica,
     ReplicaApp,
     check_keys,
     deployed_models,

@@ -1,17 +1,20 @@
-"""An engine whose replicas Ray runs elsewhere: ids go to a deployment, and come back in batches."""
+"""An engine whose replicas Ray runs elsewhere, at both ends: ids go to a deployment, and come back in batches."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 
+from antiphon.catalog import Catalog, open_catalog
+from antiphon.config import Config
 from antiphon.conversation import TokenLogprob
-from antiphon.engines import Embeddings, EngineInfo, EngineSettings, ModelSpec, Ranking, Sampling, Step
+from antiphon.engines import Embeddings, Engine, EngineInfo, EngineSettings, ModelSpec, Ranker, Ranking, Sampling, Step
 from antiphon.engines.kind import ANY_TASK, Task
-from antiphon.errors import EngineLostError
+from antiphon.errors import AntiphonError, EngineLostError, UnsupportedError
 from antiphon.errors.fault import Fault
 from antiphon.tenancy import NOBODY, Tenant
 
@@ -88,7 +91,7 @@ def decode(message: bytes | msgspec.Raw, type: type[T]) -> T:
 
 
 class Channel(Protocol):
-    """The way to the replicas of one engine (`replica.EngineReplica`).
+    """The way to the replicas of one engine (`EngineReplica`).
 
     Errors: `EngineLostError` when a replica is gone, `OverloadedError` where there is none that takes requests.
     """
@@ -103,7 +106,7 @@ class Channel(Protocol):
 
 
 class Ray(EngineSettings, frozen=True, kw_only=True, tag="ray"):
-    """A deployment of `replica.EngineReplica`. ``application`` empty: the one that this process is a replica of."""
+    """A deployment of `EngineReplica`. ``application`` empty: the one that this process is a replica of."""
 
     deployment: str
     application: str = ""
@@ -192,3 +195,114 @@ class RayEngine:
 
     async def aclose(self) -> None:
         """Its replicas are Ray's to end."""
+
+
+# The other end: an engine in a replica of its own, ids in, batches of steps out. Needs no Ray.
+
+
+async def batches(steps: AsyncGenerator[Step, None], gather: float) -> AsyncGenerator[tuple[Step, ...], None]:
+    """The steps, those of ``gather`` seconds together; the first goes at once. Raises what ``steps`` raises, after
+    what came before it. Closing it closes ``steps``."""
+    came, waiting = asyncio.Event(), list[Step]()
+
+    async def read() -> None:
+        async with aclosing(steps):
+            async for step in steps:
+                waiting.append(step)
+                came.set()
+
+    reading = asyncio.ensure_future(read())
+    reading.add_done_callback(lambda task: came.set())
+    try:
+        while not reading.done() or waiting:
+            await came.wait()
+            came.clear()
+            if waiting:
+                batch = tuple(waiting)
+                waiting.clear()
+                yield batch
+                await asyncio.wait({reading}, timeout=gather)
+                if waiting or reading.done():
+                    came.set()
+        await reading
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class EngineHost:
+    """One engine, asked in messages. ``gather`` is in seconds."""
+
+    def __init__(self, engine: Engine, *, gather: float) -> None:
+        self._engine = engine
+        self._gather = gather
+
+    async def generate(self, prompt: list[int], call: bytes) -> AsyncGenerator[bytes, None]:
+        """A `Batch` at a time for a `GenerateCall`."""
+        given = decode(call, GenerateCall)
+        steps = self._engine.generate(prompt, given.sampling, n=given.n, grammar=given.grammar, tenant=given.tenant)
+        try:
+            async with aclosing(batches(steps, self._gather)) as gathered:
+                async for batch in gathered:
+                    yield encode(Batch(steps=batch))
+        except AntiphonError as error:
+            yield encode(Batch(failure=Fault.of(error)))
+
+    async def describe(self) -> bytes:
+        """Its `EngineInfo`."""
+        return encode(self._engine.info)
+
+    async def answer(self, call: bytes) -> bytes:
+        """An `Answer` to a `Call`."""
+        try:
+            value = await self._value(msgspec.msgpack.decode(call, type=Call))
+            return encode(Answer(value=msgspec.Raw(encode(value))))
+        except AntiphonError as error:
+            return encode(Answer(failure=Fault.of(error)))
+
+    async def _value(self, call: Call) -> object:
+        engine = self._engine
+        match call:
+            case ScoreCall():
+                return await engine.score(call.prompt, alternatives=call.alternatives, tenant=call.tenant)
+            case EmbedCall():
+                return await engine.embed(call.inputs, tenant=call.tenant)
+            case TokenizeCall():
+                return Tokens(await engine.tokenize(call.text))
+            case RankCall() if isinstance(engine, Ranker):
+                return await engine.rank(call.query, call.documents, tenant=call.tenant)
+            case RankCall():
+                raise UnsupportedError(f"{engine.info.name} ranks no documents")
+
+
+class EngineReplica:
+    """A replica of a model's engine on Ray. Its model is there before its first request: Ray asks
+    `check_health` first, and fails the deployment where that raises."""
+
+    def __init__(self, config: Config, model: str) -> None:
+        self._config = config
+        self._model = model
+        self._catalog: Catalog | None = None
+
+    async def check_health(self) -> None:
+        """Raises what loading the model raises."""
+        await self._host()
+
+    async def generate(self, domain: str, prompt: list[int], call: bytes) -> AsyncGenerator[bytes, None]:
+        """``domain`` and ``prompt`` are what the router chose the replica by."""
+        host = await self._host()
+        async with aclosing(host.generate(prompt, call)) as messages:
+            async for message in messages:
+                yield message
+
+    async def describe(self) -> bytes:
+        return await (await self._host()).describe()
+
+    async def answer(self, call: bytes) -> bytes:
+        return await (await self._host()).answer(call)
+
+    async def _host(self) -> EngineHost:
+        if self._catalog is None:
+            self._catalog = open_catalog(self._config)
+        model = await self._catalog.get(self._model)
+        return EngineHost(model.engine, gather=self._config.ray.engine_gather)

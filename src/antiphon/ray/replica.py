@@ -1,13 +1,9 @@
-"""The application and the engines as replicas of Ray Serve run them, and the options of their deployments.
-
-None of it needs Ray: values and bytes go in, and come out.
-"""
+"""The application as a replica of Ray Serve runs it, and the options of deployments there. None of it needs Ray."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -15,138 +11,12 @@ import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
-from antiphon.catalog import Catalog, open_catalog
 from antiphon.config import Config, find_entry
-from antiphon.engines import Engine, Ranker, Step
-from antiphon.errors import AntiphonError, ConfigError, UnsupportedError
-from antiphon.errors.fault import Fault
+from antiphon.errors import AntiphonError, ConfigError
 from antiphon.http.gate.keys import KeyFile
 from antiphon.library.app import Additions, App
 
-from .engine import (
-    Answer,
-    Batch,
-    Call,
-    EmbedCall,
-    GenerateCall,
-    RankCall,
-    Ray,
-    RayFile,
-    ScoreCall,
-    TokenizeCall,
-    Tokens,
-    decode,
-    encode,
-)
-
-
-async def batches(steps: AsyncGenerator[Step, None], gather: float) -> AsyncGenerator[tuple[Step, ...], None]:
-    """The steps, those of ``gather`` seconds together; the first goes at once. Raises what ``steps`` raises, after
-    what came before it. Closing it closes ``steps``."""
-    came, waiting = asyncio.Event(), list[Step]()
-
-    async def read() -> None:
-        async with aclosing(steps):
-            async for step in steps:
-                waiting.append(step)
-                came.set()
-
-    reading = asyncio.ensure_future(read())
-    reading.add_done_callback(lambda task: came.set())
-    try:
-        while not reading.done() or waiting:
-            await came.wait()
-            came.clear()
-            if waiting:
-                batch = tuple(waiting)
-                waiting.clear()
-                yield batch
-                await asyncio.wait({reading}, timeout=gather)
-                if waiting or reading.done():
-                    came.set()
-        await reading
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-
-
-class EngineHost:
-    """One engine, asked in messages. ``gather`` is in seconds."""
-
-    def __init__(self, engine: Engine, *, gather: float) -> None:
-        self._engine = engine
-        self._gather = gather
-
-    async def generate(self, prompt: list[int], call: bytes) -> AsyncGenerator[bytes, None]:
-        """A `Batch` at a time for a `GenerateCall`."""
-        given = decode(call, GenerateCall)
-        steps = self._engine.generate(prompt, given.sampling, n=given.n, grammar=given.grammar, tenant=given.tenant)
-        try:
-            async with aclosing(batches(steps, self._gather)) as gathered:
-                async for batch in gathered:
-                    yield encode(Batch(steps=batch))
-        except AntiphonError as error:
-            yield encode(Batch(failure=Fault.of(error)))
-
-    async def describe(self) -> bytes:
-        """Its `EngineInfo`."""
-        return encode(self._engine.info)
-
-    async def answer(self, call: bytes) -> bytes:
-        """An `Answer` to a `Call`."""
-        try:
-            value = await self._value(msgspec.msgpack.decode(call, type=Call))
-            return encode(Answer(value=msgspec.Raw(encode(value))))
-        except AntiphonError as error:
-            return encode(Answer(failure=Fault.of(error)))
-
-    async def _value(self, call: Call) -> object:
-        engine = self._engine
-        match call:
-            case ScoreCall():
-                return await engine.score(call.prompt, alternatives=call.alternatives, tenant=call.tenant)
-            case EmbedCall():
-                return await engine.embed(call.inputs, tenant=call.tenant)
-            case TokenizeCall():
-                return Tokens(await engine.tokenize(call.text))
-            case RankCall() if isinstance(engine, Ranker):
-                return await engine.rank(call.query, call.documents, tenant=call.tenant)
-            case RankCall():
-                raise UnsupportedError(f"{engine.info.name} ranks no documents")
-
-
-class EngineReplica:
-    """A replica of a model's engine on Ray. Its model is there before its first request: Ray asks
-    `check_health` first, and fails the deployment where that raises."""
-
-    def __init__(self, config: Config, model: str) -> None:
-        self._config = config
-        self._model = model
-        self._catalog: Catalog | None = None
-
-    async def check_health(self) -> None:
-        """Raises what loading the model raises."""
-        await self._host()
-
-    async def generate(self, domain: str, prompt: list[int], call: bytes) -> AsyncGenerator[bytes, None]:
-        """``domain`` and ``prompt`` are what the router chose the replica by."""
-        host = await self._host()
-        async with aclosing(host.generate(prompt, call)) as messages:
-            async for message in messages:
-                yield message
-
-    async def describe(self) -> bytes:
-        return await (await self._host()).describe()
-
-    async def answer(self, call: bytes) -> bytes:
-        return await (await self._host()).answer(call)
-
-    async def _host(self) -> EngineHost:
-        if self._catalog is None:
-            self._catalog = open_catalog(self._config)
-        model = await self._catalog.get(self._model)
-        return EngineHost(model.engine, gather=self._config.ray.engine_gather)
-
+from .engine import Ray, RayFile
 
 # Options on Ray Serve for a configuration: its limits there, and the options of its deployments. Values only.
 
