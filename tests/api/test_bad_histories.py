@@ -10,13 +10,14 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
+from antiphon.api.messages.block_writers import arguments_object
 from antiphon.catalog.static import StaticCatalog
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
-from antiphon.tokens import ByteTokenizer, Piece, decode
+from antiphon.tokens import ByteTokenizer, Piece, SampledText, decode
 from kit.api import (
     CALL,
     END,
@@ -191,6 +192,10 @@ async def test_a_broken_call_comes_back_over_messages() -> None:
     await asked(application, "/v1/messages", **fields)
     assert BROKEN in prompt()
     assert "INVALID_JSON" not in prompt()
+
+
+def test_sampled_arguments_are_a_text_like_any_other() -> None:
+    assert type(arguments_object(SampledText(BROKEN, (1,), "v"))["INVALID_JSON"]) is str
 
 
 async def test_a_tool_may_have_an_argument_of_that_name() -> None:

@@ -163,7 +163,7 @@ def arguments_object(text: str) -> dict[str, object]:
     try:
         return msgspec.json.decode(utf8(text.strip() or "{}"), type=dict[str, object])
     except (msgspec.DecodeError, RecursionError):
-        return {INVALID: text}
+        return {INVALID: str(text)}  # no more than a text: JSON has no ids
 
 
 # Calls that the server runs, and their results, as blocks that the client sees: searches, pages, code.
