@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +20,10 @@ from kit import family_templates, reply_templates
 from kit.bad_histories import BROKEN, HISTORIES, OFFERED, Chat, called, result, said, user
 from kit.plain_jinja import TODAY
 
-from .test_jinja import CONTROLS, SPECIAL
-from .test_jinja import TEMPLATES as OF_MODELS
-
+OF_MODELS = {path.stem: path.read_text("utf-8") for path in sorted((Path(__file__).parent / "jinja").glob("*.jinja"))}
+SPELLINGS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<s>", "</s>", "[INST]", "[TOOL_CALLS]")
+CONTROLS = [Control(spelling) for spelling in SPELLINGS]
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}
 TURNS = """{%- if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}{{ messages[0].content }}
 {%- else %}{% set loop_messages = messages %}{% endif %}
 {%- set ns = namespace(index=0) %}
