@@ -40,14 +40,17 @@ class History(NamedTuple):
     placed: Mapping[str, str] = {}
 
 
-def mended(chat: Sequence[ChatMessage], write: Callable[[History], Iterable[Piece]]) -> Iterator[Piece]:
+def mended(
+    chat: Sequence[ChatMessage], write: Callable[[History], Iterable[Piece]], *, objects: bool = True
+) -> Iterator[Piece]:
     """The pieces that ``write`` makes of the conversation; a `MendedPrompt` where it refuses that as it stands.
 
-    Raises `RenderError` with the first refusal where no repair helps.
+    ``objects``: it may want arguments as objects, and writes what is placed in them. Raises `RenderError` with the
+    first refusal where no repair helps.
     """
     refusal: RenderError | None = None
     lossy: Iterator[Piece] | None = None
-    for history, incidents in _attempts(History(tuple(chat))):
+    for history, incidents in _attempts(History(tuple(chat)), _ORDER if objects else _OF_TEXTS):
         try:
             pieces = list(write(history))
         except TemplateError as error:
@@ -89,10 +92,10 @@ def _leaves_out(history: History, pieces: list[Piece], write: Callable[[History]
     return False
 
 
-def _attempts(given: History) -> Iterator[tuple[History, list[Incident]]]:
+def _attempts(given: History, order: Sequence[Sequence[Repair]]) -> Iterator[tuple[History, list[Incident]]]:
     """Yields the history as it is, and as repairs make it, with the incidents of those that changed something in it."""
     tried: list[History] = []
-    for repairs in _ORDER:
+    for repairs in order:
         history, taken = given, list[Incident]()
         for repair in repairs:
             before, history = history, repair.change(history)
@@ -268,13 +271,7 @@ _TURNS = (
     Repair(Incident("history_joined", 0), _joined),
     Repair(Incident("history_filled", 0), _filled),
 )
-_ORDER: tuple[tuple[Repair, ...], ...] = (
-    (),
-    (_PLACED,),
-    (_ARGUMENTS,),
-    *((repair,) for repair in _TURNS),
-    (_PLACED, *_TURNS),
-    (_ARGUMENTS, *_TURNS),
-    (_CALLS, *_TURNS),
-)
+_ALONE = tuple((repair,) for repair in _TURNS)
+_OF_TEXTS = ((), *_ALONE, _TURNS, (_CALLS, *_TURNS))
+_ORDER = ((), (_PLACED,), (_ARGUMENTS,), *_ALONE, (_PLACED, *_TURNS), (_ARGUMENTS, *_TURNS), (_CALLS, *_TURNS))
 """The repairs that are tried together, the smallest first."""
