@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from antiphon import read_chat
+from antiphon import convert, read_chat
 from antiphon.conversation import Conversation, Settings, ToolSpec
 from antiphon.errors import RenderError
 from antiphon.formats import Format
@@ -154,3 +155,8 @@ def test_a_refusal_that_no_repair_mends_is_the_first_one() -> None:
     source = "{% if messages|length > 1 %}{{ raise_exception('one message alone') }}{% endif %}{{ messages[0] }}"
     with pytest.raises(RenderError, match="one message alone"):
         jinja_format(source, ()).render(conversation([user(), called("nope"), result(), user()]))
+
+
+def test_a_conversion_refuses_what_it_would_have_to_repair() -> None:
+    with pytest.raises(RenderError, match="in turn"):
+        convert(json.dumps({"messages": [user("U"), user("V")]}), to="llama2@seed", form="chat")
