@@ -80,11 +80,11 @@ def _may_be_too_deep(error: TemplateError, history: History) -> bool:
 
 
 def _leaves_out(history: History, pieces: list[Piece], write: Callable[[History], Iterable[Piece]]) -> bool:
-    """Whether the template writes the same without a result that is nobody's, or for other arguments of its kind."""
+    """Whether the template writes the same without a result that is nobody's, or for other arguments or none."""
     orphans = _orphans_as_text(history).chat
     without = [tuple(m for m, other in zip(history.chat, orphans, strict=True) if m is other)]
     if any(call.arguments.lstrip()[:1] not in ("", "{") for message in history.chat for call in message.calls):
-        without.append(_with_calls(history.chat, _with_others))
+        without += [_with_calls(history.chat, change) for change in (_without_arguments, _with_others)]
     for chat in without:
         with suppress(TemplateError):
             if chat != history.chat and list(write(history._replace(chat=chat))) == pieces:
