@@ -89,6 +89,11 @@ class _Call:
             self._messages.delta(text)
         return self.begun
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the arguments, which are all there, are no object."""
+        return not is_object("".join(self._messages.texts if self.begun else self._waiting))
+
     def begin(self) -> None:
         if not self.begun and not self._refused:
             self.begun = True
@@ -118,7 +123,7 @@ class _Call:
         if whole and not self.has_arguments:
             self.put("{}")
         self.begin()
-        if whole and not is_object("".join(self._messages.texts)):
+        if whole and self.is_broken:
             self._messages.incident(MALFORMED, self._source.position, self.name or "")
         self._messages.end(End.CALL if whole else End.NONE)
 
@@ -160,13 +165,15 @@ class CallReader:
             yield from self._objects(form)
         else:
             yield from self._tagged(form)
+        closed = False
         while True:
             mark = yield from self._source.ahead(form.close_marks)
             if mark and mark not in form.close:
                 self._source.put_back(mark)
                 return
-            if not mark and not (yield from self._set_aside(form)):
+            if not mark and ((closed and not form.tagged) or not (yield from self._set_aside(form))):
                 return
+            closed = True
 
     def pass_over(self, fault: Malformed) -> None:
         """Keeps what was read since the last call as the text of no call, of which `settle` decides."""
@@ -195,7 +202,7 @@ class CallReader:
         if not form.closes or not self._source.goes_on:
             return False
         parts: list[str] = []
-        mark = yield from self._source.until(form.bounds, parts.append)
+        mark = yield from self._source.until(form.ends, parts.append)
         text = "".join(parts)
         closes = bool(text) and mark in form.closes
         self._source.put_back(mark if closes else text + mark)
@@ -423,11 +430,11 @@ class CallReader:
         if char == "{":
             yield from self._json(call.put, JsonScan())
             yield from self._source.ahead(_FENCE)
-        elif call.headed:
+        if call.headed and (char != "{" or (call.is_broken and not self._form.closes)):
             parts: list[str] = []
             mark = yield from self._source.until(self._form.bounds, parts.append)
             self._source.put_back(mark)
-            if text := "".join(parts).strip():
+            if text := "".join(parts).rstrip():
                 call.put(text)
 
     def _pairs(
