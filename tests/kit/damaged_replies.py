@@ -239,8 +239,8 @@ DAMAGES: Mapping[str, Damage] = {
 }
 
 
-APART = ("none", "unknown names", "trailing text")
-"""Damages that touch neither quotes nor brackets: behind them calls that only commas part are what they were, too."""
+APART = ("none", "unknown names")
+"""Damages that touch nothing but names: behind them calls that only commas part are what they were, too."""
 LISTS = ("command", "mistral list", "name as key", "the way Python calls")
 
 

@@ -101,6 +101,7 @@ class CompiledForm:
         self.section_close_marks = Marks((self.section_close,))
         own = [part for part in (_core(alphabet.encode(form.close)), *self.close) if _TAG.search(part)]
         feet = [part for part in (foot, self.section_close) if _TAG.search(part)]
+        self.in_section = form.section is not None
         self.tagged = bool(own)
         """A tag closes each call."""
         self.closes = frozenset(own or (feet if form.members is not None else self.close))
