@@ -108,6 +108,7 @@ def speaker(name: str) -> Speaker:
     """The format of that name behind a server, whose model says what `Speaker.reply` holds."""
     reply: list[int] = []
     end_ids: frozenset[int] = frozenset()
+    format: Format
     if name in SOURCES:
         known = family(name)
         format, tokenizer, end_ids = known.format, known.tokenizer, known.end_ids
@@ -127,7 +128,7 @@ def speaker(name: str) -> Speaker:
 
 
 FORMATS = ("harmony", "openchatml", *SOURCES)
-TOOLS = [
+TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name, "description": "Knows.", "parameters": SCHEMA}} for name in NAMES
 ]
 
@@ -137,7 +138,7 @@ TOOLS = [
 
 def message(chance: random.Random, format: str) -> dict[str, Any]:
     """A reply as the chat API has it; each word of a call's values says of which call it is."""
-    said = {"role": "assistant", "content": "", "tool_calls": []}
+    said: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": []}
     if format in _THINKS or chance.random() < 0.3:
         said["reasoning_content"] = "I think of it."
     calls = chance.choice([0, 1, 1, 1, 2, 2, 3])
