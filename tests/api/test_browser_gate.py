@@ -14,8 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 
 from antiphon.http.gate.keys import new_key
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from kit.api import END, app, ids, request, running
 
 HOST = "127.0.0.1:8080"

@@ -23,8 +23,7 @@ from starlette.routing import Route
 from antiphon.api import Scope, Wire, serve
 from antiphon.errors import ConfigError, NotFoundError
 from antiphon.http.gate.keys import Key, KeyFile, Keyring, new_key
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 from kit.waiting import PATIENCE
 
