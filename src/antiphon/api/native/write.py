@@ -13,7 +13,7 @@ from antiphon.conversation import Conversation, Incident, Message, MessageEnded,
 from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position, UnsupportedError
 from antiphon.formats.template import JinjaFormat, TemplatedHarmony
-from antiphon.generation import Model, check_conversation, check_numbers, without_idle_arguments
+from antiphon.generation import Model, check_conversation, check_numbers, normalized
 from antiphon.generation.model import stop_ids
 from antiphon.generation.plan import ids_within
 from antiphon.generation.reader import with_channels
@@ -62,7 +62,7 @@ def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list
 
 def chat_pieces(wire: ChatRequest, model: Model, reading: Reading, *, opens_reply: bool) -> list[Piece]:
     """The very prompt that a chat completion of this request would have."""
-    turn = without_idle_arguments(model, to_turn(wire, reading))
+    turn = normalized(model, to_turn(wire, reading))
     check_numbers(turn)
     check_conversation(model, turn)
     reply_as = Role.ASSISTANT if opens_reply else None
