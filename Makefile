@@ -157,6 +157,10 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/c
 fuzz-harmony: oracles ## twenty times the differential cases of the test run
 	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py tests/compat/test_oracles.py
 
+.PHONY: bridge
+bridge: oracles  ## whether each next prompt goes on with the ids before: 259 templates, 16 spellings of a call, 20 turns; docs/bridge.md
+	PYTHONPATH=tests $(BIN)/python tests/bridge/run.py --page docs/bridge.md
+
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 

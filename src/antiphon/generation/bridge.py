@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, takewhile
+from operator import is_
 from typing import Literal
 
 import msgspec
@@ -18,12 +19,18 @@ import msgspec
 from antiphon.conversation import Channel, Conversation, Message, MessageEnded, ParserEvent, Role
 from antiphon.errors import AntiphonError
 from antiphon.formats import HistoryPolicy
-from antiphon.tokens import Control, Piece, Tokenizer, decode
+from antiphon.formats.replies.reply_format import ReplyFormat
+from antiphon.tokens import Control, Piece, decode, spell
 
 from .model import Model, stop_ids
-from .reply import as_history, meaning
+from .reply import as_history, is_object, meaning
 from .request import TurnRequest
 from .sequences import Remembered, common
+
+LONGEST_OPENING = 256
+"""Characters of what opens a reply behind its header, as an empty thought."""
+LONGEST_MARK = 32
+"""Tokens on either side of a place in which a mark of reasoning is looked for."""
 
 
 def bridged(
@@ -34,10 +41,12 @@ def bridged(
     None where the prompt begins otherwise, or has something else in the reply's place.
     """
     asked = _rendered(model, former.request)
-    rest = None if asked is None else _behind(prompt, asked)
-    if asked is None or rest is None:
+    if asked is None:
         return None
-    for written in _replies(model, former, request, asked, rest):
+    shown = _as_written(former, request)
+    prompt = prompt if shown is request else _rendered(model, shown) or ()
+    before, rest = _place(model, former, asked, prompt) or ((), ())
+    for written in _replies(model, former, shown, before, rest) if rest else ():
         ids, length = _up_to_end(model, former.ids, written)
         new = _behind(rest, written[:length])
         if new is not None:
@@ -45,19 +54,77 @@ def bridged(
     return None
 
 
+def _as_written(former: Remembered, request: TurnRequest) -> TurnRequest:
+    """The request with the reply so that any template writes it where it stands: its ids stand there in the end.
+
+    Its calls and their results have the model's own ids, and {} where a template could not write their arguments.
+    """
+    own, first, behind = dict(former.own_ids), len(former.request.conversation.messages), len(former.messages)
+    conversation = request.conversation
+    reply = (_writable(one) for one in conversation.messages[first:behind])
+    written = [*conversation.messages[:first], *reply, *conversation.messages[behind:]]
+    if own:
+        written[first:] = (replace(one, call_id=own.get(one.call_id or "", one.call_id)) for one in written[first:])
+    if all(map(is_, written, conversation.messages)):
+        return request
+    return replace(request, conversation=replace(conversation, messages=tuple(written)))
+
+
+def _writable(message: Message) -> Message:
+    return replace(message, text="{}") if message.is_call and not is_object(message.text) else message
+
+
+def _place(
+    model: Model, former: Remembered, asked: Sequence[Piece], prompt: Sequence[Piece]
+) -> tuple[Sequence[Piece], Sequence[Piece]] | None:
+    """The prompt up to where the reply begins, and behind that; None where it does not go on with ``asked``.
+
+    A history need not have all that opened the reply, as an empty thought; or it has the header of a turn that went on.
+    """
+    size = _shared(asked, prompt)
+    (_, opened), (before, rest) = _split(asked, size), _split(prompt, size)
+    if len(spell(opened)) > LONGEST_OPENING or _said(model, former, before, opened)[1]:
+        return None
+    if not opened and isinstance(model.format, ReplyFormat) and spell(rest).startswith(model.format.replies.anchor):
+        header, rest = _split(rest, len(model.format.replies.anchor))
+        before = (*before, *header)
+    return before, rest
+
+
+def _shared(one: Sequence[Piece], other: Sequence[Piece]) -> int:
+    """How many characters of spelling both begin with; a control is there whole or not at all."""
+    shared = 0
+    for mine, its in zip(_joined(one), _joined(other), strict=False):
+        if mine != its:
+            both = isinstance(mine, str) and isinstance(its, str)
+            return shared + (common(str(mine), str(its)) if both else 0)
+        shared += len(str(mine))
+    return shared
+
+
+def _split(pieces: Sequence[Piece], size: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """The pieces before and behind ``size`` characters of spelling; a control is not cut."""
+    for i, piece in enumerate(pieces):
+        if size < len(str(piece)):
+            cut = (piece[:size], piece[size:]) if isinstance(piece, str) else ("", piece)
+            return (*pieces[:i], cut[0]), (cut[1], *pieces[i + 1 :])
+        size -= len(str(piece))
+    return tuple(pieces), ()
+
+
 def _replies(
-    model: Model, former: Remembered, request: TurnRequest, asked: Sequence[Piece], rest: Sequence[Piece]
+    model: Model, former: Remembered, request: TurnRequest, before: Sequence[Piece], rest: Sequence[Piece]
 ) -> Iterator[Sequence[Piece]]:
     """Readings of the reply's place: the prompt itself up to the reply's end; or the reply as a last message.
 
     Most templates end it by a stop. Formats of frames do not, and write more in the same turn.
     """
-    reply = _read(model, former, asked, rest)
+    reply = _read(model, former, before, rest)
     if reply and len(reply) < len(rest):
         yield reply
     messages = request.conversation.messages[: len(former.messages)]
     told = _rendered(model, replace(request, conversation=replace(request.conversation, messages=messages)), open=False)
-    reply = _read(model, former, asked, (told and _behind(told, asked)) or ())
+    reply = _read(model, former, before, (told and _behind(told, before)) or ())
     if reply:
         yield reply
 
@@ -70,17 +137,26 @@ def _rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple
     return None
 
 
-def _read(model: Model, former: Remembered, asked: Sequence[Piece], pieces: Sequence[Piece]) -> Sequence[Piece] | None:
+def _read(model: Model, former: Remembered, before: Sequence[Piece], pieces: Sequence[Piece]) -> Sequence[Piece] | None:
     """The pieces up to a stop; None where they are read otherwise than the reply was."""
-    parser = model.format.parser(prompt=asked, tools=former.request.conversation.offered)
+    stop, read = _said(model, former, before, pieces)
+    return pieces[:stop] if read == _meanings(map(_writable, as_history(former.reply))) else None
+
+
+def _said(
+    model: Model, former: Remembered, before: Sequence[Piece], pieces: Sequence[Piece]
+) -> tuple[int, list[tuple[str, str]]]:
+    """How many of the pieces are read as a reply behind ``before``, up to a stop or all; and its meanings."""
+    parser = model.format.parser(prompt=before, tools=former.request.conversation.offered)
     events: list[ParserEvent] = []
-    for count, piece in enumerate(pieces, 1):
+    read = 0
+    for piece in pieces:
         events += parser.feed((piece,))
+        read += 1
         if parser.ended is not None and piece in model.format.stops:
-            pieces = pieces[:count]
             break
-    read = [event.message for event in (*events, *parser.close()) if isinstance(event, MessageEnded)]
-    return pieces if _meanings(read) == _meanings(as_history(former.reply)) else None
+    events += parser.close()
+    return read, _meanings(event.message for event in events if isinstance(event, MessageEnded))
 
 
 def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:
@@ -94,7 +170,7 @@ def _up_to_end(model: Model, ids: tuple[int, ...], written: Sequence[Piece]) -> 
 
     In a history Harmony ends with <|end|> the answer that its model ended with <|return|>.
     """
-    ends = stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids
+    ends = _end_ids(model)
     place = max((i for i, piece in enumerate(written) if isinstance(piece, Control)), default=0)
     end, behind = written[place], written[place + 1 :]
     if not isinstance(end, Control) or "".join(map(str, behind)).strip():
@@ -102,6 +178,10 @@ def _up_to_end(model: Model, ids: tuple[int, ...], written: Sequence[Piece]) -> 
     id = model.tokenizer.control_id(end)
     ids = ids[:-1] if ids[-1] != id and ids[-1] in ends else ids
     return (ids[:-1] if ids[-1] == id else ids), place
+
+
+def _end_ids(model: Model) -> frozenset[int]:
+    return stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids
 
 
 def _behind(pieces: Sequence[Piece], first: Sequence[Piece]) -> tuple[Piece, ...] | None:
@@ -130,10 +210,12 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
 # How much of an earlier prompt and its reply a prompt goes on with, and what ended that.
 
 Cause = Literal[
-    "tools", "response_format", "date", "reasoning_effort", "arguments", "message", "reasoning", "tokens", "template"
-]
-"""The part that changed. ``reasoning`` is no longer there, ``tokens``: the same text in other tokens, ``template``: it
-writes the history otherwise than it was sampled."""
+    "tools", "response_format", "date", "reasoning_effort", "arguments", "message", "reasoning", "tokens", "end",
+    "rewritten", "dropped", "template",
+]  # fmt: skip
+"""The part that changed. ``reasoning`` is no longer there, ``tokens``: the same text in other tokens. By the template:
+``end``: it ends the reply otherwise; ``rewritten``: it writes an earlier part otherwise once more follows;
+``dropped``: it leaves out what was said; ``template``: it writes what was said otherwise."""
 Encode = Callable[[TurnRequest, bool], Sequence[int]]
 """The ids of a request's prompt; with the start of a reply, or without. Raises `AntiphonError`."""
 
@@ -158,7 +240,7 @@ class PrefixReport(msgspec.Struct, frozen=True):
 
 
 def prefix_report(
-    former: Remembered | None, request: TurnRequest, ids: Sequence[int], encode: Encode, tokenizer: Tokenizer
+    former: Remembered | None, request: TurnRequest, ids: Sequence[int], encode: Encode, model: Model
 ) -> PrefixReport:
     """Compares the prompt ``ids`` of ``request`` with a ``former`` one."""
     if former is None:
@@ -166,7 +248,7 @@ def prefix_report(
     kept = common(former.ids, ids)
     if kept == len(former.ids):
         return PrefixReport(kept, kept)
-    look = _Look(former, request, ids, kept, encode, tokenizer)
+    look = _Look(former, request, ids, kept, encode, model)
     return PrefixReport(kept, len(former.ids), look.loss())
 
 
@@ -178,7 +260,7 @@ class _Look(msgspec.Struct, frozen=True):
     ids: Sequence[int]
     kept: int
     encode: Encode
-    tokenizer: Tokenizer
+    model: Model
 
     def loss(self) -> PrefixLoss:
         for cause, earlier in self._put_back():
@@ -208,14 +290,37 @@ class _Look(msgspec.Struct, frozen=True):
         lost, found = (self._text(ids[self.kept :]) for ids in (self.former.ids, self.ids))
         if lost and lost == found:
             return PrefixLoss(self.kept, "tokens", place)
+        if self.kept == len(self.former.ids) - 1 and self.former.ids[-1] in _end_ids(self.model):
+            return PrefixLoss(self.kept, "end", place)
         changed = next((i for i, one in enumerate(old) if i >= len(new) or not _is_same(one, new[i])), None)
         if changed is not None and self._keeps_more(self._with(old)):
             return PrefixLoss(
                 self.kept, "reasoning" if old[changed].channel == Channel.ANALYSIS else "message", changed
             )
         thought = place is not None and old[place].channel == Channel.ANALYSIS
-        dropped = thought or self._keeps_more(replace(self.request, history=HistoryPolicy.KEEP_ALL))
-        return PrefixLoss(self.kept, "reasoning" if dropped else "template", place)
+        if thought or self._opens_thought() or self._keeps_more(replace(self.request, history=HistoryPolicy.KEEP_ALL)):
+            return PrefixLoss(self.kept, "reasoning", place)
+        return PrefixLoss(self.kept, self._of_template(), place)
+
+    def _opens_thought(self) -> bool:
+        """Whether a mark of reasoning was lost, where a template leaves out an empty thought."""
+        region = self.model.format.replies.reasoning if isinstance(self.model.format, ReplyFormat) else None
+        start = max(0, self.kept - LONGEST_MARK)
+        was, now = (self._spelled(ids[start : self.kept + LONGEST_MARK]) for ids in (self.former.ids, self.ids))
+        return region is not None and was.count(region.open.strip()) > now.count(region.open.strip())
+
+    def _of_template(self) -> Cause:
+        """The template's part in it, where no message changed."""
+        asked, prompt = (
+            _rendered(self.model, self.former.request),
+            _rendered(self.model, _as_written(self.former, self.request)),
+        )
+        place = _place(self.model, self.former, asked, prompt) if asked and prompt else None
+        if place is None:
+            return "rewritten"
+        said = _meanings(map(_writable, as_history(self.former.reply)))
+        written = _said(self.model, self.former, *place)[1]
+        return "dropped" if all(one in said for one in written) and len(written) < len(said) else "template"
 
     @property
     def _old(self) -> tuple[Message, ...]:
@@ -234,8 +339,12 @@ class _Look(msgspec.Struct, frozen=True):
 
     def _text(self, ids: Sequence[int]) -> str:
         """The text of the ids before the first control."""
-        text = takewhile(lambda id: not isinstance(self.tokenizer.piece(id), Control), ids)
-        return decode(self.tokenizer, list(text))
+        text = takewhile(lambda id: not isinstance(self.model.tokenizer.piece(id), Control), ids)
+        return decode(self.model.tokenizer, list(text))
+
+    def _spelled(self, ids: Sequence[int]) -> str:
+        pieces = map(self.model.tokenizer.piece, ids)
+        return b"".join(p.spelling.encode() if isinstance(p, Control) else p for p in pieces).decode(errors="replace")
 
     def _place(self) -> int | None:
         """The message of the earlier conversation in which the prompts part; None where it is in none of them."""

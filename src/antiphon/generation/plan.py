@@ -161,7 +161,7 @@ def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixR
     def encode(other: TurnRequest, opens_reply: bool) -> Sequence[int]:
         return _encoded(model, other, _rendered(model, other, opens_reply=opens_reply), model.context) or ()
 
-    return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model.tokenizer)
+    return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model)
 
 
 def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:

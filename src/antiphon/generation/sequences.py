@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from threading import Lock
+from types import MappingProxyType
 
 import msgspec
 
@@ -16,18 +17,21 @@ from .request import TurnRequest
 
 TRIED = 4
 """Earlier turns at most that one prompt is tried to go on with."""
+NO_IDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Remembered(msgspec.Struct, frozen=True, eq=False):
     """One choice of a turn: its request and reply, and the ids of both.
 
     ``key``: a digest of the conversation with the reply; empty where no conversation goes on with its ids.
+    ``own_ids``: the ids of calls that were given anew, with those that the model wrote.
     """
 
     request: TurnRequest
     reply: tuple[Message, ...]
     ids: tuple[int, ...]
     key: bytes = b""
+    own_ids: tuple[tuple[str, str], ...] = ()
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -58,9 +62,10 @@ class Sequences:
         sampled: Sequence[int],
         *,
         exact: bool = True,
+        own_ids: Mapping[str, str] = NO_IDS,
     ) -> None:
         """Remember a choice that is over. ``exact``: what was sampled says what the reply does, and no more."""
-        made = Remembered(request, tuple(reply), (*prompt, *sampled))
+        made = Remembered(request, tuple(reply), (*prompt, *sampled), own_ids=tuple(own_ids.items()))
         keys = list(_keys(request.tenant.domain(), made.messages))
         if exact and len(keys) > len(made.messages):
             made = msgspec.structs.replace(made, key=keys[-1])
@@ -92,9 +97,9 @@ class Sequences:
             del self._by_key[one.key]
 
 
-def common(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many ids of both are the same from the beginning on: by halves, for slices compare at memory's speed."""
-    one, other = tuple(first), tuple(second)
+def common(first: Sequence[int] | str, second: Sequence[int] | str) -> int:
+    """How many ids, or characters, both begin with: found by halves, for slices compare at memory's speed."""
+    one, other = (part if isinstance(part, str) else tuple(part) for part in (first, second))
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

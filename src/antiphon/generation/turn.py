@@ -177,7 +177,9 @@ class _Notes:
         plan = self._plan
         if plan.remembered and reader.over:
             reply = reader.messages
-            plan.model.sequences.add(self._request, plan.prompt_ids, reply, reader.sampled, exact=reader.exact)
+            plan.model.sequences.add(
+                self._request, plan.prompt_ids, reply, reader.sampled, exact=reader.exact, own_ids=reader.own_ids
+            )
         return replace_in(step, ids=reader.take_ids()) if self._request.return_token_ids else step
 
 

@@ -86,6 +86,8 @@ class ChoiceReader:
         self._channels = InferredChannels(plan.format, self.counts)
         self.sampled: list[int] = []
         """Every id of the choice, where the turn is remembered."""
+        self.own_ids: dict[str, str] = {}
+        """The ids of calls that were given anew, with those that the model wrote."""
         self._collects_ids = plan.remembered
         self._returned = 0
         self._plain = not plan.request.stop
@@ -174,7 +176,7 @@ class ChoiceReader:
 
     @property
     def exact(self) -> bool:
-        """Whether the ids that were sampled say what the messages do: nothing was cut from them, or named anew."""
+        """Whether the ids that were sampled say what the messages do: nothing was cut from them."""
         cut = self._cut or self._called_enough or self._inexact
         return not cut and not any(message.is_call and message.end is End.NONE for message in self.messages)
 
@@ -263,7 +265,7 @@ class ChoiceReader:
                     header = self._ids.header_as_sampled(message.header, message.role)
                     message = replace(message, header=header)
                 self._open = self._call_ids.identified(message)
-                self._inexact |= message.call_id not in (None, self._open.call_id)
+                self._compare_ids(message.call_id, self._open.call_id)
                 return MessageStarted(self._open)
             case TextDelta(text):
                 logprobs = self._logprobs.take()
@@ -272,6 +274,12 @@ class ChoiceReader:
                 return self._message_ended(message)
             case Incident():
                 return event
+
+    def _compare_ids(self, own: str | None, given: str | None) -> None:
+        """Notes an id that was given anew. Frames name each call once, so there the model's own cannot stand again."""
+        if own is not None and given is not None and own != given:
+            self.own_ids[given] = own
+            self._inexact |= self._plan.format.framed
 
     def _message_ended(self, message: Message) -> MessageEnded:
         if self._open and self._open.header and self._open.header == message.header:
