@@ -15,28 +15,31 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.conversation import Conversation, Event
+from antiphon.conversation import Conversation, Event, Settings
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
-from antiphon.errors import RequestError
+from antiphon.errors import AntiphonError
 from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model, prepare_turn, reply_of
 from antiphon.generation.compile import ReplyCompiler
+from antiphon.generation.sequences import common
 from antiphon.generation.turn import steps
 from antiphon.library.options import offer_of, request_of
 from antiphon.tokens import Control, gguf_tokenizer
+from bridge.talk import MEANT
 from kit.api import request as http_request
 from kit.api import serving
 from kit.family_templates import FAMILIES
@@ -49,11 +52,15 @@ MARKS = {
     "<|a|>": "<|im_start|>assistant",
     "<|e|>": "<|im_end|>",
 }
-"""The frames of the tests' templates, as controls that SmolLM2 has. All other marks are text to it, whole or not."""
-FAMILIAR = ("hermes", "xml parameter", "bare object", "mistral named", "deepseek r1", "gemma")
-TEMPLATES = (*FAMILIAR, "harmony", "openchatml")
-"""The last two spell their controls out as text, for the vocabulary has none of them."""
-TURNS, MOST = 4, 60
+"""The frames of families' templates, as controls that SmolLM2 has. All other marks of templates are text to it."""
+JINJA = Path(__file__).parent.parent / "formats" / "template" / "jinja"
+OF_MODELS = ("qwen2", "llama3", "mistral", "deepseek")
+OF_FAMILIES = ("xml parameter", "gemma")
+TEMPLATES = (*OF_MODELS, *OF_FAMILIES, "harmony", "openchatml")
+"""Those of models, and of families (Qwen3-Coder, Gemma); the last two spell their controls out as text."""
+TURNS = 4
+LIMITS = (12, 40, 60)
+"""Tokens of a reply: some are cut in a call."""
 TOOL: dict[str, Any] = {
     "type": "function",
     "function": {
@@ -72,20 +79,15 @@ TOOL: dict[str, Any] = {
     },
 }
 CITIES = ("Bern", "Zürich", "Genf", "São Paulo", "東京", "Malmö")
-TEMPLATES_OWN = ("reasoning", "template")
-"""What `explain_prefix` says where the template means something else than was sampled."""
-
-
-def framed(source: str) -> str:
-    for mark, control in MARKS.items():
-        source = source.replace(mark, control)
-    return source
 
 
 def format_named(name: str, controls: Collection[Control]) -> Format:
-    if name in FAMILIAR:
-        return jinja_format(framed(FAMILIES[name]), controls)
-    return harmony(controls) if name == "harmony" else openchatml(controls)
+    if name in ("harmony", "openchatml"):
+        return harmony(controls) if name == "harmony" else openchatml(controls)
+    source = FAMILIES[name] if name in OF_FAMILIES else (JINJA / f"{name}.jinja").read_text("utf-8")
+    for mark, control in MARKS.items():
+        source = source.replace(mark, control)
+    return jinja_format(source, controls, {"bos_token": "", "eos_token": "<|im_end|>"})
 
 
 @dataclass(slots=True)
@@ -113,11 +115,11 @@ class OverHttp:
         self._base, self._model = f"http://127.0.0.1:{port}", model
         self._messages: list[Any] = []
 
-    async def turn(self, new: Sequence[Any], choice: str, seed: int) -> Turn:
+    async def turn(self, new: Sequence[Any], choice: str, seed: int, most: int) -> Turn:
         self._messages += new
         body = {
             "model": self._model, "messages": self._messages, "tools": [TOOL], "tool_choice": choice, "seed": seed,
-            "temperature": 1, "max_tokens": MOST, "return_token_ids": True, "explain_prefix": True,
+            "temperature": 1, "max_tokens": most, "return_token_ids": True, "explain_prefix": True,
         }  # fmt: skip
         text = json.dumps(body).encode()
         path = "/v1/chat/completions"
@@ -141,13 +143,15 @@ class InLibrary:
         self._model = model
         self._history: Conversation | None = None
 
-    async def turn(self, new: Sequence[Any], choice: str, seed: int) -> Turn:
+    async def turn(self, new: Sequence[Any], choice: str, seed: int, most: int) -> Turn:
         options: Any = {"history": self._history, "tools": [TOOL], "tool_choice": choice, "temperature": 1.0}
-        options |= {"max_tokens": MOST, "seed": seed}
+        options |= {"max_tokens": most, "seed": seed}
         try:
             requested = request_of(list(new), options, offer_of([TOOL]), None)
-            plan = await prepare_turn(self._model, replace(requested, return_token_ids=True, explain_prefix=True))
-        except RequestError as error:
+            dated = replace(requested.conversation, settings=Settings(current_date=date(2026, 11, 27)))
+            noted = replace(requested, conversation=dated, return_token_ids=True, explain_prefix=True)
+            plan = await prepare_turn(self._model, noted)
+        except AntiphonError as error:
             raise Refused(f"{error.code}: {error.message}") from error
         sampled: list[int] = []
         events: list[Event] = []
@@ -208,7 +212,7 @@ async def loop(side: OverHttp | InLibrary, random: Random, row: Row, *, free: bo
     before: Turn | None = None
     for number in range(TURNS):
         choice = "auto" if free else random.choice(("auto", "required"))
-        turn = await side.turn(new, choice, random.randrange(2**31))
+        turn = await side.turn(new, choice, random.randrange(2**31), random.choice(LIMITS))
         row.prompts += before is not None
         row.calls += len(turn.calls)
         if before is not None:
@@ -224,7 +228,7 @@ def compare(before: Turn, turn: Turn, row: Row) -> None:
     whole = before.prompt + before.sampled
     if turn.prompt[: len(whole)] == whole:
         row.kept += 1
-    elif turn.cause in TEMPLATES_OWN:
+    elif turn.cause in MEANT:
         row.named[f"{turn.cause} ({before.finish})"] += 1
         row.details.append(around(before, turn))
     else:
@@ -234,18 +238,15 @@ def compare(before: Turn, turn: Turn, row: Row) -> None:
 def around(before: Turn, turn: Turn) -> dict[str, Any]:
     """The ids where the prompt leaves the turn before."""
     whole = before.prompt + before.sampled
-    at = next(
-        (i for i, (one, other) in enumerate(zip(whole, turn.prompt, strict=False)) if one != other), len(turn.prompt)
-    )
+    at = common(whole, turn.prompt)
     return {
         "cause": turn.cause, "finish": before.finish, "at": at - len(before.prompt),
         "sampled": before.sampled, "instead": turn.prompt[at : at + 40], "said": [str(one) for one in before.messages],
     }  # fmt: skip
 
 
-async def run(count: int, threads: int) -> dict[str, Row]:
-    """All loops, one after the other, over one engine."""
-    path = shipped_file("smollm2")
+async def run(path: Path, count: int, threads: int) -> AsyncGenerator[dict[str, Row], None]:
+    """All loops, one after the other, over one engine; the rows so far after each round of the templates."""
     tokenizer = gguf_tokenizer(read_gguf_metadata(path))
     engine = await LlamaCppEngine.start(LlamaCppSettings(model=path, context=4096, slots=1, threads=threads))
     models = {}
@@ -269,8 +270,19 @@ async def run(count: int, threads: int) -> dict[str, Row]:
                     row.refused.append(f"{type(side).__name__}, {model.name}, loop {number}: {error}")
                 if name == TEMPLATES[-1] or number == count - 1:
                     print(f"{number + 1} of {count} loops", file=sys.stderr, flush=True)
+                    yield rows
     finally:
         await engine.aclose()
+
+
+async def judged(path: Path, count: int, threads: int, file: Path | None = None) -> dict[str, Row]:
+    """The rows at the end. What left the turn before is written to the file as it comes."""
+    rows: dict[str, Row] = {}
+    async with aclosing(run(path, count, threads)) as rounds:
+        async for rows in rounds:
+            if file is not None:
+                found = {name: asdict(row) for name, row in rows.items()}
+                file.write_text(json.dumps(found, ensure_ascii=False, indent=1))
     return rows
 
 
@@ -281,16 +293,13 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where each prompt that left the turn before is written")
     given = parser.parse_args()
     began = time.perf_counter()
-    rows = asyncio.run(run(given.count, given.threads))
+    rows = asyncio.run(judged(shipped_file("smollm2"), given.count, given.threads, given.json))
     print(HEAD)
     for name, row in rows.items():
         print(f"{name:<16}{row}")
         for what in (*row.refused, *(json.dumps(one, ensure_ascii=False) for one in row.breaks)):
             print(f"  {what}")
     print(f"{given.count} loops in {time.perf_counter() - began:.0f} s")
-    if given.json is not None:
-        found = {name: {"breaks": row.breaks, "named": row.details} for name, row in rows.items()}
-        given.json.write_text(json.dumps(found, ensure_ascii=False, indent=1))
     return 1 if any(row.breaks or row.refused for row in rows.values()) else 0
 
 
