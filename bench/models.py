@@ -160,9 +160,8 @@ FORECAST: Json = {
         "city": {"type": "string", "maxLength": 20},
         "days": {"type": "integer"},
         "exact": {"type": "boolean"},
-        "near": {"type": "array", "items": {"type": "string", "maxLength": 20}, "maxItems": 2},
     },
-    "required": ["city", "days", "exact", "near"],
+    "required": ["city", "days", "exact"],
 }
 FORECASTS: Json = {"type": "function", "function": {"name": "forecast", "parameters": FORECAST}}
 COUNT, TURNS = 20, 10
@@ -198,8 +197,8 @@ def long_loops(path: Path, machine: Machine, options: Sequence[str]) -> Evaluate
         for number in range(COUNT):
             messages, before = user(f"{number}. What is the weather like in Oslo, and near it?"), Answer()
             for turn in range(TURNS):
-                more = {"tools": [FORECASTS], "tool_choice": "required", "seed": 100 * number + turn, "temperature": 1}
-                reply = side.chat({**body(messages, 120), **more})
+                more = {"tools": [FORECASTS], "tool_choice": "required", "seed": 100 * number + turn}
+                reply = side.chat({**body(messages, 120), **more, "temperature": 1, "parallel_tool_calls": False})
                 if reply.error is not None:
                     found.refused += 1
                     break
@@ -210,12 +209,12 @@ def long_loops(path: Path, machine: Machine, options: Sequence[str]) -> Evaluate
     return found
 
 
-def beside_old(path: Path, machine: Machine, commit: str) -> None:
-    """Prints what the loops evaluated, here and at ``commit``, in each of some formats."""
+def beside_old(path: Path, machine: Machine, commit: str, format: str | None) -> None:
+    """Prints what the loops evaluated, here and at ``commit``."""
+    options = ["--format", format] if format else []
     with TemporaryDirectory() as folder, checkout(commit, Path(folder)) as old:
-        for options in ([], ["--format", "harmony"]):
-            for name, one in (("now", machine), (commit, replace(machine, source=old))):
-                print(f"{' '.join(options) or 'its own format'}, {name}: {long_loops(path, one, options)}", flush=True)
+        for name, one in (("now", machine), (commit, replace(machine, source=old))):
+            print(f"{name}: {long_loops(path, one, options)}", flush=True)
 
 
 def main() -> None:
@@ -226,10 +225,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", choices=("rate", "loops"))
     parser.add_argument("--old", help="a commit")
+    parser.add_argument("--format", help="of the model, beside --old, instead of its own")
     chosen = parser.parse_args()
     machine = Machine(chosen.threads)
     if chosen.old:
-        beside_old(chosen.model, machine, chosen.old)
+        beside_old(chosen.model, machine, chosen.old, chosen.format)
         return
     if chosen.only != "loops":
         rates(chosen.model, machine, chosen.tokens, chosen.rounds)

@@ -144,10 +144,11 @@ class InLibrary:
         self._history: Conversation | None = None
 
     async def turn(self, new: Sequence[Any], choice: str, seed: int, most: int) -> Turn:
-        options: Any = {"history": self._history, "tools": [TOOL], "tool_choice": choice, "temperature": 1.0}
+        tools = [] if self._history else [TOOL]
+        options: Any = {"history": self._history, "tool_choice": choice, "temperature": 1.0}
         options |= {"max_tokens": most, "seed": seed}
         try:
-            requested = request_of(list(new), options, offer_of([TOOL]), None)
+            requested = request_of(list(new), options, offer_of(tools), None)
             dated = replace(requested.conversation, settings=Settings(current_date=date(2026, 11, 27)))
             noted = replace(requested, conversation=dated, return_token_ids=True, explain_prefix=True)
             plan = await prepare_turn(self._model, noted)
@@ -160,7 +161,7 @@ class InLibrary:
                 sampled += step.ids
                 events += step.events
         reply = reply_of(events)
-        self._history = requested.conversation.add(*reply.messages)
+        self._history = dated.add(*reply.messages)
         calls = [f"{message.call_id}" for message in reply.messages if message.is_call]
         lost = plan.prefix.lost if plan.prefix else None
         return Turn(
