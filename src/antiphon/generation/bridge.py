@@ -7,6 +7,8 @@ something else (it drops the reasoning of a turn that is over, it moves a text) 
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -83,7 +85,8 @@ def _place(
     """
     size = _shared(asked, prompt)
     (_, opened), (before, rest) = _split(asked, size), _split(prompt, size)
-    if len(spell(opened)) > LONGEST_OPENING or _said(model, former, before, opened)[1]:
+    opens = len(spell(opened)) <= LONGEST_OPENING and not any(_ends(model, piece) for piece in opened)
+    if not opens or _said(model, former, before, opened)[1]:
         return None
     if not opened and isinstance(model.format, ReplyFormat) and spell(rest).startswith(model.format.replies.anchor):
         header, rest = _split(rest, len(model.format.replies.anchor))
@@ -139,24 +142,40 @@ def _rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple
 
 def _read(model: Model, former: Remembered, before: Sequence[Piece], pieces: Sequence[Piece]) -> Sequence[Piece] | None:
     """The pieces up to a stop; None where they are read otherwise than the reply was."""
-    stop, read = _said(model, former, before, pieces)
-    return pieces[:stop] if read == _meanings(map(_writable, as_history(former.reply))) else None
+    reply, meanings = _said(model, former, before, pieces)
+    return reply if meanings == _meanings(map(_writable, as_history(former.reply))) else None
 
 
 def _said(
     model: Model, former: Remembered, before: Sequence[Piece], pieces: Sequence[Piece]
-) -> tuple[int, list[tuple[str, str]]]:
-    """How many of the pieces are read as a reply behind ``before``, up to a stop or all; and its meanings."""
+) -> tuple[list[Piece], list[tuple[str, str]]]:
+    """The pieces that are read as a reply behind ``before``, up to a stop or all; and its meanings."""
     parser = model.format.parser(prompt=before, tools=former.request.conversation.offered)
     events: list[ParserEvent] = []
-    read = 0
-    for piece in pieces:
+    reply: list[Piece] = []
+    for piece in _cut_at_stops(pieces, model.format.stops):
         events += parser.feed((piece,))
-        read += 1
-        if parser.ended is not None and piece in model.format.stops:
+        reply.append(piece)
+        if parser.ended is not None and _ends(model, piece):
             break
     events += parser.close()
-    return read, _meanings(event.message for event in events if isinstance(event, MessageEnded))
+    return reply, _meanings(event.message for event in events if isinstance(event, MessageEnded))
+
+
+def _cut_at_stops(pieces: Iterable[Piece], stops: Iterable[Control | str]) -> Iterator[Piece]:
+    """The pieces, texts cut behind the stops that they spell, where a vocabulary has those as texts."""
+    behind = "|".join(f"(?<={re.escape(stop)})" for stop in stops if isinstance(stop, str) and stop)
+    for piece in pieces:
+        if isinstance(piece, str) and behind:
+            yield from filter(None, re.split(behind, piece))
+        else:
+            yield piece
+
+
+def _ends(model: Model, piece: Piece) -> bool:
+    """Whether a stop ends with the piece."""
+    texts = tuple(stop for stop in model.format.stops if isinstance(stop, str) and stop)
+    return piece.endswith(texts) if isinstance(piece, str) else piece in model.format.stops
 
 
 def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:
@@ -214,8 +233,8 @@ Cause = Literal[
     "rewritten", "dropped", "template",
 ]  # fmt: skip
 """The part that changed. ``reasoning`` is no longer there, ``tokens``: the same text in other tokens. By the template:
-``end``: it ends the reply otherwise; ``rewritten``: it writes an earlier part otherwise once more follows;
-``dropped``: it leaves out what was said; ``template``: it writes what was said otherwise."""
+``end``: it ends the reply otherwise; ``rewritten``: it writes an earlier part otherwise once more
+follows, or in another place or channel; ``dropped``: it leaves out what was said; ``template``: it writes other texts."""
 Encode = Callable[[TurnRequest, bool], Sequence[int]]
 """The ids of a request's prompt; with the start of a reply, or without. Raises `AntiphonError`."""
 
@@ -318,9 +337,11 @@ class _Look(msgspec.Struct, frozen=True):
         place = _place(self.model, self.former, asked, prompt) if asked and prompt else None
         if place is None:
             return "rewritten"
-        said = _meanings(map(_writable, as_history(self.former.reply)))
-        written = _said(self.model, self.former, *place)[1]
-        return "dropped" if all(one in said for one in written) and len(written) < len(said) else "template"
+        said = Counter(text for _, text in _meanings(map(_writable, as_history(self.former.reply))))
+        written = Counter(text for _, text in _said(self.model, self.former, *place)[1])
+        if written == said:  # in another order, or another channel
+            return "rewritten"
+        return "dropped" if written < said else "template"
 
     @property
     def _old(self) -> tuple[Message, ...]:
