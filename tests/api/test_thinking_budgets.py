@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cache
@@ -67,6 +67,7 @@ class Thinker(MaskedEngine):
         _, tokenizer, end = FORMATS[name]
         super().__init__(tokenizer, end)
         self._thought = encode_pieces(OPENINGS.get(name, ()), tokenizer)
+        self._wanted: Iterator[int] = repeat(-1)
 
     async def generate(
         self,
@@ -225,10 +226,11 @@ async def test_a_budget_of_messages_is_the_same_and_told_where_an_effort_comes_f
 
 async def test_no_thought_is_said_to_the_template_too_unless_the_request_says_otherwise() -> None:
     switched = create_app(StaticCatalog({"m": replace(model("chatml"), format=SWITCHED)}))
-    for fields, expected in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({}, "Hi"), ({FIELD: 5}, "Hi"), ({FIELD: 0}, "QUIET Hi"),
         ({FIELD: 0, "chat_template_kwargs": {"enable_thinking": True}}, "Hi"),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for fields, expected in cases:
         got = await post("chat", switched, return_token_ids=True, **fields)
         assert decode(TOKENIZER, got.json["prompt_token_ids"]) == expected
         rendered = await post_in_process(switched, "/v1/render", messages=[{"role": "user", "content": "Hi"}], **fields)

@@ -17,11 +17,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import msgspec
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
@@ -164,9 +166,8 @@ class InLibrary:
         self._history = dated.add(*reply.messages)
         calls = [f"{message.call_id}" for message in reply.messages if message.is_call]
         lost = plan.prefix.lost if plan.prefix else None
-        return Turn(
-            list(plan.prompt_ids), sampled, reply.reason.value, list(reply.messages), calls, lost and lost.cause
-        )
+        cause = lost.cause if lost else None
+        return Turn([*plan.prompt_ids], sampled, reply.reason.value, [*reply.messages], calls, cause)
 
 
 @dataclass(slots=True)
@@ -250,7 +251,7 @@ async def run(path: Path, count: int, threads: int) -> AsyncGenerator[dict[str, 
     """All loops, one after the other, over one engine; the rows so far after each round of the templates."""
     tokenizer = gguf_tokenizer(read_gguf_metadata(path))
     engine = await LlamaCppEngine.start(LlamaCppSettings(model=path, context=4096, slots=1, threads=threads))
-    models = {}
+    models: dict[str, Model] = {}
     for name in TEMPLATES:
         format = format_named(name, tokenizer.controls)
         compiler = ReplyCompiler(format, tokenizer, engine.info.end_ids)
@@ -282,8 +283,7 @@ async def judged(path: Path, count: int, threads: int, file: Path | None = None)
     async with aclosing(run(path, count, threads)) as rounds:
         async for rows in rounds:
             if file is not None:
-                found = {name: asdict(row) for name, row in rows.items()}
-                file.write_text(json.dumps(found, ensure_ascii=False, indent=1))
+                file.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1))
     return rows
 
 
