@@ -55,7 +55,10 @@ FORMATS = {
 SWITCHED = jinja_format(
     "{{ 'QUIET ' if enable_thinking is defined and not enable_thinking }}{{ messages[0].content }}", TOKENIZER.controls
 )
-MOST = 90
+NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": NOTHING}}
+YES = {"type": "choice", "choices": ["yes"]}
+MOST = 200
 CHARACTERS = 4
 """A budget bounds characters: so many for a token."""
 
@@ -158,6 +161,21 @@ async def test_a_budget_holds_in_every_format_and_nothing_is_no_thought(wire: st
     thought, answer = thought_and_answer(wire, await post(wire, served(format), **{FIELD: budget}))
     assert thought == "x" * budget * CHARACTERS
     assert len(answer) < MOST - budget * CHARACTERS, "the answer follows, and ends"
+
+
+@pytest.mark.parametrize("format", ["chatml", "harmony", "openchatml"])
+@pytest.mark.parametrize(
+    "more", [{"tools": [TOOL]}, {"tools": [TOOL], "tool_choice": "required"}, {"response_format": YES}]
+)
+async def test_a_budget_holds_before_calls_and_forms_too(format: str, more: dict[str, Any]) -> None:
+    for budget in (0, 3):
+        got = await post("chat", served(format), **{FIELD: budget}, **more)
+        thought, answer = thought_and_answer("chat", got)
+        assert thought == "x" * budget * CHARACTERS
+        assert len(answer) < MOST - budget * CHARACTERS
+        called = got.json["choices"][0]["message"].get("tool_calls")
+        assert called or "tool_choice" not in more
+        assert "response_format" not in more or answer == "yes"
 
 
 @pytest.mark.parametrize("wire", WIRES)
