@@ -91,6 +91,19 @@ def test_a_conversation_goes_on_from_a_reply() -> None:
     ]  # fmt: skip
 
 
+def test_an_answer_that_its_limit_cut_keeps_its_ids_where_the_conversation_goes_on() -> None:
+    said = [ids("It is Par"), ids("Rome."), ids("Bern.", END)]
+    engine = saying(*said)
+    nothing = {"type": "function", "function": {"name": "f"}}
+    with antiphon.open_model(model(engine)) as small:
+        reply = small.chat("Of France?", tools=[nothing], max_tokens=len(said[0]))
+        reply = small.chat("Of Italy?", history=reply.conversation, max_tokens=len(said[1]))
+        small.chat("Of Switzerland?", history=reply.conversation)
+    prompts = [prompt for prompt, _, _ in engine.requests]
+    for before, sampled, after in zip(prompts, said, prompts[1:], strict=False):
+        assert list(after[: len(before) + len(sampled)]) == [*before, *sampled]
+
+
 @pytest.mark.parametrize(
     "messages",
     [

@@ -61,7 +61,7 @@ OF_FAMILIES = ("xml parameter", "gemma")
 TEMPLATES = (*OF_MODELS, *OF_FAMILIES, "harmony", "openchatml")
 """Those of models, and of families (Qwen3-Coder, Gemma); the last two spell their controls out as text."""
 TURNS = 4
-LIMITS = (12, 40, 60)
+LIMITS = (12, 60, 60)
 """Tokens of a reply: some are cut in a call."""
 TOOL: dict[str, Any] = {
     "type": "function",
@@ -190,30 +190,32 @@ class Row:
 HEAD = f"{'template':<16}{'prompts':>8}{'calls':>8}{'kept':>8}{'lost':>8}{'refused':>9}  the template's own"
 
 
-def opening(city: str, *, shown: bool) -> list[Any]:
-    """The first messages. ``shown``: with a call and its result, for a model that nothing else makes call."""
-    earlier: list[Any] = [
-        {"role": "user", "content": f"The weather in {city} for 2 days?"},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{
-                "id": "call00001", "type": "function",
-                "function": {"name": "weather", "arguments": json.dumps({"city": city, "days": 2, "exact": True})},
-            }],
-        },
-        {"role": "tool", "tool_call_id": "call00001", "content": "Rain."},
-        {"role": "assistant", "content": "It rains."},
-    ]  # fmt: skip
-    return [*(earlier if shown else ()), {"role": "user", "content": f"And in {CITIES[len(city) % 4]}? Call the tool."}]
+def question(random: Random) -> dict[str, Any]:
+    return {"role": "user", "content": f"The weather in {random.choice(CITIES)} for {random.randrange(9)} days?"}
+
+
+def opening(random: Random, *, shown: bool) -> list[Any]:
+    """The first messages. ``shown``: with calls and results, for a model that nothing else makes call."""
+    messages: list[Any] = []
+    for number in range(3 if shown else 0):
+        arguments = {"city": random.choice(CITIES), "days": random.randrange(9), "exact": random.random() < 0.5}
+        function = {"name": "weather", "arguments": json.dumps(arguments)}
+        call = {"id": f"call0000{number}", "type": "function", "function": function}
+        messages += [
+            {"role": "user", "content": f"The weather in {arguments['city']} for {arguments['days']} days?"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": call["id"], "content": "Rain."},
+            {"role": "assistant", "content": "Rain."},
+        ]
+    return [*messages, question(random)]
 
 
 async def loop(side: OverHttp | InLibrary, random: Random, row: Row, *, free: bool) -> None:
     """A loop of turns; each prompt is compared with the turn before."""
-    new: list[Any] = opening(random.choice(CITIES), shown=free)
+    new = opening(random, shown=free)
     before: Turn | None = None
-    for number in range(TURNS):
-        choice = "auto" if free else random.choice(("auto", "required"))
+    for _ in range(TURNS):
+        choice = "auto" if free else random.choice(("auto", "required", "required"))
         turn = await side.turn(new, choice, random.randrange(2**31), random.choice(LIMITS))
         row.prompts += before is not None
         row.calls += len(turn.calls)
@@ -222,7 +224,7 @@ async def loop(side: OverHttp | InLibrary, random: Random, row: Row, *, free: bo
         results = [
             {"role": "tool", "tool_call_id": id, "content": random.choice(("Sun.", "−3 °C", "{}"))} for id in turn.calls
         ]
-        new = results or [{"role": "user", "content": f"Call the tool for {random.choice(CITIES)}, {number} days."}]
+        new = results or [question(random)]
         before = turn
 
 
@@ -248,7 +250,7 @@ def around(before: Turn, turn: Turn) -> dict[str, Any]:
 
 
 async def run(path: Path, count: int, threads: int) -> AsyncGenerator[dict[str, Row], None]:
-    """All loops, one after the other, over one engine; the rows so far after each round of the templates."""
+    """All loops, one after the other, over one engine; the rows so far after each."""
     tokenizer = gguf_tokenizer(read_gguf_metadata(path))
     engine = await LlamaCppEngine.start(LlamaCppSettings(model=path, context=4096, slots=1, threads=threads))
     models: dict[str, Model] = {}
@@ -261,8 +263,8 @@ async def run(path: Path, count: int, threads: int) -> AsyncGenerator[dict[str, 
     try:
         async with serving(create_app(StaticCatalog(models), expose_reasoning=True)) as port:
             for number in range(count):
-                name = TEMPLATES[number % len(TEMPLATES)]
-                served, free = divmod(number // len(TEMPLATES), 2)
+                name = TEMPLATES[number * len(TEMPLATES) // count]  # one after the other: each begins as the last
+                served, free = divmod(number, 2)
                 model = models[f"{name}, free" if free else name]
                 side = OverHttp(port, model.name) if served % 2 == 0 else InLibrary(model)
                 row = rows[name]
@@ -270,9 +272,8 @@ async def run(path: Path, count: int, threads: int) -> AsyncGenerator[dict[str, 
                     await loop(side, Random(number), row, free=bool(free))
                 except Refused as error:
                     row.refused.append(f"{type(side).__name__}, {model.name}, loop {number}: {error}")
-                if name == TEMPLATES[-1] or number == count - 1:
-                    print(f"{number + 1} of {count} loops", file=sys.stderr, flush=True)
-                    yield rows
+                print(f"{number + 1} of {count} loops: {name} {row}", file=sys.stderr, flush=True)
+                yield rows
     finally:
         await engine.aclose()
 
