@@ -126,7 +126,7 @@ async def test_a_loop_of_twenty_turns_keeps_every_id(name: str, seed: int) -> No
         answer = await ask(application, messages, return_token_ids=True)
         prompt = answer["prompt_token_ids"]
         assert prompt[: len(before)] == before
-        kept = {"kept": len(before), "former": len(before) or None, "lost": None}
+        kept = {"kept": len(before), "former": len(before) or None, "bridgeable": bool(before), "lost": None}
         assert answer["antiphon"]["prefix"] == kept, turn
         before, messages = ids_of(answer), grown(messages, answer)
 
@@ -247,7 +247,7 @@ async def test_a_template_that_writes_a_reply_otherwise_is_named() -> None:
 
 async def test_the_first_of_all_has_nothing_before_it_and_owners_do_not_see_each_other_s() -> None:
     application = served(*LOOPS["harmony"])
-    nothing = {"kept": 0, "former": None, "lost": None}
+    nothing = {"kept": 0, "former": None, "bridgeable": False, "lost": None}
     for salt in ("one", "other"):
         answer = await ask(application, [ASKED], cache_salt=salt, return_token_ids=True)
         assert answer["antiphon"]["prefix"] == nothing
@@ -267,4 +267,5 @@ async def test_a_response_is_compared_with_the_one_that_it_continues() -> None:
     assert second.status == 200, second.body
     before = first["prompt_token_ids"] + first["token_ids"]
     assert second.json["prompt_token_ids"][: len(before)] == before
-    assert second.json["antiphon"]["prefix"] == {"kept": len(before), "former": len(before), "lost": None}
+    whole = {"kept": len(before), "former": len(before), "bridgeable": True, "lost": None}
+    assert second.json["antiphon"]["prefix"] == whole

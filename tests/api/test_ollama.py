@@ -233,7 +233,6 @@ async def test_whole_default_sets_of_options_are_taken_and_what_has_no_effect_is
         ({"messages": [{"role": "boss", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": "x", "images": ["AAAA"]}]}, "messages[0].images"),
         ({"messages": [{"role": "user", "tool_calls": [{"function": {"name": "f"}}]}]}, "messages[0].tool_calls"),
-        ({"messages": [{"role": "tool", "content": "1", "tool_call_id": "c9"}]}, "messages[0].tool_call_id"),
         (
             {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]}]},
             "messages[0].tool_calls[0].function.arguments",

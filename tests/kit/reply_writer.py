@@ -101,7 +101,8 @@ def _arguments(form: CallForm, arguments: Arguments, style: Style) -> Iterator[P
 
 def _members(members: Members, name: str, arguments: Arguments, index: int) -> dict[str, Any]:
     outer, _, inner = members.name.rpartition(".")
-    call: dict[str, Any] = {inner: name, members.arguments.rpartition(".")[2]: arguments} if inner else {name: arguments}
+    key = members.arguments.rpartition(".")[2]
+    call: dict[str, Any] = {inner: name, key: arguments} if inner else {name: arguments}
     call = {outer: call} if outer else call
     if not members.call_id:
         return call

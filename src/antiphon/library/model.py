@@ -16,7 +16,6 @@ from antiphon.conversation import (
     Message,
     MessageEnded,
     MessageStarted,
-    Role,
     TextDelta,
     TurnEnded,
     visible_to_user,
@@ -33,6 +32,7 @@ from antiphon.generation import (
     prepare_turn,
     run_rounds,
 )
+from antiphon.generation.plan import prompt_of
 from antiphon.tokens import Tokenizer, encode_pieces
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolStarted
 
@@ -252,7 +252,7 @@ class LoadedModel:
         form = None if response is None else Shape(response).response_format
         requested = request_of(messages, options, offer_of(options.get("tools")), form)
         request = with_schema(requested, self.format)
-        pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
+        pieces = tuple(prompt_of(self.model, request))
         return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
 
 

@@ -23,6 +23,7 @@ from antiphon.conversation import (
     Usage,
     visible_to_user,
 )
+from antiphon.tokens import utf8
 
 PARAGRAPH = "\n\n"
 """Between two messages that this wire puts into one field."""
@@ -54,6 +55,18 @@ class ArgumentsText(msgspec.Struct, frozen=True, gc=False):
 
     index: int
     text: str
+
+
+INVALID = "INVALID_JSON"
+"""Where an API has an object, the arguments that are none, which only a model that no grammar constrains can write."""
+
+
+def arguments_object(text: str) -> dict[str, object]:
+    """A call's arguments as the object that they are."""
+    try:
+        return msgspec.json.decode(utf8(text.strip() or "{}"), type=dict[str, object])
+    except (msgspec.DecodeError, RecursionError):
+        return {INVALID: str(text)}
 
 
 class Finished(msgspec.Struct, frozen=True):
