@@ -93,7 +93,7 @@ def _openchatml(message: Mapping[str, Any]) -> str:
         parts.append(f"<|channel|>{channel}<|message|>{message['content']}<|{end}|>")
     for i, call in enumerate(calls):
         arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
-        head = f"<|channel|>commentary to=functions.{call['function']['name']} call_id=c{i}<|constrain|>json<|message|>"
+        head = f" to=functions.{call['function']['name']} call_id=c{i}<|channel|>commentary<|constrain|>json<|message|>"
         parts.append(f"{head}{arguments}<|call|>")
     return "<|start|>assistant".join(parts)
 

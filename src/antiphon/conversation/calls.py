@@ -11,7 +11,7 @@ from .message import Channel, End, Message, Part, Role, TextPart
 from .tools import FUNCTIONS
 
 NAMELESS = f"{FUNCTIONS}.tool"
-"""Who speaks where a tool's message answers no call that the conversation has."""
+"""The name of a tool whose message answers no call that the conversation has."""
 
 
 def make_call(

@@ -30,6 +30,13 @@ LONGEST_END = 64
 """Tokens of a reply in which its end is looked for that a vocabulary has as a text."""
 
 
+def is_kept(model: Model, request: TurnRequest) -> bool:
+    """Whether later prompts may begin with the ids of the request's turn: templates seldom write calls as sampled."""
+    asked = request.return_token_ids or request.explain_prefix
+    kept = asked or request.tenant.affinity or request.conversation.offered
+    return request.raw is None and bool(kept) and "return_token_ids" in model.engine.info.honours
+
+
 def bridged(
     model: Model, former: Remembered, request: TurnRequest, prompt: Sequence[Piece]
 ) -> tuple[tuple[int, ...], tuple[Piece, ...]] | None:

@@ -19,7 +19,7 @@ from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
 from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
-from .bridge import bridged, goes_on
+from .bridge import bridged, goes_on, is_kept
 from .model import Model, stop_ids
 from .normalize import normalized
 from .overflow import longest
@@ -117,13 +117,6 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
     except RequestError as error:
         request.reword(error)
         raise
-
-
-def is_kept(model: Model, request: TurnRequest) -> bool:
-    """Whether later prompts may begin with the ids of the request's turn: templates seldom write calls as sampled."""
-    asked = request.return_token_ids or request.explain_prefix
-    kept = asked or request.tenant.affinity or request.conversation.offered
-    return request.raw is None and bool(kept) and "return_token_ids" in model.engine.info.honours
 
 
 def format_of(model: Model, request: TurnRequest) -> Format:

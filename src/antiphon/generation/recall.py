@@ -18,8 +18,9 @@ from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
 from antiphon.tenancy import Tenant
 
+from .bridge import is_kept
 from .model import Model
-from .plan import Draft, is_kept, plan_turn
+from .plan import Draft, plan_turn
 from .reader import ChoiceReader
 from .request import TurnRequest
 from .sequences import Remembered

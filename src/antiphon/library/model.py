@@ -22,6 +22,7 @@ from antiphon.conversation import (
 )
 from antiphon.errors import ContextError, EngineError, RequestError, UnsupportedError
 from antiphon.formats import Format
+from antiphon.formats.format import incidents_of
 from antiphon.generation import (
     EmbeddingPlan,
     Model,
@@ -252,8 +253,8 @@ class LoadedModel:
         form = None if response is None else Shape(response).response_format
         requested = request_of(messages, options, offer_of(options.get("tools")), form)
         request = with_schema(requested, self.format)
-        pieces = tuple(prompt_of(self.model, request))
-        return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
+        pieces = tuple(prompt := prompt_of(self.model, request))
+        return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)), incidents_of(prompt))
 
 
 class AsyncChatModel(LoadedModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -67,6 +68,18 @@ def arguments_object(text: str) -> dict[str, object]:
         return msgspec.json.decode(utf8(text.strip() or "{}"), type=dict[str, object])
     except (msgspec.DecodeError, RecursionError):
         return {INVALID: str(text)}
+
+
+def arguments_as_written(given: msgspec.Raw) -> msgspec.Raw:
+    """A call's arguments as its model wrote them, of those that a client was given by `arguments_object`."""
+    data = bytes(given)
+    if INVALID.encode() in data[:64]:
+        with suppress(msgspec.DecodeError):
+            members = msgspec.json.decode(data, type=dict[str, str])
+            text = members.get(INVALID, "")
+            if members == arguments_object(text):
+                return msgspec.Raw(msgspec.json.encode(text))
+    return given
 
 
 class Finished(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -13,8 +12,8 @@ from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
 from antiphon.conversation.calls import GivenCalls, make_answer, make_call
 from antiphon.errors import RequestError
 from antiphon.wire.errors import refused
+from antiphon.wire.projection import arguments_as_written
 
-from .block_writers import INVALID, arguments_object
 from .call_ids import from_client
 from .schema import InputBlock, MessageParam
 from .server_history import SERVER_RESULTS, SERVER_USE, Decrypt, ServerHistory
@@ -211,18 +210,6 @@ def _text_of(block: InputBlock, path: str) -> Iterator[TextPart]:
         yield TextPart(block.text)
 
 
-def as_written(input: msgspec.Raw) -> msgspec.Raw:
-    """A call's input as its model wrote it: answers have what is no object as the one text of an object."""
-    data = bytes(input)
-    if INVALID.encode() in data[:64]:
-        with suppress(msgspec.DecodeError):
-            given = msgspec.json.decode(data, type=dict[str, str])
-            text = given.get(INVALID, "")
-            if given == arguments_object(text):
-                return msgspec.Raw(msgspec.json.encode(text))
-    return input
-
-
 def _input(raw: msgspec.Raw, path: str) -> str:
     """A call's arguments as the client spelt them: they are text of the prompt."""
     data = bytes(raw)
@@ -230,7 +217,7 @@ def _input(raw: msgspec.Raw, path: str) -> str:
         raise refused(path, "a tool_use needs it.", code="missing_required_parameter")
     if not data.startswith(b"{"):
         raise refused(path, "must be an object.", code="invalid_type")
-    return arguments_text(as_written(raw), path)
+    return arguments_text(arguments_as_written(raw), path)
 
 
 def _result_part(block: InputBlock, path: str) -> TextPart:

@@ -13,9 +13,9 @@ from antiphon.api.chat.schema import ChatMessage, FunctionCall, ToolCall
 from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.conversation import End, Message, Part, Role, TextPart
 from antiphon.wire.errors import refused
-from antiphon.wire.projection import PARAGRAPH
+from antiphon.wire.projection import PARAGRAPH, arguments_as_written
 
-from .blocks import BILLING, BlockReader, as_written, blocks_of, without_billing
+from .blocks import BILLING, BlockReader, blocks_of, without_billing
 from .call_ids import from_client
 from .schema import InputBlock, MessageParam, MessageTokensRequest, TextInput
 
@@ -194,7 +194,9 @@ def _assistant(messages: Sequence[MessageParam]) -> ChatMessage:
     texts = [block.text for block in blocks if block.type == "text" and block.text]
     thoughts = [block.thinking for block in blocks if block.type == "thinking" and block.thinking]
     calls = [
-        ToolCall(id=from_client(block.id or ""), function=FunctionCall(block.name or "", as_written(block.input)))
+        ToolCall(
+            id=from_client(block.id or ""), function=FunctionCall(block.name or "", arguments_as_written(block.input))
+        )
         for block in blocks
         if block.type == "tool_use"
     ]

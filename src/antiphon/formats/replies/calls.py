@@ -292,7 +292,11 @@ class CallReader:
         """An object as it comes; as a string too, as OpenAI's API spells arguments."""
         char = yield from self._source.after_blanks()
         if char == '"':
-            call.put(_unquoted((yield from self._json_value())))
+            parts: list[str] = []
+            whole = yield from self._json(parts.append, JsonScan())
+            call.put(_unquoted("".join(parts)))
+            if not whole:
+                raise Malformed(over=True)
         elif char == "n":
             value = yield from self._json_value()
             if value != "null":

@@ -101,6 +101,7 @@ class JsonScan:
                 case "\\":
                     self._escaped = True
                 case '"' | "'" as quote:
+                    self.done = self.in_string and not self._open
                     self.in_string, self._quote = not self.in_string, quote
                 case bracket:
                     self._bracket(bracket)
@@ -118,7 +119,8 @@ class JsonScan:
     def _begin(self, text: str, i: int) -> int:
         self._started = True
         if text[i] not in '"{[':
-            self._scalar = True
+            self.broken = self._scalar_end.match(text, i) is not None
+            self._scalar = not self.broken
             return i
         return self._between(text, i)
 

@@ -20,7 +20,7 @@ from antiphon.tokens import Control, Piece
 from .base import SETTINGS, BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
-from .history import History, calls_as_text, mended, result_as_text
+from .history import GivenHistory, calls_as_text, mended, result_as_text
 from .registry import TemplateRegistry, builtin_templates
 from .user_text import ControlSpellings, MarkedText, Placeholders
 
@@ -61,7 +61,7 @@ class TemplateFormat(ReplyFormat):
     ) -> Iterator[Piece]:
         require_assistant(reply_as)
 
-        def write(given: History) -> Iterator[Piece]:
+        def write(given: GivenHistory) -> Iterator[Piece]:
             if isinstance(self.template, DeclaredTemplate):
                 return self.begun(self._declared(self.template, given.chat, conversation.tools, reply_as))
             return self.begun(self._own_class(given.chat, conversation.tools))

@@ -33,21 +33,21 @@ _DEEPEST = 100
 """Levels of arguments that are an object for a template."""
 
 
-class History(NamedTuple):
+class GivenHistory(NamedTuple):
     """A conversation for a template. ``placed``: texts, by the words that hold their place in arguments of calls."""
 
     chat: Sequence[ChatMessage]
     placed: Mapping[str, str] = {}
 
 
-def mended(chat: Sequence[ChatMessage], write: Callable[[History], Iterable[Piece]]) -> Iterator[Piece]:
+def mended(chat: Sequence[ChatMessage], write: Callable[[GivenHistory], Iterable[Piece]]) -> Iterator[Piece]:
     """The pieces that ``write`` makes of the conversation; a `MendedPrompt` where it refuses that as it stands.
 
     Raises `RenderError` with the first refusal where no repair helps.
     """
     refusal: RenderError | None = None
     lossy: Iterator[Piece] | None = None
-    for history, incidents in _attempts(History(tuple(chat))):
+    for history, incidents in _attempts(GivenHistory(tuple(chat))):
         try:
             pieces = list(write(history))
         except TemplateError as error:
@@ -70,13 +70,13 @@ def _as_render_error(error: TemplateError) -> RenderError:
     return RenderError(error.message + where, code=error.code, hint=error.hint)
 
 
-def _may_be_too_deep(error: TemplateError, history: History) -> bool:
+def _may_be_too_deep(error: TemplateError, history: GivenHistory) -> bool:
     """Whether what was too much may be arguments that are nested too deeply."""
     calls = [call for message in history.chat for call in message.calls]
     return error.code == "template_limit" and not all(_is_object(call.arguments) for call in calls)
 
 
-def _leaves_out(history: History, pieces: list[Piece], write: Callable[[History], Iterable[Piece]]) -> bool:
+def _leaves_out(history: GivenHistory, pieces: list[Piece], write: Callable[[GivenHistory], Iterable[Piece]]) -> bool:
     """Whether the template writes the same without a result that is nobody's, or for other arguments of its kind."""
     orphans = _orphans_as_text(history).chat
     without = [tuple(m for m, other in zip(history.chat, orphans, strict=True) if m is other)]
@@ -89,9 +89,9 @@ def _leaves_out(history: History, pieces: list[Piece], write: Callable[[History]
     return False
 
 
-def _attempts(given: History) -> Iterator[tuple[History, list[Incident]]]:
+def _attempts(given: GivenHistory) -> Iterator[tuple[GivenHistory, list[Incident]]]:
     """Yields the history as it is, and as repairs make it, with the incidents of those that changed something in it."""
-    tried: list[History] = []
+    tried: list[GivenHistory] = []
     for repairs in _ORDER:
         history, taken = given, list[Incident]()
         for repair in repairs:
@@ -105,7 +105,7 @@ def _attempts(given: History) -> Iterator[tuple[History, list[Incident]]]:
 # The repairs. Each takes a history and gives another, or the same where it has nothing to do.
 
 
-def _placed_arguments(history: History) -> History:
+def _placed_arguments(history: GivenHistory) -> GivenHistory:
     """Words in place of arguments that are no object, for the template; the prompt has the texts at their places."""
     texts = "\0".join(text for m in history.chat for call in m.calls for text in (m.content, call.name, call.arguments))
     stem = next(stem for stem in (f"written{n}w" for n in count()) if stem not in texts)
@@ -116,7 +116,7 @@ def _placed_arguments(history: History) -> History:
         placed[word] = call.arguments
         return replace(call, arguments=json.dumps({word: word}))
 
-    return History(_with_calls(history.chat, held), placed)
+    return GivenHistory(_with_calls(history.chat, held), placed)
 
 
 def with_arguments(text: str, slot: str, placed: Mapping[str, str], protect: Callable[[str], str]) -> str:
@@ -133,13 +133,13 @@ def with_arguments(text: str, slot: str, placed: Mapping[str, str], protect: Cal
     return text
 
 
-def _arguments_as_text(history: History) -> History:
+def _arguments_as_text(history: GivenHistory) -> GivenHistory:
     """Nothing in place of such arguments; they stand in the text before the call."""
     chat = []
     for message, bare in zip(history.chat, _with_calls(history.chat, _without_arguments), strict=True):
         lost = [was.arguments for was, now in zip(message.calls, bare.calls, strict=True) if was is not now]
         chat.append(replace(bare, content=joined_texts([bare.content, *lost])) if lost else bare)
-    return History(tuple(chat))
+    return GivenHistory(tuple(chat))
 
 
 def _without_arguments(call: ChatCall) -> ChatCall:
@@ -175,7 +175,7 @@ def _inner(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _without_empty(history: History) -> History:
+def _without_empty(history: GivenHistory) -> GivenHistory:
     """No replies without a text or a call."""
     return history._replace(chat=tuple(m for m in history.chat if m.open or not _is_empty(m)))
 
@@ -184,7 +184,7 @@ def _is_empty(message: ChatMessage) -> bool:
     return message.role == "assistant" and not message.calls and not message.content.strip()
 
 
-def _orphans_as_text(history: History) -> History:
+def _orphans_as_text(history: GivenHistory) -> GivenHistory:
     """Results that answer no call before them as the user's text."""
     chat: list[ChatMessage] = []
     waiting: list[str | None] = []
@@ -199,13 +199,13 @@ def _orphans_as_text(history: History) -> History:
     return history._replace(chat=tuple(chat))
 
 
-def _calls_as_text(history: History) -> History:
+def _calls_as_text(history: GivenHistory) -> GivenHistory:
     """Calls as the assistant's text, and so their results as the user's."""
     chat = tuple(calls_as_text(message) if message.calls else message for message in history.chat)
     return _orphans_as_text(history._replace(chat=chat))
 
 
-def _joined(history: History) -> History:
+def _joined(history: GivenHistory) -> GivenHistory:
     """Texts of one role that follow each other as one."""
     chat: list[ChatMessage] = []
     for message in history.chat:
@@ -222,7 +222,7 @@ def _joined(history: History) -> History:
     return history._replace(chat=tuple(chat))
 
 
-def _filled(history: History) -> History:
+def _filled(history: GivenHistory) -> GivenHistory:
     """An empty text of the user before what the model said first, and of the model between a result and a question."""
     chat: list[ChatMessage] = []
     for message in history.chat:
@@ -256,7 +256,7 @@ class Repair(NamedTuple):
     """A change of a history, and the incident that tells of it."""
 
     incident: Incident
-    change: Callable[[History], History]
+    change: Callable[[GivenHistory], GivenHistory]
 
 
 _PLACED = Repair(Incident("history_arguments", 0), _placed_arguments)

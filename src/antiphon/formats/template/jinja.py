@@ -20,7 +20,7 @@ from antiphon.tokens import Control, Piece
 
 from .budget import Limits
 from .chat import ChatMessage, chat_messages
-from .history import History, mended, with_arguments
+from .history import GivenHistory, mended, with_arguments
 from .jinja_values import chat_texts, fitted, message_value, protected, render_variables, texts_of, tool_value
 from .parts import TemplateParts
 from .sandbox import CompiledTemplate
@@ -106,7 +106,7 @@ class JinjaFormat(ReplyFormat):
             chat, offered = taught_chat(chat, offered), []
         kwargs = self._checked(conversation.settings)
 
-        def write(given: History) -> Iterator[Piece]:
+        def write(given: GivenHistory) -> Iterator[Piece]:
             texts = [
                 *chat_texts(given.chat),
                 *given.placed.values(),
@@ -170,7 +170,7 @@ class JinjaFormat(ReplyFormat):
 
     def _pieces(
         self,
-        given: History,
+        given: GivenHistory,
         offered: list[dict[str, Any]],
         kwargs: Mapping[str, Any],
         conversation: Conversation,
@@ -203,7 +203,7 @@ class JinjaFormat(ReplyFormat):
 
     def _text(
         self,
-        given: History,
+        given: GivenHistory,
         offered: list[dict[str, Any]],
         kwargs: Mapping[str, Any],
         conversation: Conversation,
