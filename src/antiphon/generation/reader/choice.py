@@ -91,7 +91,7 @@ class ChoiceReader:
         """Ids up to the end of the last message that is whole."""
         self.own_ids: dict[str, str] = {}
         """The ids of calls that were given anew, with those that the model wrote."""
-        self._collects_ids = plan.remembered
+        self._collects_ids = plan.remembered or plan.request.return_token_ids
         self._returned = 0
         self._plain = not plan.request.stop
         self._end_ids = foreign_ends(plan)
