@@ -19,7 +19,7 @@ from antiphon.library.opening import open_model
 from antiphon.store import SqliteStore, Store
 from antiphon.tokens import Control, Piece
 from kit.pairs import TOKENIZER, sampled_ids
-from kit.tool_clients import CLIENTS, FOUND, FUNCTION, Chat
+from kit.tool_clients import CLIENTS, FOUND, FUNCTION, Chat, Client, Items
 
 TOOL_CALL, CALLED, IM_END = (Control(name) for name in ("<tool_call>", "</tool_call>", "<|im_end|>"))
 JINJA = (
@@ -119,6 +119,20 @@ async def test_a_program_s_chats_go_on_with_what_was_sampled() -> None:
             history, tools = reply.conversation, []
             question = [{"role": "tool", "tool_call_id": reply.calls[0].call_id, "content": FOUND}]
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
+
+
+@pytest.mark.parametrize("client", [Chat(store=False), Items(store=False)], ids=["chat", "responses"])
+async def test_what_its_client_wants_not_to_be_stored_is_known_to_its_server_alone(
+    client: Client, store: Store
+) -> None:
+    plays = Plays()
+    one, other = plays.served(store), plays.served(store)
+    await client.turn(one)
+    fork = client.forked()
+    await client.turn(one)
+    await fork.turn(other)
+    assert plays.goes_on(1, 0)
+    assert not await store.names("ids", "")
 
 
 BRANCHING = [wire for wire in CLIENTS if wire not in ("a session", "interactive", "a conversation")]

@@ -141,14 +141,30 @@ async def test_who_remembers_the_turn_asks_no_store(monkeypatch: pytest.MonkeyPa
     assert Counting.looked == 0
 
 
-@pytest.mark.parametrize("answers", range(8))
+@pytest.mark.parametrize("answers", [0, 1, 2, 7, 100])
 async def test_few_turns_are_looked_for_however_long_the_history_is(
     answers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Counting, "looked", 0)
     said = (Message(role=Role.ASSISTANT, text="the end"), ASKED) * answers
     await drafted(process(Counting()), request(*said))
-    assert Counting.looked == min(answers, 4)
+    assert Counting.looked <= 1 + answers.bit_length()
+    assert bool(Counting.looked) is bool(answers)
+
+
+@pytest.mark.parametrize("edited", range(1, 9))
+async def test_of_a_conversation_that_was_edited_the_turn_before_is_found(edited: int) -> None:
+    store, turn, whole = MemoryStore(), request(), list[list[int]]()
+    for _ in range(9):
+        before, more = await answered(process(store), turn)
+        whole.append(before)
+        turn = replace(turn, conversation=turn.conversation.add(*more))
+    messages = list(turn.conversation.messages)
+    messages[2 * edited] = replace(messages[2 * edited], text="another thing")
+    turn = replace(turn, conversation=replace(turn.conversation, messages=tuple(messages)))
+    draft = await drafted(process(store), turn)
+    assert list(draft.prompt_ids[: len(whole[edited - 1])]) == whole[edited - 1]
+    assert list(draft.prompt_ids[: len(whole[edited])]) != whole[edited]
 
 
 class Broken(MemoryStore):
@@ -199,4 +215,12 @@ async def test_a_turn_that_is_too_large_is_remembered_here_alone(caplog: pytest.
 async def test_a_turn_that_says_nothing_a_template_may_write_otherwise_is_not_stored() -> None:
     store = MemoryStore()
     await collect(run_turn(await constrain(await drafted(process(store), request(tools=())))))
+    assert not store._records
+
+
+async def test_a_turn_that_may_not_be_stored_is_remembered_here_alone() -> None:
+    store = MemoryStore()
+    model = process(store)
+    before, more = await answered(model, request(storable=False))
+    assert await keeps(model, before, request(*more))
     assert not store._records

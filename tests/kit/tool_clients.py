@@ -55,6 +55,11 @@ class Client:
         other.messages = json.loads(with_last(json.dumps(self.messages), found))
         return other
 
+    @property
+    def body(self) -> Json:
+        """The next request."""
+        return {"messages": self.messages, "tools": [{"type": "function", "function": FUNCTION}], **self.fields}
+
     async def turn(self, application: ASGIApp) -> None:
         raise NotImplementedError
 
@@ -65,10 +70,6 @@ class Client:
 class Chat(Client):
     async def turn(self, application: ASGIApp) -> None:
         self.take(await self.send(application, "/v1/chat/completions", self.body))
-
-    @property
-    def body(self) -> Json:
-        return {"messages": self.messages, "tools": [{"type": "function", "function": FUNCTION}], **self.fields}
 
     def take(self, answer: Json, choice: int = 0) -> None:
         said = {name: value for name, value in answer["choices"][choice]["message"].items() if value is not None}
@@ -85,18 +86,19 @@ class Session(Client):
         self.fields = {"session_id": f"s{next(self.names)}", **self.fields}
 
     async def turn(self, application: ASGIApp) -> None:
-        answer = await self.send(application, "/v1/chat/completions", Chat.body.fget(self))  # type: ignore[attr-defined]
+        answer = await self.send(application, "/v1/chat/completions", self.body)
         self.messages = self.results(answer["choices"][0]["message"].get("tool_calls", []))
 
 
 class Items(Client):
     """Responses, all of whose items are sent again."""
 
-    continued: Mapping[str, str] = {}
+    @property
+    def body(self) -> Json:
+        return {"input": self.messages, "tools": [{"type": "function", **FUNCTION}], **self.fields}
 
     async def turn(self, application: ASGIApp) -> None:
-        tools = [{"type": "function", **FUNCTION}]
-        answer = await self.send(application, "/v1/responses", {"input": self.messages, "tools": tools, **self.fields})
+        answer = await self.send(application, "/v1/responses", self.body)
         calls = [item for item in answer["output"] if item["type"] == "function_call"]
         results = [{"type": "function_call_output", "call_id": call["call_id"], "output": FOUND} for call in calls]
         self.go_on(answer, results)
@@ -133,8 +135,7 @@ class Messages(Client):
 
 class Ollama(Client):
     async def turn(self, application: ASGIApp) -> None:
-        tools = [{"type": "function", "function": FUNCTION}]
-        body = {"model": "small", "messages": self.messages, "tools": tools, "stream": False, **self.fields}
+        body = {**self.body, "model": "small", "stream": False}
         said = (await self.send(application, "/api/chat", body))["message"]
         self.messages += [said, *({"role": "tool", "tool_name": "find", "content": FOUND} for _ in said["tool_calls"])]
 
@@ -177,7 +178,7 @@ CLIENTS: dict[str, Callable[[], Client]] = {
     "chat with ids": lambda: Chat(return_token_ids=True),
     "a session": Session,
     "items": Items,
-    "items with ids": lambda: Items(return_token_ids=True, store=False),
+    "items with ids": lambda: Items(return_token_ids=True),
     "previous_response_id": ById,
     "a conversation": Conversation,
     "messages": Messages,

@@ -27,7 +27,9 @@ from .sequences import Remembered, common, digest
 LONGEST_OPENING = 256
 """Characters of what opens a reply behind its header, as an empty thought."""
 LONGEST_END = 64
-"""Tokens of a reply in which its end is looked for that a vocabulary has as a text."""
+"""Tokens at a reply's end in which its end is looked for."""
+LONGEST_TAIL = 12
+"""Characters of a reply's end that are looked for in what the template writes of it."""
 
 
 def is_kept(model: Model, request: TurnRequest) -> bool:
@@ -207,19 +209,20 @@ def meanings_of(reply: Sequence[Message]) -> list[tuple[str, str]]:
 def _up_to_end(model: Model, ids: tuple[int, ...], written: Sequence[Piece]) -> tuple[tuple[int, ...], int]:
     """The ids without their end, and how many characters of ``written`` they stand for: the template writes the end.
 
-    In a history Harmony ends with <|end|> the answer that its model ended with <|return|>.
+    In a history Harmony ends with <|end|> the answer that its model ended with <|return|>. A reply that we ended need
+    not have the marks that close its call.
     """
     own = ids[:-1] if ids[-1] in end_ids(model) else ids
+    text, said = spell(written), spelled(model, own[-LONGEST_END:])
     place = max((i for i, piece in enumerate(written) if isinstance(piece, Control)), default=-1)
-    length, behind = len(spell(written)), spell(written[place + 1 :])
-    if place >= 0 and not behind.strip():
-        id = model.tokenizer.control_id(end) if isinstance(end := written[place], Control) else None
-        own = ids if ids[-1] not in (*end_ids(model), id) else own
-        return (own[:-1] if own[-1] == id else own), len(spell(written[:place]))
-    end = next((stop for stop in model.format.stops if isinstance(stop, str) and behind.rstrip().endswith(stop)), "")
-    end = behind[len(behind.rstrip()) - len(end) :]
-    has = next(size for size in range(len(end), -1, -1) if spelled(model, own[-LONGEST_END:]).endswith(end[:size]))
-    return own, length - len(end) + has
+    end = written[place] if place >= 0 and not spell(written[place + 1 :]).strip() else None
+    if isinstance(end, Control) and ids[-1] == model.tokenizer.control_id(end):
+        return ids[:-1], len(spell(written[:place]))
+    for tail in (said[-LONGEST_TAIL:], said[-LONGEST_TAIL:].rstrip()):
+        for size in range(len(tail), 2, -1):
+            if (at := text.rfind(tail[-size:])) >= 0:
+                return own, at + size
+    return own, len(text if end is None else spell(written[:place]))
 
 
 def spelled(model: Model, ids: Sequence[int]) -> str:

@@ -59,7 +59,8 @@ class Draft:
     @property
     def remembered(self) -> bool:
         """Whether the turn is remembered, for a later one to keep its ids or to be compared with it."""
-        return self.request.explain_prefix or is_kept(self.model, self.request)
+        request = self.request
+        return request.return_token_ids or request.explain_prefix or is_kept(self.model, request)
 
     @property
     def format(self) -> Format:

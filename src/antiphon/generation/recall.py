@@ -16,6 +16,7 @@ import msgspec
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
+from antiphon.store.store import total
 from antiphon.tenancy import Tenant
 
 from .bridge import is_kept
@@ -36,25 +37,26 @@ log = logging.getLogger("antiphon.generation")
 
 async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run, *, most: int | None = None) -> Draft:
     """The draft of what ``request`` makes, as `plan_turn` has it; it goes on with turns that are found in the store."""
+    stored = model.sequences.stored
 
     def begin() -> Draft | tuple[TurnRequest, Sequence[bytes]]:
         turn = request()
-        missing = model.sequences.missing(turn) if model.sequences.stored and is_kept(model, turn) else ()
+        missing = model.sequences.missing(turn) if stored and is_kept(model, turn) else ()
         return (turn, missing) if missing else plan_turn(model, turn, most=most)
 
     begun = await run(begin)
-    if isinstance(begun, Draft):
-        return begun
-    turn, missing = begun
-    await _recall(model, turn.tenant, missing)
-    draft: Draft = await run(lambda: plan_turn(model, turn, most=most))
+    if not isinstance(begun, Draft):
+        turn, missing = begun
+        await _recall(model, turn.tenant, missing)
+        begun = await run(lambda: plan_turn(model, turn, most=most))
+    draft: Draft = begun
     return draft
 
 
 def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
     """Remembers a choice that is over; once the tasks have ended, all servers that share the store find it."""
     model, request = draft.model, draft.request
-    stored = model.sequences.stored if is_kept(model, request) else None
+    stored = model.sequences.stored if request.storable and is_kept(model, request) else None
     for reply, sampled, exact in reader.replies():
         made = model.sequences.add(
             request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact, own_ids=reader.own_ids
@@ -77,14 +79,24 @@ async def _store(model: Model, stored: UnfinishedTurns, turn: Remembered) -> Non
 
 
 async def _recall(model: Model, tenant: Tenant, keys: Sequence[bytes]) -> None:
-    """Remembers those of the turns that the store has."""
-    stored = model.sequences.stored
+    """Remembers the longest of the turns that the store has: the first, or it is looked for by halves.
+
+    Where a conversation was stored up to a turn, so were its turns before.
+    """
+    stored, found = model.sequences.stored, list[bytes]()
+    first, last, place = 0, len(keys), 0
     assert stored is not None
     try:
         async with asyncio.timeout(PATIENCE):
-            for key in keys:
-                if packed := await stored.find_packed(tenant.owner, [_name(model, key)]):
-                    model.sequences.put(_unpacked(packed, tenant, key))
+            while first < last:
+                if packed := await stored.find_packed(tenant.owner, [_name(model, keys[place])]):
+                    found, last = packed, place
+                else:
+                    first = place + 1
+                place = (first + last) // 2
+            if found:
+                size = 16 * total(found)
+                model.sequences.put(await off_loop(lambda: _unpacked(found, tenant, keys[last]), size))
     except (StoreError, TimeoutError) as error:
         log.warning("the ids of earlier turns are not looked for: %s", _why(error))
 

@@ -125,6 +125,8 @@ class TurnRequest:
     """The plan says how much of an earlier prompt this one goes on with, and what ended that."""
     prefix_policy: Literal["bridge", "template"] = "bridge"
     """``bridge``: the prompt begins with the ids of a remembered turn, where it can; ``template``: with no such ids."""
+    storable: bool = True
+    """The ids of the turn may be stored, not only remembered by this process."""
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     parallel_tool_calls: bool = True
     history: HistoryPolicy = HistoryPolicy.GUIDE

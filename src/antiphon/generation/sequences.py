@@ -65,6 +65,7 @@ class Sequences:
         self._by_key: dict[bytes, Remembered] = {}
         self._forgotten: dict[bytes, None] = {}
         self._lock = Lock()
+        self._last: tuple[Sequence[Message], str, list[bytes]] | None = None
         self.stored: UnfinishedTurns | None = None
         self.writing: set[asyncio.Task[None]] = set()
 
@@ -104,20 +105,20 @@ class Sequences:
     def continued(self, request: TurnRequest) -> Iterator[Remembered]:
         """The longest turns with which the request's conversation begins, the longest first; each is dear to try."""
         if self._by_key:
-            keys = _keys(request.tenant.domain(), request.conversation.messages)
+            keys = self._keys_of(request)
             yield from islice(filter(None, map(self._by_key.get, reversed(keys))), TRIED)
 
     def missing(self, request: TurnRequest) -> list[bytes]:
-        """The keys of the longest turns that the conversation may go on with, up to the first that is remembered."""
-        keys = [*_keys(request.tenant.domain(), request.conversation.messages), b""]
+        """The keys of turns that the conversation may go on with, the longest first, up to one that is remembered."""
+        keys = [*self._keys_of(request), b""]
         ends = (key for key, after in reversed([*pairwise(keys)]) if key and not after)
-        return [*islice(takewhile(lambda key: key not in self._by_key, ends), TRIED)]
+        return [*takewhile(lambda key: key not in self._by_key, ends)]
 
     def has_forgotten(self, request: TurnRequest) -> bool:
         """Whether the longest turn that is known of the conversation is remembered no longer."""
         if not self._forgotten:
             return False
-        keys = reversed(_keys(request.tenant.domain(), request.conversation.messages))
+        keys = reversed(self._keys_of(request))
         return next((key in self._forgotten for key in keys if key in self._forgotten or key in self._by_key), False)
 
     def nearest(self, request: TurnRequest, ids: Sequence[int]) -> Remembered | None:
@@ -128,6 +129,14 @@ class Sequences:
             own = [one for one in owned.turns if one.tenant.domain() == domain] if owned else []
         session = [one for one in own if tenant.affinity and one.tenant.affinity == tenant.affinity]
         return max(session[-1:] or reversed(own), key=lambda one: common(one.ids, ids), default=None)
+
+    def _keys_of(self, request: TurnRequest) -> list[bytes]:
+        """The keys of the request's conversation, which are asked for several times one after the other."""
+        messages, domain = request.conversation.messages, request.tenant.domain()
+        last = self._last
+        if last is None or last[0] is not messages or last[1] != domain:
+            last = self._last = messages, domain, _keys(domain, messages)
+        return last[2]
 
     def _forget(self, owner: str) -> None:
         """Forgets the owner's oldest."""

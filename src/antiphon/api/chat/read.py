@@ -124,6 +124,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         return_token_ids=bool(wire.return_token_ids),
         explain_prefix=bool(wire.explain_prefix),
         prefix_policy=wire.prefix_policy or "bridge",
+        storable=wire.store is not False,
         stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
         thinking_token_budget=wire.thinking_token_budget,
