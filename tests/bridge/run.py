@@ -21,6 +21,19 @@ from pathlib import Path
 from bridge.talk import MEANT, SPELLINGS, Row, Talk
 from bridge.templates import jinja, names, source
 
+HEAD = """# Prefixes that were kept, by template
+
+Does the next prompt begin with the prompt before it and all that was sampled? `make bridge` makes the list anew: a
+model of each template says calls whose value it spells in sixteen ways (`False`, `1e3`, `[1,2]`, single quotes,
+escapes), texts, two calls at once and, where the template knows them, thoughts; its client sends back what it got, over
+{turns} turns. The templates are our own tests', those of the packages `trl` and `unsloth`, and the declared ones.
+[Ids and probabilities](token-ids.md) says how prompts keep ids, and what each cause of a loss means.
+
+The columns behind `kept` count prompts in which the template means something else, which the report names: it leaves
+out the thoughts of turns that are over, ends a reply otherwise, writes an earlier part otherwise once more follows it,
+or leaves out a text beside a call. `other` would be a fault.
+
+"""
 COLUMNS = ("kept", *MEANT, "other")
 
 
@@ -61,7 +74,7 @@ def main() -> None:
     total = sum(rows, Row(f"{len(rows)} templates"))
     print(page([total]))
     if args.page:
-        args.page.write_text(page([*rows, total]), "utf-8")
+        args.page.write_text(HEAD.format(turns=args.turns) + page([total, *rows]), "utf-8")
     sys.exit(bool(total.breaks))
 
 

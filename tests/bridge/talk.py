@@ -33,6 +33,8 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
 """A type of the schema, and a value of it as a model may spell it."""
 MEANT = ("reasoning", "end", "rewritten", "dropped")
 """Causes of a loss that are the template's own meaning."""
+SHORTEST_MARK = 3
+"""Characters of a mark that a prompt may have begun a reply with."""
 KINDS = ("call", "text and call", "text", "calls", "call", "text")
 SETTINGS = Settings(current_date=date(2026, 11, 21))
 
@@ -131,7 +133,7 @@ class Talk:
         region = description.reasoning
         if region is not None and thought is None and before.rstrip().endswith(region.open.strip()):
             text = region.open + region.close + text
-        begun = next(size for size in range(len(text), -1, -1) if before.endswith(text[:size]))
+        begun = next((size for size in range(len(text), SHORTEST_MARK - 1, -1) if before.endswith(text[:size])), 0)
         return self._spelled(text[begun:])
 
     def _frames(self, thought: str | None, content: str | None, calls: int) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from antiphon.conversation import Channel, Conversation, Message
 from antiphon.errors import AntiphonError
 from antiphon.formats import HistoryPolicy
+from antiphon.formats.format import incidents_of
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.tokens import Control, decode
 
@@ -151,7 +152,7 @@ class _Look(msgspec.Struct, frozen=True):
         asked = rendered(self.model, self.asked)
         prompt = rendered(self.model, as_written(self.former, self.request))
         place = place_of_reply(self.model, self.request, asked, prompt) if asked and prompt else None
-        if place is None:
+        if place is None or incidents_of(self.model.format.render(self.request.conversation)):
             return "rewritten"
         reply, written = meanings_of(self.former.reply), said(self.model, self.request, *place)[1]
         ours, its = (Counter(text for _, text in meanings) for meanings in (reply, written))
