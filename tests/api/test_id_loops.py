@@ -132,6 +132,18 @@ async def test_a_loop_of_twenty_turns_keeps_every_id(name: str, seed: int) -> No
         before, messages = ids_of(answer), grown(messages, answer)
 
 
+@pytest.mark.parametrize("name", ["chatml", "jinja"])
+async def test_a_reply_that_ends_at_its_call_is_closed_in_the_next_prompt(name: str) -> None:
+    format, reply = LOOPS[name]
+    application, messages, before = served(format, reply), [ASKED], list[int]()
+    for _ in range(4):
+        answer = await ask(application, messages, return_token_ids=True, parallel_tool_calls=False)
+        prompt = answer["prompt_token_ids"]
+        assert prompt[: len(before)] == before
+        assert prompt.count(TOKENIZER.controls[CALLED]) == prompt.count(TOKENIZER.controls[TOOL_CALL])
+        before, messages = ids_of(answer), grown(messages, answer)
+
+
 @pytest.mark.parametrize(("name", "cause"), [("harmony", "reasoning"), ("openchatml", "reasoning"), ("chatml", None)])
 async def test_the_turn_after_the_answer_keeps_what_its_format_lets_it(name: str, cause: str | None) -> None:
     format, reply = LOOPS[name]

@@ -33,6 +33,7 @@ CHAT: Samples = {
     "parallel_tool_calls": {"tools": [TOOL], "parallel_tool_calls": False}, "server_tools": {"server_tools": True},
     "finish": {"finish": "always"},
     "response_format": {"response_format": {"type": "json_object"}}, "reasoning_effort": {"reasoning_effort": "low"},
+    "thinking_token_budget": {"thinking_token_budget": 5},
     "chat_template_kwargs": {"chat_template_kwargs": {"loud": 1}}, "error_behavior": {"error_behavior": "truncate"},
     "add_generation_prompt": {"add_generation_prompt": True},
     "continue_final_message": {
@@ -89,7 +90,7 @@ RESPONSES: Samples = {
     "previous_response_id": {"previous_response_id": "EARLIER"}, "conversation": {"conversation": "CONVERSATION"},
     "tools": {"tools": [FLAT]}, "tool_choice": {"tools": [FLAT], "tool_choice": "required"},
     "parallel_tool_calls": {"tools": [FLAT], "parallel_tool_calls": False},
-    "reasoning": {"reasoning": {"effort": "low"}},
+    "reasoning": {"reasoning": {"effort": "low"}}, "thinking_token_budget": {"thinking_token_budget": 5},
     "text": {"text": {"format": {"type": "json_object"}}}, "truncation": {"truncation": "auto"},
     "stream": {"stream": True}, "stream_options": {"stream": True, "stream_options": {"include_obfuscation": False}},
     "store": {"store": False}, "background": {"background": True},

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.conversation import Conversation, FinishReason, Message, Role, TokenLogprob, ToolChoice
+from antiphon.conversation import Conversation, Event, FinishReason, Message, Role, TokenLogprob, ToolChoice
 from antiphon.engines import Sampling, ScriptedEngine, Step
-from antiphon.generation import Reply, TurnRequest, collect, plan_turn, prepare_turn, run_turn
+from antiphon.generation import Reply, TurnRequest, collect, plan_turn, prepare_turn, reply_of, run_turn
+from antiphon.generation.turn import steps
 from antiphon.tokens import SampledText
 from kit.api import CALL, END, UNCALL, ids, model, token_bytes
 from kit.other_calls import TOOLS
@@ -24,8 +25,8 @@ HI = Conversation((Message(role=Role.USER, text="Paris and Rome?"),), tools=TOOL
 class Doubtful(ScriptedEngine):
     """Plays a script, of whose ids some are less probable than others."""
 
-    def __init__(self, said: Sequence[tuple[Sequence[int], float]]) -> None:
-        super().__init__([id for part, _ in said for id in part])
+    def __init__(self, said: Sequence[tuple[Sequence[int], float]], **options: Any) -> None:
+        super().__init__([id for part, _ in said for id in part], **options)
         self._probabilities = [p ** (1 / len(part)) for part, p in said for _ in part]
 
     async def generate(self, prompt: Sequence[int], sampling: Sampling, **options: Any) -> AsyncGenerator[Step, None]:
@@ -93,6 +94,23 @@ async def test_what_was_sampled_behind_the_last_call_is_in_no_later_prompt() -> 
     ]
     with_ids, without = (b"".join(map(token_bytes, prompt)) for prompt in prompts)
     assert with_ids.count(b"get_time") == without.count(b"get_time")
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 8, 100])
+async def test_the_ids_of_a_reply_have_no_call_that_it_has_not_and_begin_the_next_prompt(chunk: int) -> None:
+    answering = model(Doubtful(said((*PARIS, 0.9), (*INVENTED, 0.2)), chunk=chunk))
+    request = TurnRequest(conversation=HI, tool_choice=ToolChoice("required"), best_effort=True, return_token_ids=True)
+    plan = await prepare_turn(answering, request)
+    ids, events = list(plan.prompt_ids), list[Event]()
+    async with aclosing(steps(plan)) as turn:
+        async for step in turn:
+            ids += step.ids
+            events += step.events
+    (call,) = reply_of(events).messages
+    result = Message(role=Role.TOOL, name="functions.get_weather", text="sunny", call_id=call.call_id)
+    prompt = plan_turn(answering, replace(request, conversation=HI.add(call, result))).prompt_ids
+    assert list(prompt[: len(ids)]) == ids
+    assert b"get_time" not in b"".join(map(token_bytes, ids[len(plan.prompt_ids) :]))
 
 
 def fenced(name: float, argument: float) -> list[tuple[Sequence[int], float]]:

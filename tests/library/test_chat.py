@@ -13,7 +13,7 @@ from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.errors import ConfigError, EngineError, NotFoundError, RequestError
 from antiphon.generation import Model
 from antiphon.library.options import ChatInput
-from kit.api import END, THINK, UNTHINK, call, ids, model, scripted
+from kit.api import CALL, END, THINK, UNCALL, UNTHINK, call, ids, model, scripted
 
 
 def saying(*turns: Sequence[int]) -> ScriptedEngine:
@@ -89,6 +89,21 @@ def test_a_conversation_goes_on_from_a_reply() -> None:
         ("system", "Capitals only."), ("user", "Of France?"), ("assistant", "Paris."), ("user", "Of Italy?"),
         ("assistant", "Rome."),
     ]  # fmt: skip
+
+
+def test_a_conversation_keeps_its_ids_behind_an_answer_that_its_limit_cut() -> None:
+    oddly = (CALL, '{"arguments":{ },"name":"f"}', UNCALL)
+    said = [ids("It is Par"), ids(*oddly, END), ids("Bern.", END)]
+    engine = saying(*said)
+    with antiphon.open_model(model(engine)) as small:
+        tools = [{"type": "function", "function": {"name": "f"}}]
+        reply = small.chat("Of France?", tools=tools, max_tokens=len(said[0]))
+        reply = small.chat("Of Italy?", history=reply.conversation)
+        result = {"role": "tool", "tool_call_id": reply.calls[0].call_id, "content": "Rome."}
+        small.chat([result], history=reply.conversation)
+    prompts = [prompt for prompt, _, _ in engine.requests]
+    for before, sampled, after in zip(prompts, said, prompts[1:], strict=False):
+        assert list(after[: len(before) + len(sampled)]) == [*before, *sampled]
 
 
 @pytest.mark.parametrize(

@@ -270,14 +270,16 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What both get. ``home`` holds a configuration and a log; ``context`` is in tokens."""
+    """What both get. ``context`` is in tokens; ``source``: the folder of another Antiphon than this."""
 
     threads: int
     context: int = 4096
+    source: Path | None = None
 
     @property
     def environ(self) -> dict[str, str]:
-        return {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")}
+        other = {"PYTHONPATH": str(self.source)} if self.source else {}
+        return {name: value for name, value in os.environ.items() if not name.startswith("ANTIPHON_")} | other
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from .model import (
     offers_tools,
     reasons,
 )
-from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
+from .normalize import normalized
+from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn
 from .precedence import DEFAULTS, NOTHING_CUT, Layer, Setting, Source, context_of, settings
 from .prefix import PrefixLoss, PrefixReport
 from .reply import ChoiceEvent, Reply, StepEvents, collect, merge_usage, reply_of
@@ -83,5 +84,5 @@ __all__ = [
     "run_turn",
     "settings",
     "turns_of",
-    "without_idle_arguments",
+    "normalized",
 ]

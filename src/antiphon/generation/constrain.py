@@ -23,7 +23,7 @@ from antiphon.grammar.limits import UNJUDGED
 from .call_ids import CALLS, free_ids
 from .departure import GrammarViolation, too_costly
 from .model import Model
-from .plan import Draft, Plan, compiler_of, plan_turn
+from .plan import Draft, Plan, plan_turn
 from .request import TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
@@ -37,6 +37,8 @@ UNKNOWN = 512
 """How long an ending is taken to be that the search does not find."""
 FAR = 2 * UNKNOWN
 """While so many ids are left, none is looked for."""
+CHARACTERS_A_TOKEN = 4
+"""Grammars bound thoughts in characters: so many stand for one token of a budget."""
 
 
 class WholeAtLimit:
@@ -180,7 +182,7 @@ async def _held(draft: Draft) -> CompiledGrammar | None:
 
 
 async def _compiled(draft: Draft, shape: ReplyShape | None = None) -> CompiledGrammar | None:
-    compiler = compiler_of(draft.model, draft.request)
+    compiler = draft.model.reply_compiler
     if compiler is None or not _needs_grammar(draft):
         return None
     messages = draft.request.conversation.messages
@@ -218,7 +220,8 @@ def shape_of(draft: Draft) -> ReplyShape:
     """The shape that the request requires of its reply."""
     request = draft.request
     conversation = request.conversation
-    bounds = (request.max_reasoning, draft.model.thinking_budget)
+    bounds = (_budget(draft), draft.model.thinking_budget)
+    most = min((bound for bound in bounds if bound is not None), default=None)
     return ReplyShape(
         tools=conversation.tools,
         builtins=conversation.builtins,
@@ -226,9 +229,18 @@ def shape_of(draft: Draft) -> ReplyShape:
         parallel=not request.one_call,
         response_format=conversation.response_format or ResponseFormat(),
         call_ids=tuple(islice(free_ids(request), CALLS)),
-        max_reasoning=min((bound for bound in bounds if bound is not None), default=None),
+        reasoning="off" if most == 0 else "optional",
+        max_reasoning=most,
         other_calls=bool(draft.model.called_in_any_form(request)),
     )
+
+
+def _budget(draft: Draft) -> int | None:
+    """The characters that a thought may have by the request; None where its limit in tokens ends it before."""
+    budget = draft.request.thinking_token_budget
+    if budget is None or not 0 <= budget < draft.sampling.max_tokens:
+        return None
+    return budget * CHARACTERS_A_TOKEN
 
 
 def _needs_grammar(draft: Draft) -> bool:
@@ -246,7 +258,7 @@ def _needs_grammar(draft: Draft) -> bool:
     if request.ignore_eos or request.raw is not None:
         return False
     conversation = request.conversation
-    if request.max_reasoning is not None and draft.model.facts.reasoning:
+    if _budget(draft) is not None and draft.model.facts.reasoning:
         return True
     called = not request.any_call and any(message.is_call for message in conversation.messages)
     return bool(conversation.offered) or called or request.tool_choice.mode == "none" or draft.format.framed

@@ -220,6 +220,11 @@ class Model:
         most = self.engine.info.context
         return most if self._limit is None else min(most, self._limit)
 
+    @property
+    def reply_compiler(self) -> ReplyCompiler | None:
+        """The compiler of replies' grammars; None where no grammar can constrain them."""
+        return self.compiler if self.engine.info.grammar else None
+
     def called_in_any_form(self, request: TurnRequest) -> tuple[ToolSpec, ...]:
         """The tools whose calls are read in any form, not only in the one that the model was trained on."""
         return () if self.calls == "trained" else request.called_in_any_form

@@ -21,6 +21,7 @@ from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
 from .bridge import bridged, goes_on, is_kept
 from .model import Model, stop_ids
+from .normalize import normalized
 from .overflow import longest
 from .precedence import Layer, Resolved, Source, honoured, resolve, with_defaults
 from .prefix import PrefixReport, prefix_report
@@ -28,8 +29,6 @@ from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
-
-    from .compile import ReplyCompiler
 
 MAX_STOPS = 1024
 COUNTED = 2**14
@@ -113,8 +112,8 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
     ``most``: tokens that the prompt may have, where something else than the context limits it.
     """
     plan = partial(_planned, model, most=most)
-    request = without_idle_arguments(model, request)
     try:
+        request = normalized(model, request)
         return longest(request, plan) if request.overflow is Overflow.DROP_OLDEST else plan(request)
     except RequestError as error:
         request.reword(error)
@@ -124,11 +123,6 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
 def format_of(model: Model, request: TurnRequest) -> Format:
     """The model's format, or none for a raw prompt."""
     return request.raw or model.format
-
-
-def compiler_of(model: Model, request: TurnRequest) -> ReplyCompiler | None:
-    """The compiler of the reply's grammar; None where no grammar can constrain it."""
-    return model.compiler if model.engine.info.grammar else None
 
 
 def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
@@ -258,20 +252,6 @@ def _check_arguments(model: Model, request: TurnRequest) -> None:
         )
 
 
-def without_idle_arguments(model: Model, request: TurnRequest) -> TurnRequest:
-    """The request without arguments that the template does not know and that ask for nothing, as false and null do.
-
-    What is to be off is not there at all. Many clients send ``enable_thinking: false`` to every model.
-    """
-    settings, known = request.conversation.settings, format_of(model, request).arguments
-    given = settings.template_kwargs
-    kept = {key: value for key, value in given.items() if key in known or not (value is None or value is False)}
-    if len(kept) == len(given):
-        return request
-    conversation = replace(request.conversation, settings=replace(settings, template_kwargs=kept))
-    return replace(request, conversation=conversation)
-
-
 def _check_heads(request: TurnRequest) -> None:
     """Where messages have heads of words, a name of several words could say whom a message is to."""
     for message in plainly_named(request.conversation.messages):
@@ -331,7 +311,7 @@ def check_numbers(request: TurnRequest) -> None:
 
 def _refuse_unconstrained(model: Model, request: TurnRequest) -> None:
     """Refuses what only a grammar can promise where none can be enforced: a wish in the prompt is not a promise."""
-    if compiler_of(model, request) is None and request.requires_grammar and not request.best_effort:
+    if model.reply_compiler is None and request.requires_grammar and not request.best_effort:
         path = "response_format" if request.formatted else "tool_choice" if request.chosen else "tools"
         raise UnsupportedError(
             f"{path} cannot be enforced by the engine {model.engine.info.name!r}",
@@ -365,7 +345,7 @@ def _check_finish(model: Model, request: TurnRequest) -> None:
     if request.finish is None:
         return
     position = Position(path="finish")
-    if compiler_of(model, request) is None:
+    if model.reply_compiler is None:
         what = f"the engine {model.engine.info.name!r}, which takes no grammar"
         raise UnsupportedError(f"finish cannot be honoured by {what}", position=position)
     if request.logprobs is not None:

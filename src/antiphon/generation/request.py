@@ -53,6 +53,7 @@ RANGES: Mapping[str, Range] = {
     "seed": Range(-(2**63), 2**64 - 1),
     "logprobs": Range(0, MAX_LOGPROBS),
     "prompt_logprobs": Range(0, MAX_LOGPROBS),
+    "thinking_token_budget": Range(-1, 2**63 - 1),
 }
 """By the fields of `TurnRequest`. What an engine cannot do narrows them further."""
 BIAS = Range(-100, 100)
@@ -142,8 +143,8 @@ class TurnRequest:
     """``always``: a constrained reply is whole at its limit, by the shortest ending (`generation.finish`)."""
     any_call: bool = False
     """The tools stand in the words of the messages, as a transcript has them: whatever the model calls is a call."""
-    max_reasoning: int | None = None
-    """Characters after which each thought of the reply must end, where its model can be bounded."""
+    thinking_token_budget: int | None = None
+    """Tokens after which the thought of the reply ends; 0: there is none; -1: no bound."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)
     """The source of the ids of the reply's calls, where the model gives none (`generation.call_ids`)."""
 

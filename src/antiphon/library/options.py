@@ -12,7 +12,16 @@ import msgspec
 from antiphon.api.chat.conversation import read_chat, read_messages, read_turn_request
 from antiphon.api.chat.read import read_tool
 from antiphon.api.chat.schema import Tool
-from antiphon.conversation import Conversation, Message, ReasoningEffort, ResponseFormat, Role, ToolChoice, ToolSpec
+from antiphon.conversation import (
+    Conversation,
+    End,
+    Message,
+    ReasoningEffort,
+    ResponseFormat,
+    Role,
+    ToolChoice,
+    ToolSpec,
+)
 from antiphon.errors import Position, RequestError, near
 from antiphon.generation import TurnRequest
 from antiphon.tools import FunctionTool, Offer, Toolbox
@@ -72,10 +81,17 @@ def read_input(given: ChatInput, *, system: str | None = None, history: Conversa
     added = _conversation(given, () if history is None else history.messages)
     if history is not None:
         _check_json(history, "history")
-        return history.add(*added.messages)
+        closed = map(_closed, history.messages) if added.messages else history.messages
+        return replace(history, messages=(*closed, *added.messages))
     if not system:
         return added
     return replace(added, messages=(Message(role=Role.SYSTEM, text=system), *added.messages))
+
+
+def _closed(message: Message) -> Message:
+    """An answer that was cut ends where others follow it."""
+    end = End.CALL if message.is_call else End.END
+    return replace(message, end=end) if message.end is End.NONE else message
 
 
 def _conversation(given: ChatInput, earlier: Sequence[Message]) -> Conversation:

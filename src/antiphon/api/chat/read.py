@@ -127,6 +127,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         storable=wire.store is not False,
         stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
+        thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
         tenant=reading.tenant.asking(affinity=wire.prompt_cache_key, salt=wire.cache_salt),

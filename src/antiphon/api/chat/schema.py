@@ -127,6 +127,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     server_tools: bool | list[str] | None = None
     response_format: ResponseFormatObject | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    thinking_token_budget: int | None = None
     chat_template_kwargs: JsonObject | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None

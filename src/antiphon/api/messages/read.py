@@ -174,10 +174,6 @@ def _named(choice: MessageToolChoice, tools: MessageTools) -> ToolChoice:
     return ToolChoice("required", chosen_tools(name, "tool_choice.name", tools.own, specs, builtins), once=True)
 
 
-CHARACTERS_A_TOKEN = 4
-"""Grammars bound thoughts in characters: so many stand for one token of ``thinking.budget_tokens``."""
-EFFORTS = ((2048, ReasoningEffort.LOW), (8192, ReasoningEffort.MEDIUM))
-"""What a budget below so many tokens is to a model whose thoughts nothing can bound; high beyond them."""
 TAKEN_EDITS = ("clear_tool_uses_", "clear_thinking_")
 """Edits of a context that save tokens elsewhere; what is not cleared is read all the same."""
 _IMPOSSIBLE = ("container", "mcp_servers", "thread", "compaction")
@@ -223,6 +219,7 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     server = tools.server
     choice, parallel = read_choice(wire.tool_choice, tools)
     nothing = choice.mode == "none"
+    budget = _budget(wire, reading)
     turn = TurnRequest(
         conversation=Conversation(
             messages=messages,
@@ -236,10 +233,12 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
         tool_choice=choice,
         parallel_tool_calls=parallel,
         tenant=reading.tenant,
-        max_reasoning=_bound(wire.thinking) if reading.bounds else None,
+        thinking_token_budget=budget,
         reword=reworded,
     )
-    return RequestedMessage(sampled(turn, wire), tools, (*reader.ignored, *tools.ignored))
+    unheld = thinks(wire) and wire.thinking and wire.thinking.budget_tokens and budget is None
+    ignored = ("thinking.budget_tokens",) if unheld else ()
+    return RequestedMessage(sampled(turn, wire), tools, (*reader.ignored, *tools.ignored, *ignored))
 
 
 def check_possible(wire: MessageTokensRequest, limits: Limits) -> None:
@@ -273,12 +272,9 @@ def thinks(wire: MessageTokensRequest) -> bool:
 
 def _settings(wire: MessageTokensRequest, reading: MessagesReading) -> Settings:
     """The effort that is named; else what thinking is to be. Thinking that is not requested is turned off."""
-    given = wire.output_config.effort if wire.output_config else None
+    given = _effort(wire)
     effort = ReasoningEffort(given) if given else None
-    if thinks(wire):
-        mapped = None if reading.bounds else _effort(wire.thinking)
-        return Settings(reasoning_effort=effort or mapped, current_date=reading.today)
-    if effort is not None:
+    if thinks(wire) or effort is not None:
         return Settings(reasoning_effort=effort, current_date=reading.today)
     return Settings(
         reasoning_effort=ReasoningEffort.NONE,
@@ -287,18 +283,15 @@ def _settings(wire: MessageTokensRequest, reading: MessagesReading) -> Settings:
     )
 
 
-def _effort(thinking: ThinkingConfig | None) -> ReasoningEffort | None:
-    if thinking is None or thinking.budget_tokens is None:
+def _budget(wire: MessageTokensRequest, reading: MessagesReading) -> int | None:
+    """The tokens that a thought may have. An effort that is named comes first where nothing can bound thoughts."""
+    if wire.thinking is None or wire.thinking.type != "enabled" or not (reading.bounds or _effort(wire) is None):
         return None
-    budget = thinking.budget_tokens
-    return next((effort for below, effort in EFFORTS if budget < below), ReasoningEffort.HIGH)
+    return wire.thinking.budget_tokens
 
 
-def _bound(thinking: ThinkingConfig | None) -> int | None:
-    """The characters that a thought may have."""
-    if thinking is None or thinking.type != "enabled" or thinking.budget_tokens is None:
-        return None
-    return thinking.budget_tokens * CHARACTERS_A_TOKEN
+def _effort(wire: MessageTokensRequest) -> str | None:
+    return wire.output_config.effort if wire.output_config else None
 
 
 def _format(wire: MessageTokensRequest) -> ResponseFormat | None:
@@ -336,3 +329,5 @@ def _renamed(path: str) -> Iterator[str]:
         yield f"stop_sequences{path[len('stop') :]}"
     if path == "stop":
         yield "stop_sequences"
+    if path == "thinking_token_budget":
+        yield "thinking.budget_tokens"

@@ -183,7 +183,7 @@ class MessagesRoute(PostRoute):
             today=context.today,
             tenant=post.tenant.asking(affinity=post.exchange.headers.get(SESSION)),
             in_place=takes_later_system(model.format),
-            bounds=model.compiler is not None and model.engine.info.grammar,
+            bounds=model.reply_compiler is not None,
             server=context.tools.offered(builtins=model.format.framed) if context.tools else None,
             always=context.offer_tools,
             framed=model.format.framed,

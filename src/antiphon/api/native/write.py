@@ -14,7 +14,7 @@ from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position, UnsupportedError
 from antiphon.formats.format import incidents_of
 from antiphon.formats.template import JinjaFormat, TemplatedHarmony
-from antiphon.generation import Model, check_conversation, check_numbers, without_idle_arguments
+from antiphon.generation import Model, check_conversation, check_numbers, normalized
 from antiphon.generation.model import stop_ids
 from antiphon.generation.plan import ids_within, prompt_of
 from antiphon.generation.reader import with_channels
@@ -63,7 +63,7 @@ def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list
 
 def chat_prompt(wire: ChatRequest, model: Model, reading: Reading, *, opens_reply: bool) -> Iterator[Piece]:
     """The very prompt that a chat completion of this request would have."""
-    turn = without_idle_arguments(model, to_turn(wire, reading))
+    turn = normalized(model, to_turn(wire, reading))
     check_numbers(turn)
     check_conversation(model, turn)
     return prompt_of(model, turn, opens_reply=opens_reply)

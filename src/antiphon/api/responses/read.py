@@ -92,6 +92,7 @@ def read_request(
             ),
             response_format=_format(wire.text.format if wire.text else None),
         ),
+        thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
         tenant=tenant,

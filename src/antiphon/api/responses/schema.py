@@ -133,6 +133,7 @@ class TokensRequest(GenerationFields, kw_only=True):
     tool_choice: Literal["none", "auto", "required"] | ResponsesToolChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningSettings | None = None
+    thinking_token_budget: int | None = None
     text: TextSettings | None = None
     truncation: Literal["auto", "disabled"] | None = None
 

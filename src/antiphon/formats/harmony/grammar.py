@@ -51,16 +51,16 @@ class HarmonyGrammar:
             return chain(self._thoughts(), self._outcome())
         if opened.channel == "final":
             return self._continued_answer()
-        return chain(self._text(END), self._next(), self._thoughts(least=0), self._outcome())
+        return chain(self._body(opened.channel), self._next(), self._thoughts(least=0), self._outcome())
 
     def _thoughts(self, least: int | None = None) -> Grammar:
-        """Analysis and preambles in any order and number; spelled out, one analysis at most."""
+        """Analysis and preambles in any order and number; spelled out or bounded, one analysis at most."""
         reasoning = self._shape.reasoning
         least_analysis = (1 if reasoning == "required" else 0) if least is None else least
         thought = [self._message("analysis")] if reasoning != "off" else []
-        if self._literal:
-            return chain(*(Repeat(analysis, least_analysis, 1) for analysis in thought))
-        announced = [self._message("commentary")] if self._may_announce else []
+        announced = [self._message("commentary")] if self._may_announce and not self._literal else []
+        if self._literal or self._shape.max_reasoning is not None:
+            return chain(*(Repeat(analysis, least_analysis, 1) for analysis in thought), *map(Repeat, announced))
         kinds = [*thought, *announced]
         return chain(*thought * least_analysis, Repeat(choice(*kinds))) if kinds else chain()
 
@@ -69,7 +69,12 @@ class HarmonyGrammar:
         return self._shape.preambles and bool(self._shape.callable or self._shape.builtin_calls())
 
     def _message(self, channel: str) -> Grammar:
-        return chain(self._mark(CHANNEL), channel, self._mark(MESSAGE), self._text(END), self._next())
+        return chain(self._mark(CHANNEL), channel, self._mark(MESSAGE), self._body(channel), self._next())
+
+    def _body(self, channel: str | None) -> Grammar:
+        """A message before the outcome. Only thoughts have the bound of thoughts."""
+        limit = self._shape.max_text if channel == "commentary" else self._shape.max_reasoning
+        return replace(self._text(END), limit=limit)
 
     def _next(self) -> Grammar:
         return chain(self._mark(START), "assistant")
@@ -145,8 +150,8 @@ class HarmonyGrammar:
         return choice(EndOfTurn(self._mark(RETURN)), EndOfTurn()) if self._literal else EndOfTurn(RETURN)
 
     def _text(self, until: Control | None) -> AnyText:
-        limit = self._shape.max_reasoning if until is END else self._shape.max_text
-        return AnyText(None if until is None else self._mark(until), self._avoid, limit, escaped=self._literal)
+        closer = None if until is None else self._mark(until)
+        return AnyText(closer, self._avoid, self._shape.max_text, escaped=self._literal)
 
     def _mark(self, control: Control) -> Control | str:
         return control.spelling if self._literal else control

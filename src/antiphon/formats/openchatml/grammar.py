@@ -47,9 +47,8 @@ class OpenChatMLGrammar:
     def _frame(self, channel: str, intent: str | None = None) -> Grammar:
         head = self._head(Message(role=Role.ASSISTANT, channel=channel, intent=intent))
         between = ["\n"] if self._spelled else []
-        return chain(
-            head, self._text(END, self._shape.max_reasoning), *between, self._mark(START), Role.ASSISTANT.value
-        )
+        limit = self._shape.max_text if intent else self._shape.max_reasoning
+        return chain(head, self._text(END, limit), *between, self._mark(START), Role.ASSISTANT.value)
 
     def _call(self, tool: ToolSpec, call_id: str) -> Grammar:
         return chain(

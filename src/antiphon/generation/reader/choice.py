@@ -91,7 +91,7 @@ class ChoiceReader:
         """Ids up to the end of the last message that is whole."""
         self.own_ids: dict[str, str] = {}
         """The ids of calls that were given anew, with those that the model wrote."""
-        self._collects_ids = plan.remembered
+        self._collects_ids = plan.remembered or plan.request.return_token_ids
         self._returned = 0
         self._plain = not plan.request.stop
         self._end_ids = foreign_ends(plan)
@@ -184,15 +184,19 @@ class ChoiceReader:
         """
         exact = not (self._cut or self._inexact)
         cut = any(message.is_call and message.end is End.NONE for message in self.messages)
-        yield self.messages, self.sampled[: self._whole] if cut or self._called_enough else self.sampled, exact
+        yield self.messages, self.sampled[: self._whole] if cut else self.sampled, exact
         if cut and exact:
             closed = [replace(one, end=End.CALL) if one.is_call else one for one in self.messages]
             yield closed, self.sampled, True
 
     def take_ids(self) -> tuple[int, ...]:
-        """The ids that were read since they were taken last, where the turn is remembered."""
-        returned, self._returned = self._returned, len(self.sampled)
-        return tuple(self.sampled[returned:])
+        """The ids that were read since they were taken last, where the turn is remembered.
+
+        Those behind a call wait: they may begin a further one that is none of the reply.
+        """
+        waits = self._called and self._open is None and not self.over
+        returned, self._returned = self._returned, max(self._returned, self._whole if waits else len(self.sampled))
+        return tuple(self.sampled[returned : self._returned])
 
     def close(self) -> list[Event]:
         """The engine's output ended without a reason: the answer was cut."""
@@ -313,6 +317,8 @@ class ChoiceReader:
 
     def _finish(self, end: EngineEnd | None) -> list[Event]:
         self.over, self._finished = True, end is EngineEnd.STOP
+        if self._called_enough:
+            del self.sampled[self._whole :]
         events: list[Event] = []
         if self._stops.matched is None and not self._called_out:
             limited = end in CUT and not self._ended  # a step may say so that has the reply's own end, too

@@ -55,6 +55,7 @@ _TOP = "Send the sampling fields themselves, beside the others."
 _SAMPLERS = "Use temperature, top_p, top_k and min_p."
 _PENALTIES = "Use repetition_penalty, presence_penalty or frequency_penalty."
 _REASONING = "Use reasoning_effort, or chat_template_kwargs where the template has such an argument."
+_BUDGET = "Chat completions and Responses have thinking_token_budget, Messages thinking.budget_tokens."
 _TEXT = "The models here read and write text."
 _OWNER = "Which model a request gets is chosen by its name."
 _ECHOED = "An answer has its text, usage and log probabilities."
@@ -186,9 +187,12 @@ _ROWS = (
     *_refused("TGI, Databricks", "parameters extra_params sampling_params", hint=_TOP),
     # How it thinks.
     *_refused("OpenAI, SGLang", "reasoning_effort reasoning", hint=_REASONING),
-    *_refused("Ollama, Anthropic", "think thinking enable_thinking thinking_budget thinking_token_budget",
-              hint=_REASONING),
-    *_refused("llama.cpp", "reasoning_budget reasoning_budget_tokens thinking_budget_tokens", -1, hint=_REASONING),
+    *_refused("Ollama, Anthropic", "think thinking enable_thinking", hint=_REASONING),
+    *_refused("vLLM", "thinking_token_budget", -1, hint=_BUDGET),
+    *(KnownName(name, of, "same", (-1,), _BUDGET, "thinking_token_budget") for name, of in (
+        ("thinking_budget_tokens", "llama.cpp"), ("reasoning_budget_tokens", "llama.cpp"),
+        ("reasoning_budget", "llama.cpp"), ("thinking_budget", "Qwen, FastDeploy"), ("max_thinking_tokens", "NVIDIA"),
+    )),
     *_refused("llama.cpp", "reasoning_budget_message reasoning_control thinking_forced_open", False, hint=_REASONING),
     *_refused("llama.cpp", "reasoning_format", "auto", hint="The server's owner says whether reasoning is shown."),
     *_refused("llama.cpp", "reasoning_in_content", False, hint="Reasoning has a field of its own."),

@@ -254,10 +254,11 @@ class Translation(msgspec.Struct):
 
     def _apply(self, row: KnownName, known: frozenset[str]) -> None:
         value = msgspec.json.decode(self.fields[row.name])
-        if row.use == "harmless" or row.requires_nothing(value):
+        renamed = row.use == "same" and row.stands_for in known
+        if row.use == "harmless" or (row.requires_nothing(value) and not (renamed and value in row.neutral)):
             return
         target = next((name for name in _LIMITS if name in known), None) if row.use == "limit" else row.stands_for
-        if row.use == "refused" or (row.use == "same" and target not in known):
+        if row.use == "refused" or (row.use == "same" and not renamed):
             raise UnsupportedError(
                 f"{row.name} cannot be honoured.", position=Position(path=row.name), hint=row.hint or None
             )
