@@ -33,8 +33,8 @@ async def run(draws: Iterable[Draw], shown: int) -> int:
         count += bool(found)
         if found and count <= shown:
             print(draw, reply_of(draw), *found, sep="\n    ", flush=True)
-    for kind, rows in itertools.groupby(tried, key=lambda cell: cell[0]):
-        print(f"{kind}:", ", ".join(f"{name} {faulty[kind, name]} of {tried[kind, name]}" for _, name in sorted(rows)))
+    for kind, rows in itertools.groupby(sorted(tried), key=lambda cell: cell[0]):
+        print(f"{kind}:", ", ".join(f"{name} {faulty[kind, name]} of {tried[kind, name]}" for _, name in rows))
     print(f"{count} of {sum(tried.values()) // 3} draws have a fault")
     return count
 
