@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines import ScriptedEngine
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.tenancy import NOBODY, Tenant
 from kit.api import post_in_process
 from kit.responses import CALL, CHANNEL, HARMONY, MESSAGE, RETURN, VOCABULARY, harmony_ids
 
@@ -27,33 +24,16 @@ OPTIONAL = "/: ?/"
 """A colon and a blank or none, as the engine is given it."""
 
 
-class Recorder(ScriptedEngine):
-    """Says an object without blanks, and notes the grammar of it."""
-
-    def __init__(self) -> None:
-        ends = frozenset(VOCABULARY.controls[end] for end in (RETURN, CALL))
-        super().__init__(harmony_ids(CHANNEL, "final", MESSAGE, '{"a":1}', RETURN), end_ids=ends)
-        self.grammar = ""
-
-    async def generate(
-        self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:  # fmt: skip
-        self.grammar = grammar or ""
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
-
-
 async def grammar_of(route: str, fields: dict[str, Any]) -> str:
     """The grammar that the engine gets for a request."""
-    engine = Recorder()
+    ends = frozenset(VOCABULARY.controls[end] for end in (RETURN, CALL))
+    engine = ScriptedEngine(harmony_ids(CHANNEL, "final", MESSAGE, '{"a":1}', RETURN), end_ids=ends)
     compiler = ReplyCompiler(HARMONY, VOCABULARY, engine.info.end_ids)
     model = Model(name="m", engine=engine, tokenizer=VOCABULARY, format=HARMONY, compiler=compiler)
     got = await post_in_process(create_app(StaticCatalog({"m": model})), route, **BODIES[route], **fields)
     assert got.status == 200, got.body
     assert "x-antiphon-ignored" not in got.headers
-    return engine.grammar
+    return engine.requests[-1][2] or ""
 
 
 def own(route: str, form: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +74,7 @@ async def test_so_it_is_in_the_words_of_other_servers(route: str, fields: dict[s
 
 
 async def test_a_word_that_is_no_truth_value_is_an_error_at_its_place() -> None:
-    model = Model(name="m", engine=Recorder(), tokenizer=VOCABULARY, format=HARMONY)
+    model = Model(name="m", engine=ScriptedEngine([]), tokenizer=VOCABULARY, format=HARMONY)
     form = {"type": "json_object", "compact": "very"}
     got = await post_in_process(create_app(StaticCatalog({"m": model})), CHAT, **BODIES[CHAT], response_format=form)
     assert got.status == 400

@@ -15,10 +15,9 @@ from antiphon.api.dialects import mindie
 from antiphon.api.errors import error_shape
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import FinishReason
-from antiphon.engines import EngineEnd, Sampling, ScriptedEngine, Step
+from antiphon.engines import EngineEnd, ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.http.errors import error_event
-from antiphon.tenancy import NOBODY, Tenant
 from kit.api import END, Got, app, call, ids, model, request, running, scripted
 from kit.breaking import Breaking
 
@@ -64,10 +63,7 @@ class Paced(ScriptedEngine):
         super().__init__([])
         self._pieces = pieces
 
-    async def generate(
-        self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:  # fmt: skip
+    async def generate(self, *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
         for piece in self._pieces:
             yield Step(tuple(ids(piece)))
         yield Step((), end=EngineEnd.LENGTH_OUTPUT)

@@ -21,7 +21,6 @@ from antiphon.formats.template import JinjaFormat, jinja_format
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
-from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner
 from kit.admitted import admitted
 from kit.family_templates import FAMILIES
@@ -117,17 +116,11 @@ class FreeEngine(ScriptedEngine):
         self._ids = [id for id in range(family.tokenizer.size) if not 0x1C <= id < 0x20]
 
     async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
+        self, prompt: Sequence[int], sampling: Sampling, *, grammar: str | None = None, **options: Any
     ) -> AsyncGenerator[Step, None]:
         assert grammar is not None
         played = ScriptedEngine(self._reply(grammar, sampling.seed or 0), end_ids=self._family.end_ids, chunk=5)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
+        async with aclosing(played.generate(prompt, sampling, grammar=grammar, **options)) as steps:
             async for step in steps:
                 yield step
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from random import Random
+from typing import Any
 
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
@@ -25,7 +26,6 @@ from antiphon.formats.template import template_format
 from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control
 from kit.api import CHATML, END, TOKENIZER
 from kit.responses import HARMONY, VOCABULARY
@@ -86,19 +86,13 @@ class MaskedEngine(ScriptedEngine):
         self._closers: Sequence[int] = closers
 
     async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
+        self, prompt: Sequence[int], sampling: Sampling, *, grammar: str | None = None, **options: Any
     ) -> AsyncGenerator[Step, None]:
         def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
             return [self._end] if grammar is None else self.reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
         played = ScriptedEngine(script, end_ids=frozenset({self._end}), chunk=8, context=65536)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
+        async with aclosing(played.generate(prompt, sampling, grammar=grammar, **options)) as steps:
             async for step in steps:
                 yield step
 

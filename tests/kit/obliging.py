@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import fields
 from random import Random
+from typing import Any
 
 from llguidance import LLMatcher
 from starlette.applications import Starlette
@@ -17,7 +18,6 @@ from antiphon.engines.engine import SAMPLING
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
-from antiphon.tenancy import NOBODY, Tenant
 from kit.api import CHATML, END, TOKENIZER, ids, token_bytes
 from kit.obedient import counting
 
@@ -37,19 +37,15 @@ class ObligingEngine(ScriptedEngine):
         self._vocabulary = Vocabulary(TOKENIZER, ENDS)
 
     async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
+        self, prompt: Sequence[int], sampling: Sampling, *, grammar: str | None = None, **options: Any
     ) -> AsyncGenerator[Step, None]:
+        self.requests.append((tuple(prompt), sampling, grammar))
+
         def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
             return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
         played = ScriptedEngine(script, end_ids=ENDS, token_bytes=token_bytes, honours=EVERY)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
+        async with aclosing(played.generate(prompt, sampling, grammar=grammar, **options)) as steps:
             async for step in steps:
                 yield step
 
