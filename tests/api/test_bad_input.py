@@ -10,17 +10,14 @@ import pytest
 
 from antiphon.api import Limits, create_app
 from antiphon.catalog.static import StaticCatalog
-from kit.api import END, Got, app, chat, ids, in_process, request, running, scripted
+from kit.api import END, Got, app, chat, ids, in_process, request, scripted, served
 from kit.bad_fields import CALL, USER
 
 ENGINE = scripted(ids("Fine.", END), context=400)
 LIMITS = Limits(max_body=2**20, max_messages=100)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ENGINE, limits=LIMITS)) as url:
-        yield url
+base = served(lambda: app(ENGINE, limits=LIMITS))
 
 
 @pytest.fixture(autouse=True)

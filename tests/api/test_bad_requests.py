@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from anthropic.types import ErrorResponse as MessagesErrorResponse
 
-from kit.api import chat, request, running
+from kit.api import chat, request, served
 from kit.bad_messages import bad_messages
 from kit.bad_requests import Bad, bad_requests
 from kit.obliging import chatting_and_embedding
@@ -18,10 +17,7 @@ QUICK = 30.0
 """Seconds: far more than any of them takes, far less than a server that hangs."""
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(chatting_and_embedding()) as url:
-        yield url
+base = served(lambda: chatting_and_embedding())
 
 
 @pytest.mark.parametrize("bad", ALL, ids=[f"{bad.method} {bad.path} {bad.what}"[:90] for bad in ALL])

@@ -34,7 +34,9 @@ from kit.api import (
     post_in_process,
     running,
     scripted,
+    served,
     serving,
+    wire_bytes,
 )
 from kit.waiting import until
 
@@ -49,10 +51,7 @@ def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
 ENGINE = scripted(script, context=200, slots=6)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ENGINE)) as url:
-        yield url
+base = served(lambda: app(ENGINE))
 
 
 @pytest.fixture
@@ -319,11 +318,9 @@ def test_one_prompt_s_engine_error_ends_all_of_them() -> None:
 async def test_a_client_that_hangs_up_stops_all_its_prompts(stream: bool) -> None:
     engine = scripted(ids("word " * 1500), delay=0.002)
     application = app(engine)
-    body = json.dumps({"prompt": ["a", "b", "c"], "n": 2, "stream": stream}).encode()
     async with serving(application) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-        writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        writer.write(wire_bytes("/v1/completions", {"prompt": ["a", "b", "c"], "n": 2, "stream": stream}))
         await until(lambda: engine.running == 3)
         writer.transport.abort()
         await until(lambda: engine.running == 0 and application.state.context.admission.running == 0)

@@ -7,7 +7,6 @@ import os
 import socket
 import stat
 from base64 import urlsafe_b64decode
-from collections.abc import Iterator
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
@@ -25,7 +24,7 @@ from antiphon.errors import ConfigError, NotFoundError
 from antiphon.http.gate.keys import Key, KeyFile, Keyring, new_key
 from antiphon.playground.site import site_wire
 from antiphon.playground.wire import PLAYGROUND
-from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
+from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running, served
 from kit.waiting import PATIENCE
 
 SECRET, ALICE = new_key("alice")
@@ -38,10 +37,7 @@ def application(**options: Any) -> Starlette:
     return app(REPLY, keys=[ALICE, ADMIN, DEBUG], **options)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(application()) as url:
-        yield url
+base = served(lambda: application())
 
 
 def ask(base: str, **headers: str) -> Got:

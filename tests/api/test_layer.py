@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ from kit.api import (
     request,
     running,
     scripted,
+    served,
 )
 from kit.obedient import catalog
 from kit.toolbox import server_toolbox
@@ -45,10 +45,7 @@ ENGINE = scripted(ids(THINK, "hm", UNTHINK, "Fine.", END), context=400)
 CHAT: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "<|im_end|>"}]
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ENGINE)) as url:
-        yield url
+base = served(lambda: app(ENGINE))
 
 
 def ask(base: str, path: str, **fields: Any) -> Any:

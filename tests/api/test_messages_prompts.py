@@ -13,10 +13,9 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.formats import Format
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model, ModelFacts
-from antiphon.generation.compile import ReplyCompiler
 from kit.api import CHATML, END, TOKENIZER, Got, exchange, exchange_bytes, ids, scripted
 from kit.messages import USER, WEATHER, Fields
-from kit.obliging import ENDS, ObligingEngine
+from kit.obliging import ObligingEngine, constrained
 from kit.responses import HARMONY, VOCABULARY, harmony_ids
 from kit.responses import RETURN as HARMONY_END
 
@@ -204,10 +203,7 @@ async def test_the_effort_is_what_is_named_else_what_thinking_may_cost(fields: F
 async def test_a_budget_bounds_the_thinking_of_a_model_that_thinks(reasons: bool) -> None:
     described = ModelFacts(task="chat", context=None, vocabulary=1, reasoning=reasons)
     engine = ObligingEngine()
-    model = Model(
-        name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML,
-        compiler=ReplyCompiler(CHATML, TOKENIZER, ENDS), described=described,
-    )  # fmt: skip
+    model = constrained(engine, described=described)
     body: Fields = {"model": "small", "max_tokens": 99, "messages": [USER]}
     for thinking in ({"type": "enabled", "budget_tokens": 50}, {"type": "adaptive"}):
         application = create_app(StaticCatalog({"small": model}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from antiphon.engines import ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.generation import Model
 from antiphon.http.gate.keys import new_key
-from kit.api import END, Got, exchange, ids, model, post, request, running, scripted, token_bytes
+from kit.api import END, Got, exchange, ids, model, post, request, scripted, served, token_bytes
 from kit.breaking import Breaking
 from kit.messages import USER, WEATHER, Fields, events_of, message
 from kit.obedient import catalog
@@ -31,10 +31,7 @@ VERSION = "2023-06-01"
 GOOD: Fields = {"model": "small", "max_tokens": 9, "messages": [USER]}
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(create_app(catalog())) as url:
-        yield url
+base = served(lambda: create_app(catalog()))
 
 
 def error_of(got: Got, status: int) -> Any:

@@ -21,11 +21,10 @@ from antiphon.api.ollama.schema import OllamaChatRequest, OllamaGenerateRequest
 from antiphon.api.responses.schema import ResponsesRequest
 from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import RequestError, UnsupportedError
-from antiphon.generation import Model
 from antiphon.wire.names.constraints import READERS
 from antiphon.wire.names.table import KNOWN, KnownName
 from kit.api import Got, post_in_process
-from kit.obliging import ObligingEngine, chatting_and_embedding, obliging
+from kit.obliging import ObligingEngine, chatting_and_embedding, constrained
 
 HI = [{"role": "user", "content": "Hi"}]
 CHAT, TEXT, RESPONSES, INTERACTIVE, OLLAMA_CHAT, OLLAMA_GENERATE = (
@@ -107,11 +106,8 @@ class Server:
 @cache
 def server(route: str, dialect: str = "openai", *, strict: bool = False) -> Server:
     """One for all tests, none of which changes it: its engine notes what it was asked, and the last is the test's."""
-    whole: Model = obliging("small")
-    engine = ObligingEngine()
-    model = Model(name="small", engine=engine, tokenizer=whole.tokenizer, format=whole.format, compiler=whole.compiler)
-    spoken = configured_dialects(strict=strict)[dialect]
-    return Server(route, create_app(StaticCatalog({"small": model}), dialect=spoken), engine)
+    engine, spoken = ObligingEngine(), configured_dialects(strict=strict)[dialect]
+    return Server(route, create_app(StaticCatalog({"small": constrained(engine)}), dialect=spoken), engine)
 
 
 def texts(got: Got) -> list[str]:

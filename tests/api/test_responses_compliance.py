@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from kit.api import END as CHATML_END
-from kit.api import call, ids, post, running, scripted
+from kit.api import call, ids, post, scripted, served
 from kit.frames import opened, responded
 from kit.responses import WEATHER_TOOL, checked_response, events_of, respond, responses_app, text_of
 
@@ -26,10 +24,7 @@ def script(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
     return ids("Ahoy!" if "pirate" in text else "Hello.", CHATML_END)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(responses_app(small=scripted(script))) as url:
-        yield url
+base = served(lambda: responses_app(small=scripted(script)))
 
 
 def completed(base: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from kit.api import END, Got, app, ids, post, running
+from kit.api import END, Got, app, ids, post, served
 from kit.family_templates import FAMILIES
 
 PATH = "/v1/templates/try"
@@ -15,10 +13,7 @@ USER = {"role": "user", "content": "Hi <|u|>"}
 CALL = 'Look: <tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call><|e|>'
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ids("ok", END))) as url:
-        yield url
+base = served(lambda: app(ids("ok", END)))
 
 
 def attempt(base: str, **fields: object) -> Got:

@@ -25,7 +25,7 @@ from antiphon.tools import FunctionToolSet, Toolbox
 from antiphon.wire.dialect import OPENAI, Dialect
 from kit.api import CHATML, TOKENIZER
 from kit.obedient import CountingEngine, counting
-from kit.obliging import ENDS, ObligingEngine, obliging
+from kit.obliging import ENDS, ObligingEngine, constrained
 
 LLAMA = LlamaModel(context=8192, slots=4, vocabulary=TOKENIZER.size, ends=ENDS)
 
@@ -144,7 +144,7 @@ def application(info: EngineInfo, *, dialect: Dialect = OPENAI, tools: bool = Tr
             ranking=RankingSpec(3),
         )
         return create_app(StaticCatalog({"small": ranker}), dialect=dialect)
-    model: Model = replace(obliging("small"), engine=DeclaredEngine(info))
+    model: Model = constrained(DeclaredEngine(info))
     if jinja:
         format = jinja_format("{% if loud %}!{% endif %}{{ messages[0].content }}", CHATML.controls)
         compiler = ReplyCompiler(format, TOKENIZER, ENDS)

@@ -7,11 +7,12 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
@@ -91,6 +92,17 @@ def running(application: Starlette, *, drain: float = 5.0) -> Iterator[str]:
         thread.join(20)
 
 
+def served(application: Callable[[], Starlette]) -> Any:
+    """A fixture of a module: the base URL of the application that its tests share."""
+
+    @pytest.fixture(scope="module")
+    def base() -> Iterator[str]:
+        with running(application()) as url:
+            yield url
+
+    return base
+
+
 @dataclass(frozen=True, slots=True)
 class Got:
     status: int
@@ -139,6 +151,13 @@ def chat(base: str, **fields: Any) -> Got:
 def post(base: str, path: str, **fields: Any) -> Got:
     """A request with a JSON body."""
     return request(base, "POST", path, json.dumps(fields).encode(), content_type="application/json")
+
+
+def wire_bytes(path: str, fields: Mapping[str, Any]) -> bytes:
+    """A request with a JSON body as it goes over a connection."""
+    body = json.dumps(fields).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 Answered = list[MutableMapping[str, Any]]

@@ -63,13 +63,13 @@ class ObligingEngine(ScriptedEngine):
         return written
 
 
-def obliging(name: str = "obliging") -> Model:
-    """The model, with a compiler of grammars."""
+def constrained(engine: ScriptedEngine, name: str = "small", **fields: Any) -> Model:
+    """A model with a compiler of grammars."""
     compiler = ReplyCompiler(CHATML, TOKENIZER, ENDS)
-    return Model(name=name, engine=ObligingEngine(), tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
+    return Model(name=name, engine=engine, tokenizer=TOKENIZER, format=CHATML, compiler=compiler, **fields)
 
 
 def chatting_and_embedding() -> Starlette:
     """A server with the names of the default models: ``smollm2`` writes, ``minilm`` embeds. It hides nothing."""
-    catalog = StaticCatalog({"smollm2": obliging("smollm2"), "minilm": counting()})
+    catalog = StaticCatalog({"smollm2": constrained(ObligingEngine(), "smollm2"), "minilm": counting()})
     return create_app(catalog, expose_reasoning=True)

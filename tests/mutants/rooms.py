@@ -31,8 +31,7 @@ ROOMS = (
     Room(
         "gate",
         {
-            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py "
-            "api/test_several_servers.py",
+            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_several_servers.py",
             "http/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py api/test_browser_gate.py",
             "http/gate/browsers.py": "api/test_browser_gate.py api/test_browsers.py api/test_responses_socket.py",
             "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
