@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
@@ -228,6 +228,20 @@ async def exchange_bytes(
     start, *bodies = answered
     answered_with = {name.decode(): value.decode() for name, value in start["headers"]}
     return Got(start["status"], answered_with, b"".join(message["body"] for message in bodies))
+
+
+def stopping(application: Starlette) -> ASGIApp:
+    """The application, which is stopped after each part of an answer that it sends."""
+
+    async def stopping(scope: Scope, receive: Receive, send: Send) -> None:
+        async def stop_after(message: Message) -> None:
+            await send(message)
+            if message.get("body"):
+                application.state.context.lifecycle.stop()
+
+        await application(scope, receive, stop_after)
+
+    return stopping
 
 
 @contextlib.asynccontextmanager
