@@ -244,9 +244,10 @@ def compactions() -> Iterator[Bad]:
     yield from placed(COMPACT, {
         "input": [None, [], "x" * 1_000_000, [call]], "input[0].encrypted_content": [[one] for one in sealed],
         "stream": [True, "yes"], "background": [True], "conversation": ["conv_0"],
-        "previous_response_id": ["resp_0", 1], "temperature": [3], "top_p": [0], "max_output_tokens": [0, "9"], "truncation": ["some"],
-        "include[0]": [["everything"]], "reasoning.effort": [{"effort": "huge"}], "prompt": [{"id": "p"}],
-        "instructions": [5], "tools": [{"f": FLAT}], "metadata[...]": [{"k": 1}], "model": [None],
+        "previous_response_id": ["resp_0", 1], "temperature": [3], "top_p": [0], "max_output_tokens": [0, "9"],
+        "truncation": ["some"], "include[0]": [["everything"]], "reasoning.effort": [{"effort": "huge"}],
+        "prompt": [{"id": "p"}], "instructions": [5], "tools": [{"f": FLAT}], "metadata[...]": [{"k": 1}],
+        "model": [None],
     })  # fmt: skip
     yield wrong(COMPACT, "input[0].encrypted_content", input=[{"type": "compaction"}])
     yield from (wrong(COMPACT, None, input=[item]) for item in (7, {"role": "user"}))
