@@ -1,4 +1,4 @@
-"""Whatever is wrong with a request, it gets a 4xx at once in OpenAI's shape with the field's name; the server goes on."""
+"""Whatever is wrong with a request, it is a 4xx at once in OpenAI's shape with the field's name; the server goes on."""
 
 from __future__ import annotations
 
