@@ -95,7 +95,8 @@ async def test_chat_answers_are_parsed_into_the_callers_class(client: openai.Asy
 
 
 async def test_a_seed_gives_the_same_object_streamed_and_not(client: openai.AsyncOpenAI) -> None:
-    schema = {"type": "json_schema", "json_schema": {"name": "p", "strict": True, "schema": Person.model_json_schema()}}
+    person = {**Person.model_json_schema(), "additionalProperties": False}
+    schema = {"type": "json_schema", "json_schema": {"name": "p", "strict": True, "schema": person}}
     choice = await both(client, messages=PERSON, response_format=schema, temperature=1.0, seed=3)
     Person.model_validate_json(choice.message.content)
 
@@ -185,7 +186,7 @@ class City(BaseModel):
     height: float = Field(ge=0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 async def test_a_number_ends(client: openai.AsyncOpenAI, seed: int) -> None:
     asked: Any = [{"role": "user", "content": "Tell me about Bern: its population, area and height."}]
     fields: dict[str, Any] = {"temperature": 1.0, "seed": seed, "max_tokens": 160}
