@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import subprocess
-import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +24,7 @@ from antiphon.http.rules import Rules
 from antiphon.tenancy import NOBODY, FairRoom, Tenant
 from kit.api import CHATML, END, TOKENIZER, app, chat, ids, in_process, running, scripted
 from kit.batches import CHAT, ENDED, begin, get, jsonl, line
+from kit.crashing import crashing
 from kit.waiting import turns, until, wait_until
 
 ROOT = Path(__file__).parent.parent
@@ -187,22 +185,13 @@ async def test_a_small_batch_of_one_key_does_not_wait_for_a_large_one_of_another
     assert len(order) - before <= 60
 
 
-@contextmanager
-def crashing(folder: Path) -> Iterator[str]:
-    """A server in a process of its own, which is killed in the end."""
-    command = [sys.executable, "-m", "kit.crashing_batches", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
 def test_a_server_that_is_killed_five_times_answers_each_line_of_a_batch_once(tmp_path: Path) -> None:
     id, done = "", 0
     for killed in range(6):
-        with crashing(tmp_path) as base, openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client:
+        with (
+            crashing("batches", tmp_path) as base,
+            openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client,
+        ):
             if not id:
                 data = jsonl(line(f"line {i}", temperature=9 if i % 100 == 7 else 0) for i in range(LINES))
                 file = client.files.create(file=("in.jsonl", data), purpose="batch")

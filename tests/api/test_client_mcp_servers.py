@@ -16,6 +16,7 @@ from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.tools.mcp import ClientServers
 from kit import mcp_http
+from kit.aiohttp_site import listening
 from kit.api import END, call, exchange, exchange_bytes, ids, scripted, serving
 from kit.frames import opened, responded
 from kit.mcp_counter import text_result
@@ -66,11 +67,8 @@ async def elsewhere(handler: Callable[[web.Request], Awaitable[web.Response]]) -
     """The address of a server that answers everything so."""
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    async with listening(application, shutdown_timeout=0.1) as url:
+        yield url
 
 
 HOSTILE: dict[str, Any] = {

@@ -16,14 +16,12 @@ from antiphon.api import create_app
 from antiphon.api.transcript.write import TranscriptWriter
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import Message, MessageEnded, OpaquePart, Role
-from antiphon.engines import Sampling
-from antiphon.engines.scripted import ScriptedEngine
 from antiphon.formats.openchatml import EventReader, EventStream, Writer, openchatml, read, validate
 from antiphon.generation import Model, StepEvents
 from antiphon.http.gate.keys import new_key
 from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolEnded, ToolOutput, ToolResult
-from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, request, running, scripted, served
+from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, replies, request, running
 from kit.waiting import PATIENCE
 
 HEADER = 'version: "2.2"\ngeneration_settings: {builtin_tools: [slow, quick]}\n'
@@ -44,19 +42,6 @@ async def slow(seconds: int) -> str:
 
 def tools() -> Toolbox:
     return Toolbox([FunctionToolSet([quick, slow])])
-
-
-def replies(*turns: Sequence[Piece]) -> ScriptedEngine:
-    """A model that says these, one a turn."""
-    engine = scripted(lambda prompt, sampling, choice: script(prompt, sampling, choice))
-
-    def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
-        return ids(*turns[len(engine.requests) - 1])
-
-    return engine
-
-
-base = served(lambda: app(replies(("x", END))))
 
 
 def whole(base: str, transcript: str, **headers: str) -> Got:

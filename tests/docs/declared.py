@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -90,6 +91,7 @@ class DeclaredEngine(ObligingEngine):
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        **options: Any,
     ) -> AsyncGenerator[Step, None]:
         assert grammar is None or self._declared.grammar, "what cannot be constrained must have been refused before"
         assert n <= self._declared.slots
@@ -97,7 +99,9 @@ class DeclaredEngine(ObligingEngine):
             grpc.check_domain(tenant.domain(shared=True))
         elif self._declared.name.startswith("llama"):
             check(prompt, sampling, msgspec.structs.replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
+        async with aclosing(
+            super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant, **options)
+        ) as steps:
             async for step in steps:
                 yield step
 

@@ -7,7 +7,7 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,7 +24,7 @@ from antiphon.formats.template import template_format
 from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model
 from antiphon.http.server.server import Server
-from antiphon.tokens import ByteTokenizer, Control, Piece
+from antiphon.tokens import ByteTokenizer, Control, Piece, Tokenizer
 from kit.forked import Several, several_running
 from kit.waiting import PATIENCE
 
@@ -37,10 +37,13 @@ CHATML = template_format("chatml", TOKENIZER.controls.keys(), replies=QWEN)
 
 def ids(*pieces: Piece) -> list[int]:
     """What a model samples to say these pieces."""
-    sampled: list[int] = []
-    for piece in pieces:
-        sampled += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
-    return sampled
+    return sampled(TOKENIZER, pieces)
+
+
+def sampled(tokenizer: Tokenizer, pieces: Iterable[Piece]) -> list[int]:
+    """The ids of pieces, one behind the other."""
+    each = ([tokenizer.controls[one]] if isinstance(one, Control) else tokenizer.encode(one) for one in pieces)
+    return [id for ids in each for id in ids]
 
 
 def rest_of(reply: Sequence[int], prompt: Sequence[int]) -> Sequence[int]:
@@ -55,6 +58,12 @@ def token_bytes(id: int) -> bytes:
 
 def scripted(script: Script | Sequence[int], **options: Any) -> ScriptedEngine:
     return ScriptedEngine(script, token_bytes=token_bytes, **options)
+
+
+def replies(*turns: Sequence[Piece]) -> ScriptedEngine:
+    """A model that says these, one a request."""
+    engine = scripted(lambda prompt, sampling, choice: ids(*turns[len(engine.requests) - 1]))
+    return engine
 
 
 def call(name: str, arguments: str) -> tuple[Piece, ...]:

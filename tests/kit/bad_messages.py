@@ -142,15 +142,16 @@ SHAPES: list[tuple[dict[str, Any], str]] = [
 ]
 ONE: dict[str, Any] = {"custom_id": "a", "params": {"model": "smollm2", "max_tokens": 9, "messages": [USER]}}
 BATCHED: list[tuple[Any, str]] = [
-    *((requests, "requests") for requests in (None, [], {}, "x")),
-    *(([request], "requests[0]") for request in (None, [], "x")),
+    (None, "requests"), ([], "requests"), ({}, "requests"), ("x", "requests"),
+    ([None], "requests[0]"), ([[]], "requests[0]"), (["x"], "requests[0]"),
     *(([{**ONE, "custom_id": id}], "requests[0].custom_id") for id in (None, 7, "", "../x", "x" * 65, "é")),
-    *(([{**ONE, "params": params}], "requests[0].params") for params in (None, [], "x")),
+    ([{**ONE, "params": None}], "requests[0].params"), ([{**ONE, "params": []}], "requests[0].params"),
+    ([{**ONE, "params": "x"}], "requests[0].params"),
     ([{"params": {}}], "requests[0].custom_id"),
     ([{"custom_id": "a"}], "requests[0].params"),
     ([ONE, ONE], "requests[1].custom_id"),
     ([{**ONE, "params": {**ONE["params"], "stream": True}}], "requests[0].params.stream"),
-]
+]  # fmt: skip
 MESSAGE_BATCHES = f"{MESSAGES}/batches"
 BAD_MODELS = (
     "/anthropic/v1/models/nothing",

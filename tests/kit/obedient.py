@@ -18,12 +18,13 @@ from typing import Any
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import ScriptedEngine, Step
+from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.server.server import Server
+from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control, Piece
 from antiphon.tools.mcp import ClientServers
 from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, ids, token_bytes
@@ -109,16 +110,25 @@ class LosingEngine(ScriptedEngine):
                 yield step
 
 
-def counting() -> Model:
+class CountingEngine(ScriptedEngine):
     """Embeds a text as how long it is and how many different ids it has."""
+
+    @property
+    def info(self) -> EngineInfo:
+        return EngineInfo(name="count", context=512, slots=4, honours=frozenset(), embeddings=True)
+
+    async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
+        vectors = tuple((float(len(one)), float(len(set(one)))) for one in inputs)
+        return Embeddings(vectors, sum(map(len, inputs)))
+
+
+def counting() -> Model:
     begin, end = Control("<s>"), Control("</s>")
     tokenizer = ByteTokenizer([begin, end])
-    engine = ScriptedEngine(
-        [], context=512, slots=4, honours=frozenset(), grammar=False,
-        embedding=lambda ids: (float(len(ids)), float(len(set(ids)))),
-    )  # fmt: skip
     format = RawFormat(tokenizer.controls, begin=[begin], end=[end])
-    return Model(name="count", engine=engine, tokenizer=tokenizer, format=format, embedding=EmbeddingSpec(2))
+    return Model(
+        name="count", engine=CountingEngine([]), tokenizer=tokenizer, format=format, embedding=EmbeddingSpec(2)
+    )
 
 
 def words(query: str, document: str) -> float:

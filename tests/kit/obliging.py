@@ -29,25 +29,34 @@ EVERY = SAMPLING | {field.name for field in fields(Sampling)}
 """Settings that only one engine honours are honoured here, too."""
 
 
-class ObligingEngine(ScriptedEngine):
+class GrammarEngine(ScriptedEngine):
+    """Writes what `write` makes of a grammar; it notes each request as a scripted engine does."""
+
+    def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
+        raise NotImplementedError
+
+    async def generate(
+        self, prompt: Sequence[int], sampling: Sampling, *, grammar: str | None = None, **options: Any
+    ) -> AsyncGenerator[Step, None]:
+        self.requests.append((tuple(prompt), sampling, grammar))
+        played = ScriptedEngine(
+            lambda prompt, sampling, choice: self.write(grammar, prompt, sampling), context=self.info.context,
+            end_ids=self.info.end_ids, chunk=self._chunk, token_bytes=self._token_bytes, honours=self.info.honours,
+        )  # fmt: skip
+        async with aclosing(played.generate(prompt, sampling, grammar=grammar, **options)) as steps:
+            async for step in steps:
+                yield step
+
+
+class ObligingEngine(GrammarEngine):
     """Says a greeting where nothing else is requested; the seed is the prompt's length, so that answers repeat."""
 
     def __init__(self) -> None:
         super().__init__(HELLO, end_ids=ENDS, token_bytes=token_bytes, honours=EVERY)
         self._vocabulary = Vocabulary(TOKENIZER, ENDS)
 
-    async def generate(
-        self, prompt: Sequence[int], sampling: Sampling, *, grammar: str | None = None, **options: Any
-    ) -> AsyncGenerator[Step, None]:
-        self.requests.append((tuple(prompt), sampling, grammar))
-
-        def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
-            return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
-
-        played = ScriptedEngine(script, end_ids=ENDS, token_bytes=token_bytes, honours=EVERY)
-        async with aclosing(played.generate(prompt, sampling, grammar=grammar, **options)) as steps:
-            async for step in steps:
-                yield step
+    def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
+        return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
     def _reply(self, grammar: str, random: Random, most: int) -> list[int]:
         matcher = LLMatcher(self._vocabulary.tokens, grammar, log_level=0)
