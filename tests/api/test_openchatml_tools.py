@@ -21,7 +21,7 @@ from antiphon.generation import Model, StepEvents
 from antiphon.http.gate.keys import new_key
 from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolEnded, ToolOutput, ToolResult
-from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, replies, request, running
+from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, replies, request, running, served
 from kit.waiting import PATIENCE
 
 HEADER = 'version: "2.2"\ngeneration_settings: {builtin_tools: [slow, quick]}\n'
@@ -42,6 +42,9 @@ async def slow(seconds: int) -> str:
 
 def tools() -> Toolbox:
     return Toolbox([FunctionToolSet([quick, slow])])
+
+
+base = served(lambda: app(ids("x", END)))
 
 
 def whole(base: str, transcript: str, **headers: str) -> Got:
