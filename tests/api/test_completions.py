@@ -224,11 +224,11 @@ def test_a_stream_of_the_databricks_dialect_appends_and_counts_prompts() -> None
         assert texts(complete(base, "a", stream=False, suffix="!")) == ["b!"]
 
 
-@pytest.mark.parametrize("param", ["response_format", "model"])
-def test_bad_input_names_its_field(base: str, param: str) -> None:
-    got = complete(
-        base, **{"response_format": {"type": "json_object"}} if param == "response_format" else {"model": "large"}
-    )
+@pytest.mark.parametrize(
+    ("param", "value"), [("response_format", {"type": "json_object"}), ("model", "large"), ("n", 7)]
+)
+def test_bad_input_names_its_field(base: str, param: str, value: object) -> None:
+    got = complete(base, **{param: value})
     assert (got.status in (400, 404), got.error["param"]) == (True, param), got.body
     assert ENGINE.running == 0
 

@@ -125,7 +125,7 @@ def test_the_client_is_let_in_by_what_nobody_else_sees(
     with running(app(SIZE, DONE)) as base:
         let_in = respond(base, {"tools": [{**tool, "authorization": "hush-hush"}]})
         outside = respond(base, {"tools": [{**tool, "authorization": "hush-wrong"}]})
-        stored = respond_get(base, let_in.json["id"])
+        stored = request(base, "GET", f"/v1/responses/{let_in.json['id']}").body.decode()
     assert kinds(let_in.json) == ["mcp_list_tools", "mcp_call", "message"]
     assert {headers.get("x-room") for headers in server.headers} == {"behind-the-door"}
     listing = outside.json["output"][0]
@@ -138,10 +138,6 @@ def test_the_client_is_let_in_by_what_nobody_else_sees(
     for secret in ("hush-", "behind-the-door", "in-the-address"):
         assert not any(secret in text for text in (let_in.body.decode(), outside.body.decode(), stored, ours)), secret
     assert not any("hush-" in record.getMessage() or "behind-the" in record.getMessage() for record in caplog.records)
-
-
-def respond_get(base: str, id: str) -> str:
-    return request(base, "GET", f"/v1/responses/{id}").body.decode()
 
 
 def asked(base: str, url: str, **fields: Any) -> Any:

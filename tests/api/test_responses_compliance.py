@@ -11,12 +11,8 @@ from kit.frames import opened, responded
 from kit.responses import WEATHER_TOOL, checked_response, events_of, respond, responses_app, text_of
 
 
-def read(prompt: Sequence[int]) -> str:
-    return bytes(id for id in prompt if id < 256).decode()
-
-
 def script(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
-    text = read(prompt)
+    text = bytes(id for id in prompt if id < 256).decode()
     if "weather like" in text:
         return ids(*call("weather", '{"city": "San Francisco"}'), CHATML_END)
     if "my name" in text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -90,19 +90,11 @@ async def real_application(model: Path) -> AsyncIterator[Starlette]:
         yield create_app(StaticCatalog({"smollm2": served}), keys=[ANNS, BOBS])
 
 
-def chat(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
-
-
-def completion(text: str) -> dict[str, Any]:
-    return {"prompt": text, "max_tokens": 1}
-
-
-def response(text: str) -> dict[str, Any]:
-    return {"input": text, "max_output_tokens": 1, "store": False}
-
-
-BODIES = {"/v1/chat/completions": chat, "/v1/completions": completion, "/v1/responses": response}
+BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "/v1/chat/completions": lambda text: {"messages": [{"role": "user", "content": text}], "max_tokens": 1},
+    "/v1/completions": lambda text: {"prompt": text, "max_tokens": 1},
+    "/v1/responses": lambda text: {"input": text, "max_output_tokens": 1, "store": False},
+}
 WITH: dict[str, dict[str, str]] = {
     "nothing": {},
     "the other's words": {"prompt_cache_key": "ann/1", "cache_salt": "ann"},

@@ -183,7 +183,7 @@ def out_of_range() -> Iterator[Bad]:
 
 def completions() -> Iterator[Bad]:
     yield from placed(TEXT, {
-        "prompt": ["", [], ["a", 1], [-1], [2**31], [10**9, 1], ["a"] * 257, ["a"] * 100_000, {"text": "a"}],
+        "prompt": [None, "", [], ["a", 1], [-1], [2**31], [10**9, 1], ["a"] * 257, ["a"] * 100_000, {"text": "a"}],
         "prompt[0]": [[[]], [True], [1.5]], "prompt[1]": [["a", ""], [[1], [10**9]]],
         "n": [0, -1, 10**9, 1.5, True], "best_of": [0, 10**9, "2"], "logprobs": [-1, 6, 60_000, True],
         "max_tokens": [-1, 10**30, "9", 1.5], "stop": [["a"] * 5, {"a": 1}], "stop[0]": ["x" * 2000, [1], [""]],
@@ -280,31 +280,32 @@ def compactions() -> Iterator[Bad]:
 
 def layer() -> Iterator[Bad]:
     huge = [1] * 1_000_000
-    bad: list[tuple[str, str | None, Fields]] = [
+    yield from placed("/v1/tokenize", {"prompt": [None, 3]})
+    yield from placed("/v1/detokenize", {"tokens": [None, "abc"], "tokens[1]": [[1, -1]], "tokens[0]": [[2**40]]})
+    yield from placed("/v1/render", {"messages": [None, []], "tool_choice": ["required"], "n": [0]})
+    yield from placed("/v1/parse", {"text": [None]})
+    together: list[tuple[str, str, Fields]] = [
         ("/v1/tokenize", "prompt", {"prompt": "a", "messages": [USER]}),
-        ("/v1/tokenize", "messages", {"prompt": None, "messages": []}), ("/v1/tokenize", "prompt", {"prompt": None}),
+        ("/v1/tokenize", "messages", {"prompt": None, "messages": []}),
         ("/v1/tokenize", "messages[0].role", {"prompt": None, "messages": [{"role": "boss", "content": "x"}]}),
-        ("/v1/tokenize", "prompt", {"prompt": 3}), ("/v1/detokenize", "tokens[1]", {"tokens": [1, -1]}),
-        ("/v1/detokenize", "tokens[0]", {"tokens": [2**40]}), ("/v1/detokenize", "tokens", {"tokens": "abc"}),
-        ("/v1/detokenize", None, {"tokens": [*huge, -1]}), ("/v1/render", "messages", {"messages": []}),
-        ("/v1/render", "tool_choice", {"tool_choice": "required"}), ("/v1/render", "n", {"n": 0}),
-        ("/v1/render", None, {"chat_template_kwargs": {"tokenize": True, "chat_template": "{{ 1 }}"}}),
         ("/v1/parse", "text", {"text": "a", "ids": [1]}), ("/v1/parse", "ids[0]", {"text": None, "ids": [10**9]}),
-        ("/v1/parse", "prompt_ids[0]", {"text": "a", "prompt_ids": [-5]}), ("/v1/parse", "text", {"text": None}),
-        ("/v1/parse", None, {"text": None, "ids": [*huge, 10**9]}), ("/v1/convert", None, {"input": 5}),
-        ("/v1/convert", None, {"to": "nothing"}), ("/v1/convert", None, {"from": "chatml"}),
-        ("/v1/convert", None, {"input": "x" * 2_200_000}), ("/v1/convert", None, {"to": "../../etc/passwd"}),
-        ("/v1/schemas/check", None, {"text": "x" * 70_000}), ("/v1/schemas/check", None, {"text": 5}),
-        ("/v1/schemas/check", None, {"strict": "yes"}), ("/v1/templates/try", None, {"messages": []}),
-        ("/v1/templates/try", None, {"messages": [USER] * 300}), ("/v1/templates/try", None, {"reply": "x" * 40_000}),
-        *(("/v1/templates/try", None, {"template": text}) for text in ("{% for %}", "{{ 1 / 0 }}")),
-        ("/v1/templates/try", None, {"template": "{% for i in range(10**9) %}{% endfor %}"}),
-        ("/v1/templates/try", None, {"chat_template_kwargs": {"messages": []}}),
-        ("/v1/templates/try", None, {"controls": ["x"] * 5000}),
-        ("/v1/templates/try", None, {"special_tokens": {"eos_token": 5}}),
+        ("/v1/parse", "prompt_ids[0]", {"text": "a", "prompt_ids": [-5]}),
     ]  # fmt: skip
-    for path, place, fields in bad:
-        yield wrong(path, place, **fields)
+    yield from (wrong(path, place, **fields) for path, place, fields in together)
+    bad: dict[str, list[Fields]] = {
+        "/v1/detokenize": [{"tokens": [*huge, -1]}], "/v1/parse": [{"text": None, "ids": [*huge, 10**9]}],
+        "/v1/render": [{"chat_template_kwargs": {"tokenize": True, "chat_template": "{{ 1 }}"}}],
+        "/v1/convert": [
+            {"input": 5}, {"to": "nothing"}, {"from": "chatml"}, {"input": "x" * 2_200_000}, {"to": "../../etc/passwd"},
+        ],
+        "/v1/schemas/check": [{"text": "x" * 70_000}, {"text": 5}, {"strict": "yes"}],
+        "/v1/templates/try": [
+            {"messages": []}, {"messages": [USER] * 300}, {"reply": "x" * 40_000}, {"controls": ["x"] * 5000},
+            {"template": "{% for %}"}, {"template": "{{ 1 / 0 }}"}, {"special_tokens": {"eos_token": 5}},
+            {"template": "{% for i in range(10**9) %}{% endfor %}"}, {"chat_template_kwargs": {"messages": []}},
+        ],
+    }  # fmt: skip
+    yield from (wrong(path, None, **fields) for path, several in bad.items() for fields in several)
 
 
 def chats() -> Iterator[Bad]:
