@@ -15,7 +15,6 @@ from kit.crashing import crashing
 from kit.responses import events_of, respond, responses_app
 
 HELLO = ids("Hello there.", CHATML_END)
-ROOT = Path(__file__).parent.parent
 
 
 def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
@@ -24,7 +23,7 @@ def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Pa
         whole = respond(base, {"conversation": talk}).json
         streamed = events_of(respond(base, {"stream": True, "conversation": talk}))[-1]["response"]
         background = respond(base, {"background": True}).json
-    with running(responses_app(small=scripted(HELLO), store=SqliteStore(tmp_path / "responses.db"))) as base:
+    with running(responses_app(small=scripted(HELLO), store=SqliteStore(tmp_path / "store.db"))) as base:
         for made in (whole, streamed):
             assert request(base, "GET", f"/v1/responses/{made['id']}").json == made
         items = request(base, "GET", f"/v1/conversations/{talk}/items?order=asc").json["data"]
