@@ -27,7 +27,6 @@ from kit.batches import CHAT, ENDED, begin, get, jsonl, line
 from kit.crashing import crashing
 from kit.waiting import turns, until, wait_until
 
-ROOT = Path(__file__).parent.parent
 LINES = 1000
 REPLY = ids("word " * 20, END)
 
