@@ -19,7 +19,7 @@ PEERS := .peers/smg/.ready .peers/litellm/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: surface help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
+.PHONY: surface help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-replies compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -156,6 +156,13 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/c
 
 fuzz-harmony: oracles ## twenty times the differential cases of the test run
 	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py tests/compat/test_oracles.py
+
+.PHONY: bridge
+bridge: oracles  ## whether each next prompt goes on with the ids before: 259 templates, 16 spellings of a call, 20 turns; docs/bridge.md
+	PYTHONPATH=tests $(BIN)/python tests/bridge/run.py --page docs/bridge.md
+
+fuzz-replies: setup ## 100,000 damaged replies in every format, over every wire and back (DRAWS=20000 SEED=1)
+	$(BIN)/python tests/fuzz/replies.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
 
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites

@@ -136,12 +136,6 @@ def test_odd_but_possible_conversations_are_answered(base: str) -> None:
         assert chat(base, messages=messages).status == 200, messages
 
 
-def test_an_answered_call_cannot_be_answered_again(base: str) -> None:
-    result = {"role": "tool", "tool_call_id": "c1", "content": "1"}
-    got = chat(base, messages=[USER, {"role": "assistant", "tool_calls": [CALL]}, result, result])
-    assert (got.status, got.error["param"]) == (400, "messages[3].tool_call_id")
-
-
 def test_engine_settings_of_others_are_never_forwarded(base: str) -> None:
     ENGINE.requests.clear()
     odd = dict.fromkeys(("n_discard", "id_slot", "cache_prompt", "n_keep", "filename"), 1)

@@ -22,6 +22,7 @@ from antiphon.store import SessionLimits, TurnLimits
 from antiphon.tokens import Control, Piece
 from kit.api import in_process, post_in_process
 from kit.pairs import FRAMES, TOKENIZER, sampled_ids
+from kit.tool_clients import CLIENTS
 
 pytestmark = pytest.mark.one_process(
     "each process remembers the ids of what it sampled: a client's connection keeps them"
@@ -126,7 +127,7 @@ async def test_a_loop_of_twenty_turns_keeps_every_id(name: str, seed: int) -> No
         answer = await ask(application, messages, return_token_ids=True)
         prompt = answer["prompt_token_ids"]
         assert prompt[: len(before)] == before
-        kept = {"kept": len(before), "former": len(before) or None, "lost": None}
+        kept = {"kept": len(before), "former": len(before) or None, "bridgeable": bool(before), "lost": None}
         assert answer["antiphon"]["prefix"] == kept, turn
         before, messages = ids_of(answer), grown(messages, answer)
 
@@ -247,7 +248,7 @@ async def test_a_template_that_writes_a_reply_otherwise_is_named() -> None:
 
 async def test_the_first_of_all_has_nothing_before_it_and_owners_do_not_see_each_other_s() -> None:
     application = served(*LOOPS["harmony"])
-    nothing = {"kept": 0, "former": None, "lost": None}
+    nothing = {"kept": 0, "former": None, "bridgeable": False, "lost": None}
     for salt in ("one", "other"):
         answer = await ask(application, [ASKED], cache_salt=salt, return_token_ids=True)
         assert answer["antiphon"]["prefix"] == nothing
@@ -267,4 +268,27 @@ async def test_a_response_is_compared_with_the_one_that_it_continues() -> None:
     assert second.status == 200, second.body
     before = first["prompt_token_ids"] + first["token_ids"]
     assert second.json["prompt_token_ids"][: len(before)] == before
-    assert second.json["antiphon"]["prefix"] == {"kept": len(before), "former": len(before), "lost": None}
+    whole = {"kept": len(before), "former": len(before), "bridgeable": True, "lost": None}
+    assert second.json["antiphon"]["prefix"] == whole
+
+
+BY_IDS = {"/v1/chat/completions": "chat with ids", "/v1/responses": "items with ids"}
+
+
+@pytest.mark.parametrize("path", BY_IDS)
+@pytest.mark.parametrize("policy", ["bridge", None, "template"])
+async def test_a_request_may_want_what_the_template_writes(path: str, policy: str | None) -> None:
+    application, client = served(*LOOPS["jinja, spelled otherwise"]), CLIENTS[BY_IDS[path]]()
+    await client.turn(application)
+    body = {**client.body, "prefix_policy": policy, "explain_prefix": True}
+    prefix = (await client.send(application, path, body))["antiphon"]["prefix"]
+    assert (prefix["lost"] and prefix["lost"]["cause"]) == ("template" if policy == "template" else None)
+    assert prefix["bridgeable"] is True
+
+
+@pytest.mark.parametrize("path", BY_IDS)
+@pytest.mark.parametrize("policy", ["always", "", 1, ["bridge"]])
+async def test_no_other_policy_is_taken(path: str, policy: object) -> None:
+    body = {**CLIENTS[BY_IDS[path]]().body, "prefix_policy": policy}
+    got = await post_in_process(served(*LOOPS["jinja"]), path, **body)
+    assert (got.status, got.error["param"]) == (400, "prefix_policy")

@@ -130,15 +130,17 @@ async def test_calls_come_whole_in_a_line_each_with_an_object_of_arguments(strea
     assert [answer.get("done_reason") for answer in answers][-1] == "stop"
 
 
-async def test_a_call_that_is_no_object_is_text_and_never_half_an_object() -> None:
+async def test_arguments_that_are_no_object_are_the_text_of_one_and_never_half_an_object() -> None:
     engine = scripted(ids(CALL, '{"name": "look", "arguments": {"a": 1', END))
     got = (await chat(app(engine), tools=[LOOK], stream=False)).json
-    assert "tool_calls" not in got["message"]
+    assert got["message"]["content"] == ""
+    assert [call["function"]["arguments"] for call in got["message"]["tool_calls"]] == [{"INVALID_JSON": '{"a": 1'}]
     oss = replace(model(scripted(harmony_ids(
         CHANNEL, "commentary to=functions.look", MESSAGE, '{"a": 1e999}', Control("<|call|>")
     ))), tokenizer=VOCABULARY, format=HARMONY)  # fmt: skip
     got = (await chat(create_app(StaticCatalog({"small": oss})), tools=[LOOK], stream=False)).json
-    assert got["message"] == {"role": "assistant", "content": '{"a": 1e999}'}
+    (call,) = got["message"]["tool_calls"]
+    assert call["function"]["arguments"] == {"INVALID_JSON": '{"a": 1e999}'}
 
 
 async def test_reasoning_is_shown_where_the_owner_shows_it_and_the_client_wants_it() -> None:

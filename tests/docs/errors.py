@@ -71,7 +71,9 @@ OTHERS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
         "Incidents",
         "What a parser repaired in the reply of a model: an `Incident` among the events, counted in the metric\n"
         "`antiphon_incidents_total`. The reply is read on, and no text is lost. The header\n"
-        "`x-antiphon-incidents` of a whole answer names their codes; a stream's headers come before.",
+        "`x-antiphon-incidents` of a whole answer names their codes; a stream's headers come before.\n"
+        "Those that begin with `history_` tell of\n"
+        "[the prompt's history](templates.md#histories-that-a-template-refuses); streams name them too.",
         incidents.INCIDENTS,
     ),
 )

@@ -44,7 +44,7 @@ CHAT: Samples = {
     "cache_salt": {"cache_salt": "s"},
     "safety_identifier": {"safety_identifier": "s"}, "service_tier": {"service_tier": "auto"},
     "prompt_logprobs": {"prompt_logprobs": 2, "stream": False}, "return_token_ids": {"return_token_ids": True},
-    "explain_prefix": {"explain_prefix": True},
+    "explain_prefix": {"explain_prefix": True}, "prefix_policy": {"prefix_policy": "template"},
     "min_tokens": {"min_tokens": 3},
     "best_of": {"best_of": 2}, "store": {"store": True},
 }  # fmt: skip
@@ -100,6 +100,7 @@ RESPONSES: Samples = {
     "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},
     "service_tier": {"service_tier": "auto"},
     "return_token_ids": {"return_token_ids": True}, "explain_prefix": {"explain_prefix": True},
+    "prefix_policy": {"prefix_policy": "template"},
     "context_management": {"context_management": [{"type": "compaction", "compact_threshold": 9}]},
 }  # fmt: skip
 

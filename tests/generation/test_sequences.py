@@ -16,10 +16,10 @@ from antiphon.conversation.calls import make_answer, make_call
 from antiphon.engines import ScriptedEngine
 from antiphon.formats.harmony import harmony
 from antiphon.formats.template import jinja_format
-from antiphon.generation import Model, TurnRequest, plan_turn
+from antiphon.generation import Model, PrefixReport, TurnRequest, plan_turn
 from antiphon.generation.sequences import Sequences, common
 from antiphon.tenancy import Tenant
-from antiphon.tokens import Piece
+from antiphon.tokens import Piece, SampledText
 from kit.pairs import CHATML, FRAMES, TOKENIZER, TOOLS, ids, sampled_ids
 
 START, END = CHATML[:2]
@@ -59,9 +59,9 @@ def answered(
     model: Model, reply: Sequence[Message], sampled: Sequence[int], *asked: Message, owner: str = ""
 ) -> list[int]:
     """The ids of a turn that ``model`` remembers."""
-    before = prompt(model, *asked, owner=owner)
-    model.sequences.add(request(*asked, owner=owner), before, reply, sampled)
-    return [*before, *sampled]
+    draft = plan_turn(model, request(*asked, owner=owner))
+    model.sequences.add(draft.request, draft.prompt, draft.prompt_ids, reply, sampled)
+    return [*draft.prompt_ids, *sampled]
 
 
 @given(st.randoms(use_true_random=False))
@@ -135,11 +135,68 @@ def test_the_oldest_is_forgotten_first(bounds: dict[str, int]) -> None:
     assert 0 < sum(kept) < 5
 
 
+@pytest.mark.parametrize("bounds", [{"capacity": 1200}, {"turns": 8}])
+def test_an_owner_of_many_turns_forgets_their_own_and_nobody_else_s(bounds: dict[str, int]) -> None:
+    model, messages = small(sequences=Sequences(**bounds)), (ASKED, FIND, FOUND)
+    whole = answered(model, [FIND], ids(*CALLING), ASKED, owner="ann")
+    for i in range(30):
+        last = answered(model, [FIND], ids(*CALLING), replace(ASKED, text=f"in {i}?"), owner="bob")
+    assert prompt(model, *messages, owner="ann")[: len(whole)] == whole
+    assert prompt(model, replace(ASKED, text="in 29?"), FIND, FOUND, owner="bob")[: len(last)] == last
+
+
+def explained(model: Model, *messages: Message) -> PrefixReport:
+    report = plan_turn(model, replace(request(*messages), explain_prefix=True)).prefix
+    assert report is not None
+    return report
+
+
+def test_a_turn_that_was_forgotten_is_said_to_be_until_it_is_remembered_again() -> None:
+    model = small(sequences=Sequences(turns=1))
+    messages = (ASKED, FIND, FOUND)
+    assert explained(model, *messages).lost is None, "nothing was remembered"
+    answered(model, [FIND], ids(*CALLING), ASKED)
+    answered(model, [FIND], ids(*CALLING), replace(ASKED, text="in?"))
+    lost = explained(model, *messages).lost
+    assert lost is not None
+    assert lost.cause == "forgotten"
+    answered(model, [FIND], ids(*CALLING), ASKED)
+    again = explained(model, *messages)
+    assert (again.kept, again.lost) == (again.former, None)
+
+
+def test_a_later_turn_that_is_remembered_says_more_than_an_earlier_one_that_is_not() -> None:
+    model = small(sequences=Sequences(turns=1))
+    answered(model, [FIND], ids(*CALLING), ASKED)
+    again, found = replace(FIND, call_id="call_2"), replace(FOUND, call_id="call_2")
+    answered(model, [again], ids(*CALLING), ASKED, FIND, FOUND)
+    assert explained(model, ASKED, FIND, FOUND, again, found).lost is None
+
+
+def test_the_template_s_policy_writes_all_anew_and_says_what_could_be_kept() -> None:
+    model = small()
+    whole = answered(model, [FIND], ids(*CALLING), ASKED)
+    draft = plan_turn(model, replace(request(ASKED, FIND, FOUND), explain_prefix=True, prefix_policy="template"))
+    assert list(draft.prompt_ids) == prompt(small(), ASKED, FIND, FOUND)
+    assert draft.prefix is not None
+    assert draft.prefix.former == len(whole)
+    assert draft.prefix.kept < len(whole)
+    assert draft.prefix.bridgeable
+
+
+def test_the_template_s_policy_takes_no_ids_of_sampled_texts() -> None:
+    model = small(format=harmony(TOKENIZER.controls))
+    said = Message(role=Role.ASSISTANT, channel="final", text=SampledText("the", tuple(b"the"), TOKENIZER.name))
+    asked = replace(request(ASKED, said, ASKED), prefix_policy="template")
+    assert list(plan_turn(model, asked).prompt_ids) == prompt(model, ASKED, replace(said, text="the"), ASKED)
+    assert prompt(model, ASKED, said, ASKED) != prompt(model, ASKED, replace(said, text="the"), ASKED)
+
+
 def test_a_session_is_compared_with_its_own_last_and_others_with_the_most_alike() -> None:
     known = Sequences()
-    known.add(request(affinity="s"), ids(FRAMES[0], "abcd"), (), [])
-    known.add(request(affinity="s"), ids(FRAMES[0], "abxx"), (), [])
-    known.add(request(), ids(FRAMES[0], "abcde"), (), [])
+    known.add(request(affinity="s"), (), ids(FRAMES[0], "abcd"), (), [])
+    known.add(request(affinity="s"), (), ids(FRAMES[0], "abxx"), (), [])
+    known.add(request(), (), ids(FRAMES[0], "abcde"), (), [])
     looked = ids(FRAMES[0], "abcdef")
     of_session = known.nearest(request(affinity="s"), looked)
     alike = known.nearest(request(affinity="other"), looked)

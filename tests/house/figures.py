@@ -10,22 +10,27 @@ import json
 import re
 import subprocess
 import sys
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "antiphon"
 MOST_FILES = 620
+MOST_LONE_FILES, MOST_LONE_HELPERS = 56, 640
+"""As many as there were when they were first counted: there are only ever fewer."""
 sys.path.insert(0, str(ROOT / "tests"))
 
-from house.imports import circles, imports_of, rooms  # noqa: E402  (as a script, the tests' folder is no import path yet)
+from house import road  # noqa: E402  (as a script, the tests' folder is no import path yet)
+from house.imports import circles, imports_of, rooms  # noqa: E402
 from house.message_codecs import message_codecs  # noqa: E402
 from house.statements import statements  # noqa: E402
 from spec.citations import dead_citations  # noqa: E402
 
 MODULE_LINES, FUNCTION_LINES, BRANCHES = 400, 60, 10
+LONE_FILE_LINES, LONE_HELPER_LINES = 150, 8
+"""A file has as many lines or two importers, a private function as many or two callers."""
 WORDED = frozenset({"errors", "conversation", "tokens", "engines", "tools", "isolation", "observe", "compat"})
 """Rooms whose docstrings begin with a verb or a noun."""
 _NO_VERB = re.compile(r' *"""(?:What|Whom?|Whose|Those|Of|None)\b')
@@ -62,6 +67,13 @@ def figures(source: Path = SOURCE, root: Path = ROOT) -> Iterator[Figure]:
     yield _counted("… of rooms with imports for types", 0, map(" ⇄ ".join, circles(rooms(both))))
     yield _counted("rooms", 24, rooms_of(source))
     yield _counted("files", MOST_FILES, [path for path, _ in _modules(source)])
+    yield Figure("lines", sum(_lines(path) for path in source.rglob("*.py")))
+    yield _counted(
+        f"files of under {LONE_FILE_LINES} lines with one importer", MOST_LONE_FILES, lone_files(source, both)
+    )
+    yield _counted(
+        f"private functions of under {LONE_HELPER_LINES} lines with one caller", MOST_LONE_HELPERS, lone_helpers(source)
+    )
     yield _counted("loose files in api", 12, loose(source / "api"))
     yield _counted("classes with one name twice in a room", 0, twins(source))
     yield _counted(f"functions over C901 {BRANCHES}", 0, tangled(source))
@@ -95,6 +107,33 @@ def rooms_of(source: Path) -> list[str]:
 def loose(folder: Path) -> list[str]:
     """The modules that lie in the room itself and in no folder of it."""
     return sorted(path.name for path in folder.glob("*.py") if path.name != "__init__.py")
+
+
+def lone_files(source: Path, imports: Mapping[str, set[str]]) -> list[str]:
+    """Short modules that one other module imports, and so could be a part of it."""
+    importers = Counter(imported for name in imports for imported in imports[name])
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        name = ".".join((source.name, *path.relative_to(source).with_suffix("").parts))
+        if path.name != "__init__.py" and _lines(path) < LONE_FILE_LINES and importers[name] == 1:
+            found.append(f"{path.relative_to(source)}: {_lines(path)}")
+    return found
+
+
+def lone_helpers(source: Path) -> list[str]:
+    """Short private functions whose names stand in their modules once besides, and in none of the same folder."""
+    found = []
+    for folder in sorted({path.parent for path in source.rglob("*.py")}):
+        texts = {path: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))}
+        words = {path: Counter(re.findall(r"\w+", text)) for path, text in texts.items()}
+        for path, text in texts.items():
+            for node in ast.walk(ast.parse(text)):
+                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not re.match("_[^_]", node.name):
+                    continue
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1 + len(node.decorator_list)
+                if lines < LONE_HELPER_LINES and sum(counted[node.name] for counted in words.values()) == 2:
+                    found.append(f"{path.relative_to(source)}:{node.lineno}: {node.name}")
+    return found
 
 
 def twins(source: Path) -> list[str]:
@@ -187,7 +226,7 @@ def table(shown: list[Figure]) -> Iterator[str]:
 
 def main() -> int:
     shown = list(figures())
-    print(*table(shown), sep="\n")
+    print(*table(shown), "", *road.lines(), sep="\n")
     return 0 if all(figure.holds for figure in shown) else 1
 
 

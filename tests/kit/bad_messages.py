@@ -45,9 +45,6 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "__class__.__init__", "content": "x"}]}, "messages[0].role"),
     ({"messages": [USER, {"role": "developer", "content": "x"}]}, "messages[1].role"),
     ({"messages": [{"role": "system", "content": [{"type": "image"}]}, USER]}, "messages[0].content[0]"),
-    ({"messages": [USER, said(USE)]}, "messages[1]"),
-    ({"messages": [USER, said(USE, USE), answered(RESULT)]}, "messages[1].content[1].id"),
-    ({"messages": [USER, said(USE), answered(RESULT, RESULT)]}, "messages[2].content[1].tool_use_id"),
     ({"messages": [USER, said(USE), answered({"type": "tool_result", "id": "toolu_1"})]},
      "messages[2].content[0].tool_use_id"),
     ({"messages": [USER, said(USE), answered({**RESULT, "content": [{"type": "image"}]})]},
@@ -109,7 +106,6 @@ BLOCKS: list[tuple[Any, str]] = [
     ({"type": "thinking", "thinking": "x", "signature": "x"}, ""),
     (USE, ""),
     ({"type": "tool_result"}, ".tool_use_id"),
-    (RESULT, ".tool_use_id"),
     ({"type": "__class__"}, ""),
 ]
 """A user's."""

@@ -36,13 +36,10 @@ def _bad() -> Iterator[BadFields]:
         "messages[0].images": [{"role": "user", "content": "x", "images": ["AAAA"]}, {"role": "user", "images": [5]}],
         "messages[0].tool_calls": [
             {"role": "user", "tool_calls": [CALL]}, {"role": "assistant", "tool_calls": [{}]},
-            {"role": "assistant", "tool_calls": [{"function": {"name": ""}}]},
-            {"role": "assistant", "tool_calls": [{**CALL, "id": "a"}] * 2},
         ],
         "messages[0].tool_calls[0].function.arguments": [
             {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]},
         ],
-        "messages[0].tool_call_id": [{"role": "tool", "content": "x", "tool_call_id": "c9"}],
         "messages[0].thinking": [{"role": "assistant", "thinking": 5}],
     }  # fmt: skip
     for place, several in messages.items():

@@ -210,7 +210,6 @@ def responses() -> Iterator[Bad]:
         deep = {"a": deep}
     bad: list[Fields] = [
         {"input": [{"type": "computer_call", "id": "x"}]},
-        {"input": [{"type": "function_call_output", "call_id": "c9", "output": "1"}]},
         {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "http://127.0.0.1/"}]}]},
         *({"input": [item]} for item in (
             {"type": "mcp_approval_response"}, {"type": "mcp_approval_request", "id": "r1"},

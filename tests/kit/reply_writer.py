@@ -100,7 +100,10 @@ def _arguments(form: CallForm, arguments: Arguments, style: Style) -> Iterator[P
 
 
 def _members(members: Members, name: str, arguments: Arguments, index: int) -> dict[str, Any]:
-    call: dict[str, Any] = {members.name: name, members.arguments: arguments} if members.name else {name: arguments}
+    outer, _, inner = members.name.rpartition(".")
+    key = members.arguments.rpartition(".")[2]
+    call: dict[str, Any] = {inner: name, key: arguments} if inner else {name: arguments}
+    call = {outer: call} if outer else call
     if not members.call_id:
         return call
     id = {members.call_id: str(index) if members.id_first else f"call{index:05}"}

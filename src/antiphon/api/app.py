@@ -261,7 +261,10 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
     leases = Leases(store, seconds=stored.lease, every=min(EVERY, stored.lease / 4))
     archive = Archive(store, settings.clock, steady=steady, leases=leases)
     rates = Rates(rules, ring, time.monotonic)
-    beside = [] if isinstance(store, MemoryStore) else [SharedRates(rates, leases, settings.clock).running]
+    lasting = not isinstance(store, MemoryStore)
+    beside = [SharedRates(rates, leases, settings.clock).running] if lasting else []
+    found = lasting and stored.turns.lifetime > 0
+    ids = UnfinishedTurns(store, settings.clock, stored.turns, steady, kind="ids") if found else None
     metrics.follow(queue=lambda: (admission.running, admission.waiting), models=lambda: source.loaded.values())
     return Context(
         source=source,
@@ -274,6 +277,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         stored_runs=StoredRuns(store, settings.clock, stored.runs, steady),
         sessions=Sessions(store, settings.clock, stored, steady, leases),
         turns=UnfinishedTurns(store, settings.clock, stored.turns, steady),
+        ids=ids,
         idempotency=Idempotency(archive, leases),
         batches=settings.batches or BatchesConfig(),
         keys=ring,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import RequestError
 from antiphon.formats import HistoryPolicy
+from antiphon.formats.format import incidents_of
 from antiphon.tokens import Control, Piece, encode_pieces, spell
 
 from .completions import format_names
@@ -68,7 +70,10 @@ def command(
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
         selected = select_format(loaded.config, named=format, ids=ids)
     conversation = read_source(read_input(file), source)
-    pieces = list(selected.format.render(conversation, reply_as=None if whole else Role.ASSISTANT, history=history))
+    prompt = selected.format.render(conversation, reply_as=None if whole else Role.ASSISTANT, history=history)
+    for incident in incidents_of(prompt):
+        tell(f"{file}: the history was repaired: {incident.code}", file=sys.stderr)
+    pieces = list(prompt)
     if show:
         colour = has_colour()
         (print if colour else tell)(*pretty(pieces, selected.tokenizer, colour=colour), sep="")

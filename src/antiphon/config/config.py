@@ -165,8 +165,8 @@ class SessionsConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     works on a session, a conversation or a batch; when nothing was heard of it for ``lease`` seconds, another may.
 
     What the model wrote in a turn of chat completions that waits for the results of its calls, hidden reasoning
-    included, is stored for ``turn_lifetime`` seconds (0: not at all): at most ``turn_bytes`` of one turn, and by each
-    server the latest ``turns_per_key`` of each key.
+    included, is stored for ``turn_lifetime`` seconds (0: not at all), and so are the ids of turns, for prompts that
+    go on with them: at most ``turn_bytes`` of one turn, and by each server the latest ``turns_per_key`` of each key.
     Events of answers are stored before they are sent, so that another server can send them again and go on with the
     answer where this one dies: those of all streamed responses, of chats whose clients request it, and of responses in
     the background (``events`` is "streams"), of the latter alone ("background"), or of none; not in memory. They are

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import ClassVar
 
 from .message import Channel, End, Message, Part, Role, TextPart
+from .tools import FUNCTIONS
+
+NAMELESS = f"{FUNCTIONS}.tool"
+"""The name of a tool whose message answers no call that the conversation has."""
 
 
 def make_call(
@@ -35,9 +42,12 @@ class OpenCalls:
     again once it is answered. Memory: the ids of all calls.
     """
 
+    strict: ClassVar[bool] = True
+    """Whether a history is refused that is not as it should be."""
+
     def __init__(self, before: Iterable[Message] = ()) -> None:
         self._open: dict[str, str] = {}
-        self._used: set[str] = set()
+        self._used: dict[str, str] = {}
         self._number = 0
         for message in before:
             self.follow(message)
@@ -53,7 +63,7 @@ class OpenCalls:
         if message.role is Role.TOOL:
             self._open.pop(id, None)
         elif message.is_call:
-            self._used.add(id)
+            self._used[id] = message.recipient or ""
             if id in self._open:
                 return False
             self._open[id] = message.recipient or ""
@@ -74,7 +84,7 @@ class OpenCalls:
     def reserve(self, id: str | None) -> None:
         """Takes the id of a later message: `free_id` does not give it."""
         if id is not None:
-            self._used.add(id)
+            self._used.setdefault(id, "")
 
     def oldest(self, recipient: str | None = None) -> str | None:
         """The id of the call of the tool, or of any, that waits longest (A-O15)."""
@@ -90,3 +100,44 @@ class OpenCalls:
         """The ids and recipients of all that wait; they wait no more."""
         waiting, self._open = list(self._open.items()), {}
         return waiting
+
+
+class GivenCalls(OpenCalls):
+    """The calls of a history that is taken as it is, whatever a model called and whatever was answered."""
+
+    strict = False
+
+    def follow(self, message: Message) -> bool:
+        """Takes a call or an answer. One under the id of a call that waits is as good as that call."""
+        super().follow(message)
+        return True
+
+    def answer(self, id: str) -> str:
+        """The recipient of the call that waits under the id, else of the last that had it, else no tool by name."""
+        return super().answer(id) or self._used.get(id) or NAMELESS
+
+
+# Names of calls and results as words, for formats whose messages have heads of words. A model calls what it likes.
+
+_ENDING = frozenset("{([\"'`")
+"""Characters with which content begins behind a name."""
+
+
+def plainly_named(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages; whom a call is to and whom a result is of has a name that is one word, respelled if need be."""
+    return tuple(map(_plainly_named, messages))
+
+
+def _plainly_named(message: Message) -> Message:
+    if message.is_call and message.recipient != (name := _plain(message.recipient or "")):
+        return replace(message, recipient=name)
+    if message.role is Role.TOOL and message.name and message.name != (name := _plain(message.name)):
+        return replace(message, name=name)
+    return message
+
+
+@lru_cache(maxsize=1024)
+def _plain(name: str) -> str:
+    """The name in visible characters, none of which ends it."""
+    word = "".join("_" if char.isspace() or not char.isprintable() or char in _ENDING else char for char in name)
+    return f"{word}_" if word.endswith(".") else word

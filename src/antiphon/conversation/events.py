@@ -65,7 +65,7 @@ class MessageEnded(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """Something in the model's output was not as the format says, and was repaired or set aside.
+    """Something in the model's output, or in a history, was not as the format says, and was repaired or set aside.
 
     ``position`` counts pieces (ids, or characters for a text reader) from the reply's start; ``text`` is what was set
     aside, so that no generated text is ever lost.

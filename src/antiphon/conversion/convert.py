@@ -10,6 +10,7 @@ from antiphon.conversation import Conversation, Loss, Message, Role
 from antiphon.errors import NotFoundError, ParseError, RenderError, near
 from antiphon.errors.place import Place
 from antiphon.formats import Format, HistoryPolicy
+from antiphon.formats.format import strictly
 from antiphon.tokens import o200k_harmony, spell
 
 from .detect import ENOUGH, HarmonyJsonReader, HarmonyJsonTarget, JsonReader, JsonSource, Survey, detect
@@ -42,7 +43,7 @@ class TemplateTarget:
 
     def close(self, about: Conversation) -> list[Written]:
         whole = replace(self._about, messages=tuple(map(without_media, self._messages)))
-        text = spell(list(self._format.render(whole, reply_as=None, history=HistoryPolicy.KEEP_ALL)))
+        text = spell(list(strictly(self._format.render(whole, reply_as=None, history=HistoryPolicy.KEEP_ALL))))
         readable = [(message, tuple(self._read_back(message, text))) for message in self._messages]
         parts = (Written("", (message,), read, self._spelled(i, message)) for i, (message, read) in enumerate(readable))
         return [*parts, Written(text)]

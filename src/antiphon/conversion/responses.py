@@ -100,6 +100,7 @@ class Items:
             before=before,
             path=self._path,
             first=self._number,
+            strict=True,
         )
         called = follower is not None and follower.type in CALLS
         with as_parse_errors():

@@ -34,7 +34,10 @@ INCIDENTS = {
     "cut_mark": incident("A limit ends the reply inside a mark of its format; what there is of it is set aside."),
     "unexpected_control": incident("A control token occurs where it means nothing; it is set aside."),
     "unexpected_tag": incident("A tag of the template occurs where it means nothing; it is set aside."),
-    "malformed_call": incident("The text between the tags of a call is no call; it stays text."),
+    "malformed_call": incident(
+        "The text between the tags of a call is no call, and stays text; what stands behind a call there is set aside."
+    ),
+    "malformed_arguments": incident("The arguments of a call are no JSON object; they stand as the model wrote them."),
     "malformed_argument": incident("What stands where an argument of a call should is none; it is set aside."),
     "duplicate_argument": incident("An argument is there twice; the second is set aside."),
     "unclosed_argument": incident(
@@ -48,6 +51,18 @@ INCIDENTS = {
     ),
     "schema_violation": incident("A finished value does not fit its schema, which was not strict."),
     "tool_rounds_exceeded": incident("The model still called after as many rounds as the server runs tools in."),
+    "history_arguments": incident(
+        "The template takes an earlier call's arguments as an object alone; they stand there as the model wrote them."
+    ),
+    "history_arguments_as_text": incident(
+        "The template has no place for an earlier call's arguments; they stand in the text before it."
+    ),
+    "history_calls_as_text": incident("The template cannot write earlier calls; they and their results are texts."),
+    "history_empty": incident("The template cannot write an earlier reply without text or call; it is left out."),
+    "history_results_as_text": incident("The template takes results of calls alone; others are the user's text."),
+    "history_joined": incident("The template wants roles in turn; texts of one role that follow each other are one."),
+    "history_filled": incident("The template wants roles in turn; an empty text stands where one would be missing."),
+    "history_names": incident("An earlier call's name is no word, which a head would be; it is respelled."),
     "textual-specials": incident("Harmony as text: the reply spells control tokens, which are read as such."),
     "missing-controls": incident("Harmony as text: the reply has lost its control tokens, which are put back."),
     "channel-undecided": incident("Which channel a text is on is not known yet; it is buffered until that is said."),
@@ -87,4 +102,4 @@ INCIDENTS = {
     "truncated-at-foreign-role": incident("The reply goes on as somebody else; from there on it is set aside."),
     "unmarked-final": incident("A text outside of every message is the answer, as there is no other."),
 }
-"""Faults that parsers repair in replies of models (`Incident`); the reply is read on."""
+"""Faults that parsers repair in replies of models (`Incident`), and that formats repair in histories."""

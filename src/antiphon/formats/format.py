@@ -8,8 +8,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
 
-from antiphon.conversation import Channel, Conversation, End, Message, ParserEvent, ResponseFormat, Role, ToolSpec
-from antiphon.errors import NotFoundError, near
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    End,
+    Incident,
+    Message,
+    ParserEvent,
+    ResponseFormat,
+    Role,
+    ToolSpec,
+)
+from antiphon.errors import NotFoundError, RenderError, near
 from antiphon.tokens import Control, Piece
 
 if TYPE_CHECKING:  # a grammar takes longer to import than a short conversation takes to render
@@ -50,6 +60,36 @@ class SamplingDefaults:
 
 NO_OPINION = SamplingDefaults()
 """Nothing is preferred: the next layer of defaults decides."""
+
+
+class MendedPrompt(Iterator[Piece]):
+    """The pieces of a prompt whose history was written otherwise than it was given, as the format cannot write that.
+
+    ``incidents`` tell what was repaired. ``refusal`` is what a strict reader raises instead; None where
+    something would only have been left out.
+    """
+
+    def __init__(
+        self, pieces: Iterable[Piece], incidents: Sequence[Incident], refusal: RenderError | None = None
+    ) -> None:
+        self._pieces = iter(pieces)
+        self.incidents = tuple(incidents)
+        self.refusal = refusal
+
+    def __next__(self) -> Piece:
+        return next(self._pieces)
+
+
+def strictly(prompt: Iterator[Piece]) -> Iterator[Piece]:
+    """The prompt as it is. Raises `RenderError` where its history was repaired because the format refused it."""
+    if isinstance(prompt, MendedPrompt) and prompt.refusal is not None:
+        raise prompt.refusal
+    return prompt
+
+
+def incidents_of(prompt: Iterator[Piece]) -> tuple[Incident, ...]:
+    """The repairs of a prompt's history."""
+    return prompt.incidents if isinstance(prompt, MendedPrompt) else ()
 
 
 class Parser(Protocol):
@@ -131,8 +171,9 @@ class Format(Protocol):
     ) -> Iterator[Piece]:
         """The prompt. ``reply_as`` opens the next message for that role; None writes the conversation alone.
 
-        A last assistant message with ``End.NONE`` is left open for the model to continue (prefill). Errors:
-        `RenderError`, when this format cannot represent the conversation.
+        A last assistant message with ``End.NONE`` is left open for the model to continue (prefill). No history that a
+        model can write is refused: what cannot be written as it is comes in the nearest form, as a `MendedPrompt`.
+        Errors: `RenderError`, when this format cannot represent the conversation.
         """
 
     def parser(

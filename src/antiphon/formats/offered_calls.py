@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+import msgspec
+
 from antiphon.conversation import Channel, End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, TextDelta
 from antiphon.errors import ParseError, Position
 from antiphon.tokens import Piece
@@ -14,6 +16,16 @@ from antiphon.tokens import Piece
 from .format import Parser, last_events
 
 NOT_ALLOWED = "call_not_allowed"
+MALFORMED = "malformed_arguments"
+
+
+def is_object(arguments: str) -> bool:
+    """Whether the text is a JSON object, as a function's arguments are."""
+    try:
+        msgspec.json.decode(arguments, type=dict)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return False
+    return True
 
 
 def offered_calls(parser: Parser, calls: Collection[str] | None, *, strict: bool = False) -> Parser:

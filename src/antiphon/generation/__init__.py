@@ -1,6 +1,5 @@
 """Turns: prompt → engine → reader → events."""
 
-from .bridge import PrefixLoss, PrefixReport
 from .constrain import constrain, prepare_turn
 from .embedding import Comparison, EmbeddingPlan, Placed, RankingPlan, embed, plan_embedding, plan_ranking, rank
 from .meter import UNMETERED, Meter, TimeLimits, TurnMeter
@@ -17,6 +16,7 @@ from .model import (
 )
 from .plan import Draft, Plan, check_conversation, check_numbers, plan_turn, without_idle_arguments
 from .precedence import DEFAULTS, NOTHING_CUT, Layer, Setting, Source, context_of, settings
+from .prefix import PrefixLoss, PrefixReport
 from .reply import ChoiceEvent, Reply, StepEvents, collect, merge_usage, reply_of
 from .request import BIAS, MAX_LOGPROBS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 from .rounds import RoundEvent, RoundLimits, Rounds, run_rounds, turns_of

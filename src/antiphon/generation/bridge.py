@@ -7,23 +7,36 @@ something else (it drops the reasoning of a turn that is over, it moves a text) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby, takewhile
-from typing import Literal
+from itertools import groupby
+from operator import is_
 
-import msgspec
-
-from antiphon.conversation import Channel, Conversation, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation import Message, MessageEnded, ParserEvent, Role
 from antiphon.errors import AntiphonError
-from antiphon.formats import HistoryPolicy
-from antiphon.tokens import Control, Piece, Tokenizer, decode
+from antiphon.formats.replies.reply_format import ReplyFormat
+from antiphon.tokens import Control, Piece, spell
 
 from .model import Model, stop_ids
-from .reply import as_history, meaning
+from .reply import as_history, is_object, meaning
 from .request import TurnRequest
-from .sequences import Remembered, common
+from .sequences import Remembered, common, digest
+
+LONGEST_OPENING = 256
+"""Characters of what opens a reply behind its header, as an empty thought."""
+LONGEST_END = 64
+"""Tokens at a reply's end in which its end is looked for."""
+LONGEST_TAIL = 12
+"""Characters of a reply's end that are looked for in what the template writes of it."""
+
+
+def is_kept(model: Model, request: TurnRequest) -> bool:
+    """Whether later prompts may begin with the ids of the request's turn: templates seldom write calls as sampled."""
+    asked = request.return_token_ids or request.explain_prefix
+    kept = asked or request.tenant.affinity or request.conversation.offered
+    return request.raw is None and bool(kept) and "return_token_ids" in model.engine.info.honours
 
 
 def bridged(
@@ -33,36 +46,108 @@ def bridged(
 
     None where the prompt begins otherwise, or has something else in the reply's place.
     """
-    asked = _rendered(model, former.request)
-    rest = None if asked is None else _behind(prompt, asked)
-    if asked is None or rest is None:
+    asked = rendered(model, beginning(request, former.asked))
+    if asked is None or digest(asked) != former.prompt:
         return None
-    for written in _replies(model, former, request, asked, rest):
+    shown = as_written(former, request)
+    prompt = prompt if shown is request else rendered(model, shown) or ()
+    before, rest = place_of_reply(model, request, asked, prompt) or ((), ())
+    for written in _replies(model, former, shown, before, rest) if rest else ():
         ids, length = _up_to_end(model, former.ids, written)
-        new = _behind(rest, written[:length])
-        if new is not None:
-            return ids, new
+        return ids, _split(rest, length)[1]
     return None
 
 
+def goes_on(model: Model, former: Remembered, ids: Sequence[int]) -> bool:
+    """Whether a prompt has the ids of ``former`` already, with its end or with another one that the template writes."""
+    last, end = len(former.ids) - 1, former.ids[-1]
+    if former.ids[:last] != tuple(ids[:last]):
+        return False
+    return ids[last : last + 1] == (end,) or (end in end_ids(model) and end not in ids[last : last + LONGEST_END])
+
+
+def as_written(former: Remembered, request: TurnRequest) -> TurnRequest:
+    """The request with the reply so that any template writes it where it stands: its ids stand there in the end.
+
+    Its calls and their results have the model's own ids, and {} where a template could not write their arguments.
+    """
+    own, first, behind = dict(former.own_ids), former.asked, former.length
+    conversation = request.conversation
+    reply = (_writable(one) for one in conversation.messages[first:behind])
+    written = [*conversation.messages[:first], *reply, *conversation.messages[behind:]]
+    if own:
+        written[first:] = (replace(one, call_id=own.get(one.call_id or "", one.call_id)) for one in written[first:])
+    if all(map(is_, written, conversation.messages)):
+        return request
+    return replace(request, conversation=replace(conversation, messages=tuple(written)))
+
+
+def _writable(message: Message) -> Message:
+    return replace(message, text="{}") if message.is_call and not is_object(message.text) else message
+
+
+def place_of_reply(
+    model: Model, request: TurnRequest, asked: Sequence[Piece], prompt: Sequence[Piece]
+) -> tuple[Sequence[Piece], Sequence[Piece]] | None:
+    """The prompt up to where the reply begins, and behind that; None where it does not go on with ``asked``.
+
+    A history need not have all that opened the reply, as an empty thought; or it has the header of a turn that went on.
+    """
+    size = _shared(asked, prompt)
+    (_, opened), (before, rest) = _split(asked, size), _split(prompt, size)
+    opens = len(spell(opened)) <= LONGEST_OPENING and not any(_ends(model, piece) for piece in opened)
+    if not opens or said(model, request, before, opened)[1]:
+        return None
+    if not opened and isinstance(model.format, ReplyFormat) and spell(rest).startswith(model.format.replies.anchor):
+        header, rest = _split(rest, len(model.format.replies.anchor))
+        before = (*before, *header)
+    return before, rest
+
+
+def _shared(one: Sequence[Piece], other: Sequence[Piece]) -> int:
+    """How many characters of spelling both begin with; a control is there whole or not at all."""
+    shared = 0
+    for mine, its in zip(_joined(one), _joined(other), strict=False):
+        if mine != its:
+            both = isinstance(mine, str) and isinstance(its, str)
+            return shared + (common(str(mine), str(its)) if both else 0)
+        shared += len(str(mine))
+    return shared
+
+
+def _split(pieces: Sequence[Piece], size: int) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """The pieces before and behind ``size`` characters of spelling; a control is not cut."""
+    for i, piece in enumerate(pieces):
+        if size < len(str(piece)):
+            cut = (piece[:size], piece[size:]) if isinstance(piece, str) else ("", piece)
+            return (*pieces[:i], cut[0]), (cut[1], *pieces[i + 1 :])
+        size -= len(str(piece))
+    return tuple(pieces), ()
+
+
 def _replies(
-    model: Model, former: Remembered, request: TurnRequest, asked: Sequence[Piece], rest: Sequence[Piece]
+    model: Model, former: Remembered, request: TurnRequest, before: Sequence[Piece], rest: Sequence[Piece]
 ) -> Iterator[Sequence[Piece]]:
     """Readings of the reply's place: the prompt itself up to the reply's end; or the reply as a last message.
 
     Most templates end it by a stop. Formats of frames do not, and write more in the same turn.
     """
-    reply = _read(model, former, asked, rest)
-    if reply and len(reply) < len(rest):
+    reply = _read(model, former, request, before, rest)
+    if reply and len(spell(reply)) < len(spell(rest)):
         yield reply
-    messages = request.conversation.messages[: len(former.messages)]
-    told = _rendered(model, replace(request, conversation=replace(request.conversation, messages=messages)), open=False)
-    reply = _read(model, former, asked, (told and _behind(told, asked)) or ())
-    if reply:
+    told = rendered(model, beginning(request, former.length), open=False)
+    reply = _read(model, former, request, before, (told and _behind(told, before)) or ())
+    if reply and _behind(rest, reply) is not None:
         yield reply
 
 
-def _rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple[Piece, ...] | None:
+def beginning(request: TurnRequest, count: int) -> TurnRequest:
+    """The request with the first ``count`` of its messages."""
+    conversation = request.conversation
+    return replace(request, conversation=replace(conversation, messages=conversation.messages[:count]))
+
+
+def rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple[Piece, ...] | None:
     """The pieces; None where the template writes no such history, as one that ends with a reply."""
     reply_as = Role.ASSISTANT if open else None
     with suppress(AntiphonError):
@@ -70,17 +155,44 @@ def _rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple
     return None
 
 
-def _read(model: Model, former: Remembered, asked: Sequence[Piece], pieces: Sequence[Piece]) -> Sequence[Piece] | None:
-    """The pieces up to a stop; None where they are read otherwise than the reply was."""
-    parser = model.format.parser(prompt=asked, tools=former.request.conversation.offered)
+def _read(
+    model: Model, former: Remembered, request: TurnRequest, before: Sequence[Piece], pieces: Sequence[Piece]
+) -> Sequence[Piece]:
+    """The pieces up to a stop; none where they are read otherwise than the reply was."""
+    reply, meanings = said(model, request, before, pieces)
+    return reply if meanings == meanings_of(former.reply) else ()
+
+
+def said(
+    model: Model, request: TurnRequest, before: Sequence[Piece], pieces: Sequence[Piece]
+) -> tuple[list[Piece], list[tuple[str, str]]]:
+    """The pieces that are read as a reply behind ``before``, up to a stop or all; and its meanings."""
+    parser = model.format.parser(prompt=before, tools=request.conversation.offered)
     events: list[ParserEvent] = []
-    for count, piece in enumerate(pieces, 1):
+    reply: list[Piece] = []
+    for piece in _cut_at_stops(pieces, model.format.stops):
         events += parser.feed((piece,))
-        if parser.ended is not None and piece in model.format.stops:
-            pieces = pieces[:count]
+        reply.append(piece)
+        if parser.ended is not None and _ends(model, piece):
             break
-    read = [event.message for event in (*events, *parser.close()) if isinstance(event, MessageEnded)]
-    return pieces if _meanings(read) == _meanings(as_history(former.reply)) else None
+    events += parser.close()
+    return reply, _meanings(event.message for event in events if isinstance(event, MessageEnded))
+
+
+def _cut_at_stops(pieces: Iterable[Piece], stops: Iterable[Control | str]) -> Iterator[Piece]:
+    """The pieces, texts cut behind the stops that they spell, where a vocabulary has those as texts."""
+    behind = "|".join(f"(?<={re.escape(stop)})" for stop in stops if isinstance(stop, str) and stop)
+    for piece in pieces:
+        if isinstance(piece, str) and behind:
+            yield from filter(None, re.split(behind, piece))
+        else:
+            yield piece
+
+
+def _ends(model: Model, piece: Piece) -> bool:
+    """Whether a stop ends with the piece."""
+    texts = tuple(stop for stop in model.format.stops if isinstance(stop, str) and stop)
+    return piece.endswith(texts) if isinstance(piece, str) else piece in model.format.stops
 
 
 def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:
@@ -89,19 +201,39 @@ def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in trimmed if text]
 
 
-def _up_to_end(model: Model, ids: tuple[int, ...], written: Sequence[Piece]) -> tuple[tuple[int, ...], int]:
-    """The ids without their end, and how many of the pieces they stand for: the template writes the end.
+def meanings_of(reply: Sequence[Message]) -> list[tuple[str, str]]:
+    """The meanings of a reply as later turns see it."""
+    return _meanings(map(_writable, as_history(reply)))
 
-    In a history Harmony ends with <|end|> the answer that its model ended with <|return|>.
+
+def _up_to_end(model: Model, ids: tuple[int, ...], written: Sequence[Piece]) -> tuple[tuple[int, ...], int]:
+    """The ids without their end, and how many characters of ``written`` they stand for: the template writes the end.
+
+    In a history Harmony ends with <|end|> the answer that its model ended with <|return|>. A reply that we ended need
+    not have the marks that close its call.
     """
-    ends = stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids
-    place = max((i for i, piece in enumerate(written) if isinstance(piece, Control)), default=0)
-    end, behind = written[place], written[place + 1 :]
-    if not isinstance(end, Control) or "".join(map(str, behind)).strip():
-        return (ids[:-1] if ids[-1] in ends else ids), len(written)
-    id = model.tokenizer.control_id(end)
-    ids = ids[:-1] if ids[-1] != id and ids[-1] in ends else ids
-    return (ids[:-1] if ids[-1] == id else ids), place
+    own = ids[:-1] if ids[-1] in end_ids(model) else ids
+    text, said = spell(written), spelled(model, own[-LONGEST_END:])
+    place = max((i for i, piece in enumerate(written) if isinstance(piece, Control)), default=-1)
+    end = written[place] if place >= 0 and not spell(written[place + 1 :]).strip() else None
+    if isinstance(end, Control) and ids[-1] == model.tokenizer.control_id(end):
+        return ids[:-1], len(spell(written[:place]))
+    for tail in (said[-LONGEST_TAIL:], said[-LONGEST_TAIL:].rstrip()):
+        for size in range(len(tail), 2, -1):
+            if (at := text.rfind(tail[-size:])) >= 0:
+                return own, at + size
+    return own, len(text if end is None else spell(written[:place]))
+
+
+def spelled(model: Model, ids: Sequence[int]) -> str:
+    """The text of the ids, controls by their spelling."""
+    pieces = map(model.tokenizer.piece, ids)
+    return b"".join(p.spelling.encode() if isinstance(p, Control) else p for p in pieces).decode(errors="replace")
+
+
+def end_ids(model: Model) -> frozenset[int]:
+    """The ids of what ends a reply: of the format's stops, and of the engine's."""
+    return stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids
 
 
 def _behind(pieces: Sequence[Piece], first: Sequence[Piece]) -> tuple[Piece, ...] | None:
@@ -125,136 +257,3 @@ def _joined(pieces: Iterable[Piece]) -> list[Piece]:
         texts = [*run]
         joined += ["".join(map(str, texts))] if are_texts and len(texts) > 1 else texts
     return [piece for piece in joined if piece != ""]
-
-
-# How much of an earlier prompt and its reply a prompt goes on with, and what ended that.
-
-Cause = Literal[
-    "tools", "response_format", "date", "reasoning_effort", "arguments", "message", "reasoning", "tokens", "template"
-]
-"""The part that changed. ``reasoning`` is no longer there, ``tokens``: the same text in other tokens, ``template``: it
-writes the history otherwise than it was sampled."""
-Encode = Callable[[TurnRequest, bool], Sequence[int]]
-"""The ids of a request's prompt; with the start of a reply, or without. Raises `AntiphonError`."""
-
-
-class PrefixLoss(msgspec.Struct, frozen=True):
-    """The first id ``at`` which a prompt is another one; it is in message ``message``, or in none."""
-
-    at: int
-    cause: Cause
-    message: int | None = None
-
-
-class PrefixReport(msgspec.Struct, frozen=True):
-    """The first ``kept`` ids are those of the earlier prompt with its reply, which had ``former``; None: there is none.
-
-    ``lost`` None: all of it was kept.
-    """
-
-    kept: int
-    former: int | None = None
-    lost: PrefixLoss | None = None
-
-
-def prefix_report(
-    former: Remembered | None, request: TurnRequest, ids: Sequence[int], encode: Encode, tokenizer: Tokenizer
-) -> PrefixReport:
-    """Compares the prompt ``ids`` of ``request`` with a ``former`` one."""
-    if former is None:
-        return PrefixReport(0)
-    kept = common(former.ids, ids)
-    if kept == len(former.ids):
-        return PrefixReport(kept, kept)
-    look = _Look(former, request, ids, kept, encode, tokenizer)
-    return PrefixReport(kept, len(former.ids), look.loss())
-
-
-class _Look(msgspec.Struct, frozen=True):
-    """Finds a cause by trial: the one that, put back to what it was, lets the prompt keep more."""
-
-    former: Remembered
-    request: TurnRequest
-    ids: Sequence[int]
-    kept: int
-    encode: Encode
-    tokenizer: Tokenizer
-
-    def loss(self) -> PrefixLoss:
-        for cause, earlier in self._put_back():
-            if self._keeps_more(earlier):
-                return PrefixLoss(self.kept, cause)
-        return self._in_history()
-
-    def _put_back(self) -> Iterator[tuple[Cause, TurnRequest]]:
-        """The request with one of its settings as it was, where that was another."""
-        old, now = self.former.request.conversation, self.request.conversation
-        before, settings = old.settings, now.settings
-        trials: dict[Cause, Conversation] = {
-            "tools": replace(now, tools=old.tools, builtins=old.builtins),
-            "response_format": replace(now, response_format=old.response_format),
-            "date": replace(now, settings=replace(settings, current_date=before.current_date)),
-            "reasoning_effort": replace(now, settings=replace(settings, reasoning_effort=before.reasoning_effort)),
-            "arguments": replace(now, settings=replace(settings, template_kwargs=before.template_kwargs)),
-        }
-        for cause, trial in trials.items():
-            if trial != now:
-                yield cause, replace(self.request, conversation=trial)
-
-    def _in_history(self) -> PrefixLoss:
-        """The loss is in the messages, or in how they are written."""
-        old, new = self._old, self.request.conversation.messages
-        place = self._place()
-        lost, found = (self._text(ids[self.kept :]) for ids in (self.former.ids, self.ids))
-        if lost and lost == found:
-            return PrefixLoss(self.kept, "tokens", place)
-        changed = next((i for i, one in enumerate(old) if i >= len(new) or not _is_same(one, new[i])), None)
-        if changed is not None and self._keeps_more(self._with(old)):
-            return PrefixLoss(
-                self.kept, "reasoning" if old[changed].channel == Channel.ANALYSIS else "message", changed
-            )
-        thought = place is not None and old[place].channel == Channel.ANALYSIS
-        dropped = thought or self._keeps_more(replace(self.request, history=HistoryPolicy.KEEP_ALL))
-        return PrefixLoss(self.kept, "reasoning" if dropped else "template", place)
-
-    @property
-    def _old(self) -> tuple[Message, ...]:
-        return *self.former.request.conversation.messages, *self.former.reply
-
-    def _with(self, messages: Sequence[Message]) -> TurnRequest:
-        """The request with ``messages`` in place of as many of its own."""
-        conversation = self.request.conversation
-        more = conversation.messages[len(messages) :]
-        return replace(self.request, conversation=replace(conversation, messages=(*messages, *more)))
-
-    def _keeps_more(self, request: TurnRequest) -> bool:
-        with suppress(AntiphonError):
-            return common(self.former.ids, self.encode(request, True)) > self.kept
-        return False
-
-    def _text(self, ids: Sequence[int]) -> str:
-        """The text of the ids before the first control."""
-        text = takewhile(lambda id: not isinstance(self.tokenizer.piece(id), Control), ids)
-        return decode(self.tokenizer, list(text))
-
-    def _place(self) -> int | None:
-        """The message of the earlier conversation in which the prompts part; None where it is in none of them."""
-        low, high = 0, len(self._old)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._reaches(middle + 1) else (middle + 1, high)
-        return low if low < len(self._old) else None
-
-    def _reaches(self, count: int) -> bool:
-        """Whether the first ``count`` messages of the earlier conversation have what was lost."""
-        former = self.former.request
-        conversation = replace(former.conversation, messages=self._old[:count])
-        with suppress(AntiphonError):
-            ids = self.encode(replace(former, conversation=conversation), False)
-            return len(ids) > self.kept <= common(ids, self.former.ids)
-        return False
-
-
-def _is_same(one: Message, other: Message) -> bool:
-    """Whether both say the same of what a prompt shows."""
-    return (one.role, one.channel, one.recipient, one.text) == (other.role, other.channel, other.recipient, other.text)

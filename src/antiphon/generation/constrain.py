@@ -161,6 +161,7 @@ async def constrain(draft: Draft) -> Plan:
         ending,
         held,
         prefix=draft.prefix,
+        incidents=draft.incidents,
     )
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from antiphon.conversation import Role
+from antiphon.conversation import Incident, Role
+from antiphon.conversation.calls import plainly_named
 from antiphon.engines import Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
+from antiphon.formats.format import MendedPrompt, incidents_of
 from antiphon.formats.other_calls.offered import Offered
 from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
-from antiphon.tokens import Memo, Piece, encode_pieces, may_fit
+from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
-from .bridge import PrefixReport, bridged, prefix_report
+from .bridge import bridged, goes_on, is_kept
 from .model import Model, stop_ids
 from .overflow import longest
 from .precedence import Layer, Resolved, Source, honoured, resolve, with_defaults
+from .prefix import PrefixReport, prefix_report
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
@@ -31,6 +34,7 @@ if TYPE_CHECKING:  # llguidance is an extra
 MAX_STOPS = 1024
 COUNTED = 2**14
 """Characters of a prompt at most whose tokens are counted though they are too many."""
+_NAMES = Incident("history_names", 0)
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
@@ -50,12 +54,14 @@ class Draft:
     sampling: Sampling
     prefix: PrefixReport | None = field(default=None, kw_only=True)
     """Its share of an earlier prompt, where the request has ``explain_prefix``."""
+    incidents: tuple[Incident, ...] = field(default=(), kw_only=True)
+    """The repairs of its history, which the format could not write as it was."""
 
     @property
     def remembered(self) -> bool:
-        """Whether the turn is remembered: templates seldom write calls as they were sampled."""
-        called = self.request.raw is None and bool(self.request.conversation.offered)
-        return self.request.remembered or (called and "return_token_ids" in self.model.engine.info.honours)
+        """Whether the turn is remembered, for a later one to keep its ids or to be compared with it."""
+        request = self.request
+        return request.return_token_ids or request.explain_prefix or is_kept(self.model, request)
 
     @property
     def format(self) -> Format:
@@ -131,14 +137,15 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     cut = request.overflow is Overflow.EMPTY_ANSWER
     if not cut and not may_fit([tool.description for tool in request.conversation.tools], model.tokenizer, room_for):
         raise _too_long(model, None, room_for, "tools", most)
-    prompt = _rendered(model, request)
+    prompt = tuple(written := prompt_of(model, request))
     prompt_ids = _prompt_ids(model, request, prompt, room_for)
     if prompt_ids is None:
         count = len(encode_pieces(prompt, model.tokenizer)) if _is_short(prompt) else None
         raise _too_long(model, count, room_for, _place_too_long(model, request, room_for), most)
     room = model.context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
     sampling = sampling_for(model, request, room=room)
-    return Draft(model, request, prompt, prompt_ids, sampling, prefix=_prefix(model, request, prompt_ids))
+    prefix = _prefix(model, request, prompt_ids)
+    return Draft(model, request, prompt, prompt_ids, sampling, prefix=prefix, incidents=incidents_of(written))
 
 
 def _too_long(model: Model, count: int | None, room: int, path: str, most: int | None) -> ContextError:
@@ -154,9 +161,13 @@ def _too_long(model: Model, count: int | None, room: int, path: str, most: int |
     return error
 
 
-def _rendered(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> tuple[Piece, ...]:
+def prompt_of(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> Iterator[Piece]:
+    """The pieces of the request's prompt; a `MendedPrompt` where its history cannot be written as it is."""
     format, reply_as = format_of(model, request), Role.ASSISTANT if opens_reply else None
-    return tuple(format.render(request.conversation, reply_as=reply_as, history=request.history))
+    given = request.conversation
+    heads = plainly_named(given.messages) if format.framed else given.messages
+    prompt = format.render(replace(given, messages=heads), reply_as=reply_as, history=request.history)
+    return prompt if heads == given.messages else MendedPrompt(prompt, (*incidents_of(prompt), _NAMES))
 
 
 def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport | None:
@@ -165,9 +176,9 @@ def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixR
         return None
 
     def encode(other: TurnRequest, opens_reply: bool) -> Sequence[int]:
-        return _encoded(model, other, _rendered(model, other, opens_reply=opens_reply), model.context) or ()
+        return _encoded(model, other, tuple(prompt_of(model, other, opens_reply=opens_reply)), model.context) or ()
 
-    return prefix_report(model.sequences.nearest(request, ids), request, ids, encode, model.tokenizer)
+    return prefix_report(model.sequences, request, ids, encode, model)
 
 
 def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:
@@ -176,7 +187,7 @@ def _place_too_long(model: Model, request: TurnRequest, room: int) -> str:
     for i, tool in enumerate(conversation.tools):
         check_schema(tool.parameters, f"tools[{i}].function.parameters")
     bare = replace(request, conversation=replace(conversation, tools=()))
-    return "tools" if conversation.tools and ids_within(model, _rendered(model, bare), room) else "messages"
+    return "tools" if conversation.tools and ids_within(model, tuple(prompt_of(model, bare)), room) else "messages"
 
 
 def ids_within(model: Model, pieces: Sequence[Piece], limit: int, memo: Memo | None = None) -> tuple[int, ...] | None:
@@ -210,16 +221,21 @@ def _prompt_ids(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], l
 
 def _encoded(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], limit: int) -> tuple[int, ...] | None:
     """The ids of a prompt, which goes on with those of the turns that are remembered. None: more than ``limit``."""
-    memo = model.memo.of(request.tenant.domain())
-    ids = ids_within(model, prompt, limit, memo)
-    for former in model.sequences.continued(request) if request.raw is None else ():
-        if ids is not None and ids[: len(former.ids)] == former.ids:
+    memo, bridges = model.memo.of(request.tenant.domain()), request.prefix_policy == "bridge"
+    ids = ids_within(model, prompt if bridges else [_plain(piece) for piece in prompt], limit, memo)
+    for former in model.sequences.continued(request) if request.raw is None and bridges else ():
+        if ids is not None and goes_on(model, former, ids):
             break
         if found := bridged(model, former, request, prompt):
             kept, rest = found
             more = ids_within(model, rest, limit - len(kept), memo)
             return None if more is None else (*kept, *more)
     return ids
+
+
+def _plain(piece: Piece) -> Piece:
+    """The piece without the ids that were sampled for it."""
+    return str(piece) if isinstance(piece, SampledText) else piece
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:
@@ -258,7 +274,7 @@ def without_idle_arguments(model: Model, request: TurnRequest) -> TurnRequest:
 
 def _check_heads(request: TurnRequest) -> None:
     """Where messages have heads of words, a name of several words could say whom a message is to."""
-    for message in request.conversation.messages:
+    for message in plainly_named(request.conversation.messages):
         for word in (message.name, message.recipient):
             if word and _NO_WORD.search(word):
                 raise _refused("messages", f"{word[:64]!r} is no name: it holds blanks or control characters")

@@ -122,6 +122,10 @@ class TurnRequest:
     """The number of alternatives requested beside each id of the prompt (0 … 20)."""
     explain_prefix: bool = False
     """The plan says how much of an earlier prompt this one goes on with, and what ended that."""
+    prefix_policy: Literal["bridge", "template"] = "bridge"
+    """``bridge``: the prompt begins with the ids of a remembered turn, where it can; ``template``: with no such ids."""
+    storable: bool = True
+    """The ids of the turn may be stored, not only remembered by this process."""
     tool_choice: ToolChoice = field(default_factory=ToolChoice)
     parallel_tool_calls: bool = True
     history: HistoryPolicy = HistoryPolicy.GUIDE
@@ -166,11 +170,6 @@ class TurnRequest:
             repetition_penalty=self.repetition_penalty,
             max_tokens=self.max_tokens,
         )
-
-    @property
-    def remembered(self) -> bool:
-        """The turn is remembered, for a later one to keep its ids or to be compared with it."""
-        return self.return_token_ids or self.explain_prefix
 
     @property
     def of_ids(self) -> Iterator[str]:

@@ -2,99 +2,171 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise, takewhile
 from threading import Lock
+from types import MappingProxyType
 
 import msgspec
 
-from antiphon.conversation import End, Message
+from antiphon.conversation import End, Message, Role
+from antiphon.store import UnfinishedTurns
+from antiphon.tenancy import Tenant
+from antiphon.tokens import Piece
 
 from .reply import as_history, meaning
 from .request import TurnRequest
 
 TRIED = 4
 """Earlier turns at most that one prompt is tried to go on with."""
+NO_IDS: Mapping[str, str] = MappingProxyType({})
+FORGOTTEN = 10_000
+"""Turns at most of which it is known that they were remembered once."""
 
 
 class Remembered(msgspec.Struct, frozen=True, eq=False):
-    """One choice of a turn: its request and reply, and the ids of both.
+    """One choice of a turn: the number of messages that it answers, a digest of its prompt, its reply, the ids of both.
 
     ``key``: a digest of the conversation with the reply; empty where no conversation goes on with its ids.
+    ``own_ids``: the ids of calls that were given anew, with those that the model wrote.
+    ``request`` None: it was answered by another process, or before a restart.
     """
 
-    request: TurnRequest
+    tenant: Tenant
+    asked: int
+    prompt: bytes
     reply: tuple[Message, ...]
     ids: tuple[int, ...]
     key: bytes = b""
+    own_ids: tuple[tuple[str, str], ...] = ()
+    request: TurnRequest | None = None
 
     @property
-    def messages(self) -> tuple[Message, ...]:
-        """The conversation with the reply, as a later turn has it."""
-        return *self.request.conversation.messages, *as_history(self.reply)
+    def length(self) -> int:
+        """The messages of the conversation with the reply, as a later turn has it."""
+        return self.asked + len([*as_history(self.reply)])
 
 
 class Sequences:
-    """The turns of one model that its later prompts go on with, or are compared with; the oldest is forgotten first.
+    """The turns of one model that its later prompts go on with, or are compared with.
 
-    Bounded by the number of ids, and by the turns, whose requests take room too. Each domain finds its own only.
-    Several threads may share it.
+    Bounded by the number of ids, and by the turns, whose requests take room too: the owner who has the most forgets the
+    oldest. Each domain finds its own only. Several threads may share it. ``stored``: where others find them;
+    ``writing``: what is not there yet.
     """
 
     def __init__(self, capacity: int = 1_000_000, turns: int = 1000) -> None:
         self._capacity = capacity
         self._turns = turns
-        self._size = 0
-        self._all: list[Remembered] = []
+        self._owners: dict[str, _Owned] = {}
         self._by_key: dict[bytes, Remembered] = {}
+        self._forgotten: dict[bytes, None] = {}
         self._lock = Lock()
+        self._last: tuple[Sequence[Message], str, list[bytes]] | None = None
+        self.stored: UnfinishedTurns | None = None
+        self.writing: set[asyncio.Task[None]] = set()
 
     def add(
         self,
         request: TurnRequest,
-        prompt: Sequence[int],
+        prompt: Sequence[Piece],
+        ids: Sequence[int],
         reply: Sequence[Message],
         sampled: Sequence[int],
         *,
         exact: bool = True,
-    ) -> None:
+        own_ids: Mapping[str, str] = NO_IDS,
+    ) -> Remembered:
         """Remember a choice that is over. ``exact``: what was sampled says what the reply does, and no more."""
-        made = Remembered(request, tuple(reply), (*prompt, *sampled))
-        keys = list(_keys(request.tenant.domain(), made.messages))
-        if exact and len(keys) > len(made.messages):
-            made = msgspec.structs.replace(made, key=keys[-1])
+        messages, tenant = request.conversation.messages, request.tenant
+        whole = (*messages, *as_history(reply))
+        keys = _keys(tenant.domain(), whole)
+        key = keys[-1] if exact and keys and len(keys) == len(whole) else b""
+        own = tuple(own_ids.items())
+        made = Remembered(tenant, len(messages), digest(prompt), tuple(reply), (*ids, *sampled), key, own, request)
+        self.put(made)
+        return made
+
+    def put(self, made: Remembered) -> None:
+        """Remember a choice that was found elsewhere."""
         with self._lock:
-            self._all.append(made)
-            self._size += len(made.ids)
+            self._owners.setdefault(made.tenant.owner, _Owned()).add(made)
             if made.key:
                 self._by_key[made.key] = made
-            while self._size > self._capacity or len(self._all) > self._turns:
-                self._forget(self._all.pop(0))
+                self._forgotten.pop(made.key, None)
+            while sum(one.size for one in self._owners.values()) > self._capacity:
+                self._forget(max(self._owners, key=lambda owner: self._owners[owner].size))
+            while sum(len(one.turns) for one in self._owners.values()) > self._turns:
+                self._forget(max(self._owners, key=lambda owner: len(self._owners[owner].turns)))
 
     def continued(self, request: TurnRequest) -> Iterator[Remembered]:
         """The longest turns with which the request's conversation begins, the longest first; each is dear to try."""
         if self._by_key:
-            keys = list(_keys(request.tenant.domain(), request.conversation.messages))
+            keys = self._keys_of(request)
             yield from islice(filter(None, map(self._by_key.get, reversed(keys))), TRIED)
+
+    def missing(self, request: TurnRequest) -> list[bytes]:
+        """The keys of turns that the conversation may go on with, the longest first, up to one that is remembered."""
+        keys = [*self._keys_of(request), b""]
+        ends = (key for key, after in reversed([*pairwise(keys)]) if key and not after)
+        return [*takewhile(lambda key: key not in self._by_key, ends)]
+
+    def has_forgotten(self, request: TurnRequest) -> bool:
+        """Whether the longest turn that is known of the conversation is remembered no longer."""
+        if not self._forgotten:
+            return False
+        keys = reversed(self._keys_of(request))
+        return next((key in self._forgotten for key in keys if key in self._forgotten or key in self._by_key), False)
 
     def nearest(self, request: TurnRequest, ids: Sequence[int]) -> Remembered | None:
         """The last of the request's session, else the one that has most of the beginning of ``ids``; None: nothing."""
-        domain, affinity = request.tenant.domain(), request.tenant.affinity
+        tenant, domain = request.tenant, request.tenant.domain()
         with self._lock:
-            own = [one for one in self._all if one.request.tenant.domain() == domain]
-        session = [one for one in own if affinity and one.request.tenant.affinity == affinity]
+            owned = self._owners.get(tenant.owner)
+            own = [one for one in owned.turns if one.tenant.domain() == domain] if owned else []
+        session = [one for one in own if tenant.affinity and one.tenant.affinity == tenant.affinity]
         return max(session[-1:] or reversed(own), key=lambda one: common(one.ids, ids), default=None)
 
-    def _forget(self, one: Remembered) -> None:
-        self._size -= len(one.ids)
+    def _keys_of(self, request: TurnRequest) -> list[bytes]:
+        """The keys of the request's conversation, which are asked for several times one after the other."""
+        messages, domain = request.conversation.messages, request.tenant.domain()
+        last = self._last
+        if last is None or last[0] is not messages or last[1] != domain:
+            last = self._last = messages, domain, _keys(domain, messages)
+        return last[2]
+
+    def _forget(self, owner: str) -> None:
+        """Forgets the owner's oldest."""
+        owned = self._owners[owner]
+        one = owned.turns.popleft()
+        owned.size -= len(one.ids)
+        if not owned.turns:
+            del self._owners[owner]
         if self._by_key.get(one.key) is one:
             del self._by_key[one.key]
+            self._forgotten[one.key] = None
+            if len(self._forgotten) > FORGOTTEN:
+                del self._forgotten[next(iter(self._forgotten))]
 
 
-def common(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many ids of both are the same from the beginning on: by halves, for slices compare at memory's speed."""
-    one, other = tuple(first), tuple(second)
+class _Owned:
+    """The turns of one owner, the oldest first, and the number of their ids."""
+
+    def __init__(self) -> None:
+        self.turns: deque[Remembered] = deque()
+        self.size = 0
+
+    def add(self, one: Remembered) -> None:
+        self.turns.append(one)
+        self.size += len(one.ids)
+
+
+def common(first: Sequence[int] | str, second: Sequence[int] | str) -> int:
+    """How many ids, or characters, both begin with: found by halves, for slices compare at memory's speed."""
+    one, other = (part if isinstance(part, str) else tuple(part) for part in (first, second))
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -102,15 +174,25 @@ def common(first: Sequence[int], second: Sequence[int]) -> int:
     return low
 
 
-def _keys(domain: str, messages: Sequence[Message]) -> Iterator[bytes]:
-    """A digest of each beginning of the conversation, from none of its messages on.
+def digest(pieces: Iterable[Piece]) -> bytes:
+    """A digest of the pieces, however their texts are cut."""
+    so_far = hashlib.sha256()
+    for piece in pieces:
+        text = (piece if isinstance(piece, str) else piece.spelling).encode("utf-8", "surrogatepass")
+        so_far.update(text if isinstance(piece, str) else b"\xff%b\xff" % text)  # No text has the byte ff.
+    return so_far.digest()
+
+
+def _keys(domain: str, messages: Sequence[Message]) -> list[bytes]:
+    """A digest of the conversation up to each of its messages; empty where that is not the model's.
 
     An open message, which the model continues, is in none: where it ends is not known.
     """
-    so_far = hashlib.sha256(repr(domain).encode())
-    yield so_far.digest()
+    so_far, keys = hashlib.sha256(domain.encode()), list[bytes]()
     for message in messages:
         if message.end is End.NONE:
-            return
-        so_far.update(repr((message.role.value, message.name, message.call_id, *meaning(message))).encode())
-        yield so_far.digest()
+            break
+        parts = (message.role.value, message.name or "", message.call_id or "", *meaning(message))
+        so_far.update("".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass"))
+        keys.append(so_far.digest() if message.role is Role.ASSISTANT else b"")
+    return keys

@@ -24,6 +24,7 @@ from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
 from .reader import ChoiceReader
 from .reader.ids import spelled
+from .recall import remember
 from .reply import ChoiceEvent, PromptLogprobs, StepEvents
 from .resume.continuing import begun
 from .resume.tape import ReplayLog
@@ -125,7 +126,7 @@ async def steps(
                         if not metering.last or len(events) > 1 or not isinstance(events[0], TextDelta):
                             metering.note(events, choice)
                         happened = StepEvents(choice, events, tokens, (), None, reader.counts.cached)
-                        yield happened if notes.nothing else notes.of(reader, happened)
+                        yield notes.of(reader, happened) if notes.many or reader.over else happened
                     if reader.over and all(other.over for other in readers):
                         break
         for choice, reader in enumerate(readers, first_choice):
@@ -133,7 +134,8 @@ async def steps(
                 metering.note(events, choice)
                 metering.tokens[choice] = reader.counts.completion
                 happened = StepEvents(choice, events, reader.counts.completion, (), None, reader.counts.cached)
-                yield happened if notes.nothing else notes.of(reader, happened)
+                yield notes.of(reader, happened) if notes.many or reader.over else happened
+    await notes.stored()
 
 
 def _asked_whole(plan: Plan) -> Plan:
@@ -166,18 +168,22 @@ class _Notes:
         self._scored = scored
         self._unsent = set(range(first_choice, first_choice + plan.request.n)) if scored is not None else set[int]()
         self._request = plan.request
-        self.nothing = scored is None and not plan.remembered
-        """So it is for nearly every request."""
+        self._writing: list[asyncio.Task[None]] = []
+        self.many = scored is not None or plan.request.return_token_ids
+        """There is more than what the end of a choice brings; for nearly every request there is not."""
+
+    async def stored(self) -> None:
+        """Waits until other servers find what is remembered of the turn."""
+        if self._writing:
+            await asyncio.wait(self._writing)
 
     def of(self, reader: ChoiceReader, step: StepEvents[Event]) -> StepEvents[Event]:
         """The step with what is to be known of it."""
         if step.choice in self._unsent:
             self._unsent.remove(step.choice)
             step = replace_in(step, prompt=self._scored)
-        plan = self._plan
-        if plan.remembered and reader.over:
-            reply = reader.messages
-            plan.model.sequences.add(self._request, plan.prompt_ids, reply, reader.sampled, exact=reader.exact)
+        if self._plan.remembered and reader.over:
+            self._writing += remember(self._plan, reader)
         return replace_in(step, ids=reader.take_ids()) if self._request.return_token_ids else step
 
 
@@ -197,6 +203,8 @@ class Metering:
         """Tokens of each choice that had any event."""
         self.last = 0.0
         """When a token came last (`time.perf_counter`); 0: none did."""
+        for incident in plan.incidents:
+            self._meter.incident(incident.code)
 
     def note(self, events: Sequence[Event], choice: int) -> None:
         """Reports the first event, incidents and ends."""

@@ -131,7 +131,8 @@ class Context:
 
     ``tools`` run on this side where a request lists them, or always with ``offer_tools``. ``client_mcp``: requests may
     name MCP servers of their own. ``isolation``: where programs of clients run. ``leases`` are what this server works
-    on alone, of all that share its store. ``errors`` is the shape of errors on connections that no route has yet.
+    on alone, of all that share its store. ``ids`` are those of turns for prompts that go on with them, None: the store
+    is no longer lived than the models. ``errors`` is the shape of errors on connections that no route has yet.
     """
 
     source: ModelSource
@@ -145,6 +146,7 @@ class Context:
     stored_runs: StoredRuns
     sessions: Sessions
     turns: UnfinishedTurns
+    ids: UnfinishedTurns | None
     cipher: ReasoningCipher
     clock: Callable[[], float]
     keys: Keyring
@@ -206,6 +208,7 @@ class Context:
         try:
             model = await self.source.get(name)
             self.lifecycle.loading = False
+            model.sequences.stored = self.ids
             if model.compiler is not None:
                 model.compiler.try_in(self.isolation, self.large.settle)
             return model

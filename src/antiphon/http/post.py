@@ -17,7 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.conversation import Event
 from antiphon.errors import AntiphonError
-from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, check_prompts, constrain
+from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, TurnRequest, check_prompts, constrain
+from antiphon.generation.recall import draft_turn
 from antiphon.generation.resume.tape import ReplayLog
 from antiphon.generation.turn import Drive, Keep, Source, drive_all, in_order, steps
 from antiphon.observe import RequestMeter
@@ -140,6 +141,15 @@ class Post(msgspec.Struct, frozen=True):
     async def off_loop(self, work: Callable[[], Result], *, more: int = 0) -> Result:
         """Runs ``work`` on the request; on a long one (the body, and ``more`` bytes) beside the event loop."""
         return await self.context.large.run(work, len(self.body) + more)
+
+    async def plan(
+        self, model: Model, request: Callable[[], TurnRequest], *, most: int | None = None, more: int = 0
+    ) -> Draft:
+        """The draft of the turn that ``request`` makes, which goes on with turns that any server of the store knows.
+
+        ``most`` is that of `plan_turn`, ``more`` that of `off_loop`.
+        """
+        return await draft_turn(model, request, partial(self.off_loop, more=more), most=most)
 
     async def answer(
         self,

@@ -16,13 +16,13 @@ from antiphon.conversation import (
     Message,
     MessageEnded,
     MessageStarted,
-    Role,
     TextDelta,
     TurnEnded,
     visible_to_user,
 )
 from antiphon.errors import ContextError, EngineError, RequestError, UnsupportedError
 from antiphon.formats import Format
+from antiphon.formats.format import incidents_of
 from antiphon.generation import (
     EmbeddingPlan,
     Model,
@@ -33,6 +33,7 @@ from antiphon.generation import (
     prepare_turn,
     run_rounds,
 )
+from antiphon.generation.plan import prompt_of
 from antiphon.tokens import Tokenizer, encode_pieces
 from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolStarted
 
@@ -252,8 +253,8 @@ class LoadedModel:
         form = None if response is None else Shape(response).response_format
         requested = request_of(messages, options, offer_of(options.get("tools")), form)
         request = with_schema(requested, self.format)
-        pieces = tuple(self.format.render(request.conversation, reply_as=Role.ASSISTANT, history=request.history))
-        return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)))
+        pieces = tuple(prompt := prompt_of(self.model, request))
+        return Prompt(pieces, tuple(encode_pieces(pieces, self.tokenizer)), incidents_of(prompt))
 
 
 class AsyncChatModel(LoadedModel):

@@ -13,6 +13,7 @@ from antiphon.conversion import Conversion, Loss
 from antiphon.errors import Position, RequestError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats import openchatml as transcripts
+from antiphon.formats.format import incidents_of
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, o200k_harmony, spell
 
 from .checks import check, checked
@@ -24,10 +25,12 @@ class Prompt:
     """A rendered prompt. ``pieces`` are text (`str`) and control tokens (`Control`).
 
     ``ids`` are the model's token ids; None where a format was named without a model, and so without a vocabulary.
+    ``incidents`` tell what was repaired in a history that the format cannot write as it is.
     """
 
     pieces: tuple[Piece, ...]
     ids: tuple[int, ...] | None = None
+    incidents: tuple[Incident, ...] = ()
 
     @property
     def text(self) -> str:
@@ -72,8 +75,10 @@ def render(
     """
     chosen, tokenizer = _named(format)
     reply_as = Role.ASSISTANT if reply else None
-    pieces = tuple(chosen.render(read_input(messages, system=system), reply_as=reply_as, history=history))
-    return Prompt(pieces, None if tokenizer is None else tuple(encode_pieces(pieces, tokenizer)))
+    prompt = chosen.render(read_input(messages, system=system), reply_as=reply_as, history=history)
+    pieces = tuple(prompt)
+    ids = None if tokenizer is None else tuple(encode_pieces(pieces, tokenizer))
+    return Prompt(pieces, ids, incidents_of(prompt))
 
 
 @checked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -46,15 +45,17 @@ _Names = tuple[str, ...]
 class UnfinishedTurns:
     """Turns by their owner and a name; what is a name is for the wire to say.
 
-    ``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set: see `ConfirmedClock`.
+    ``clock`` gives Unix time in seconds, ``steady`` seconds that nobody can set: see `ConfirmedClock`. ``kind`` is that
+    of the records.
     """
 
     store: Store
     clock: Callable[[], float]
     limits: TurnLimits = field(default_factory=TurnLimits)
     steady: Callable[[], float] = steady_time
-    _stored: dict[str, deque[tuple[float, _Names]]] = field(default_factory=dict)
-    """By owner, what this process stored: when each turn expires, and its names, the oldest first."""
+    kind: str = TURN_KIND
+    _stored: dict[str, dict[_Names, float]] = field(default_factory=dict)
+    """By owner, what this process stored: the names of each turn, and when it expires, the oldest first."""
     _confirmed: ConfirmedClock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,29 +66,38 @@ class UnfinishedTurns:
 
         Once this returned, every server that shares the store finds it. Raises `StoreError`.
         """
-        packed = [pack(message) for message in messages]
+        return await self.put_packed(owner, names, [pack(message) for message in messages])
+
+    async def put_packed(self, owner: str, names: Sequence[str], packed: Sequence[bytes]) -> bool:
+        """The same for what stands for the messages."""
         if self.limits.lifetime <= 0 or total(packed) > self.limits.bytes:
             return False
         now = self.clock()
         values = {names[0]: _ENCODER.encode(packed)} | dict.fromkeys(names[1:], _ENCODER.encode(names[0]))
         expires = now + self.limits.lifetime
-        writes = [Write(Key(TURN_KIND, owner, name), Record(value, now, expires)) for name, value in values.items()]
+        writes = [Write(Key(self.kind, owner, name), Record(value, now, expires)) for name, value in values.items()]
         await self.store.put_all(*self._room(owner, now), *writes)
-        self._stored.setdefault(owner, deque()).append((expires, tuple(names)))
+        stored = self._stored.setdefault(owner, {})
+        stored.pop(tuple(names), None)
+        stored[tuple(names)] = expires
         return True
 
     async def find(self, owner: str, names: Sequence[str]) -> tuple[Message, ...]:
         """The turn under the first of the names that has one; nothing where none has. Raises `StoreError`."""
+        return tuple(map(unpack, await self.find_packed(owner, names)))
+
+    async def find_packed(self, owner: str, names: Sequence[str]) -> Sequence[bytes]:
+        """The same, as it was packed."""
         for name in names:
             found = await self._value(owner, name)
             if isinstance(found, str):
                 found = await self._value(owner, found)
             if isinstance(found, list):
-                return tuple(map(unpack, found))
+                return found
         return ()
 
     async def _value(self, owner: str, name: str) -> list[bytes] | str | None:
-        key = Key(TURN_KIND, owner, name)
+        key = Key(self.kind, owner, name)
         record = await self.store.get(key)
         if record is None or self._confirmed.expired(record.expires, self.limits.lifetime):
             return None
@@ -106,13 +116,14 @@ class UnfinishedTurns:
 
     def _room(self, owner: str, now: float) -> Iterator[Delete]:
         """Deletes that make room for one more turn of this owner. A further name stays where a later turn has it."""
-        stored = self._stored.get(owner, deque())
-        while stored and stored[0][0] <= now:  # The sweep deletes these, unless they were prolonged.
-            stored.popleft()
+        stored = self._stored.get(owner, {})
+        while stored and next(iter(stored.values())) <= now:  # The sweep deletes these, unless they were prolonged.
+            del stored[next(iter(stored))]
         while len(stored) >= max(1, self.limits.count):
-            first, *others = stored.popleft()[1]
-            yield from (Delete(Key(TURN_KIND, owner, name), _ENCODER.encode(first)) for name in others)
-            yield Delete(Key(TURN_KIND, owner, first))
+            first, *others = names = next(iter(stored))
+            del stored[names]
+            yield from (Delete(Key(self.kind, owner, name), _ENCODER.encode(first)) for name in others)
+            yield Delete(Key(self.kind, owner, first))
 
 
 KIND = "session"

@@ -6,7 +6,7 @@ structure: it has another type.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,7 +54,7 @@ Piece = str | Control
 """One segment: a `str` piece is encoded by itself, so a format joins texts that its model saw joined."""
 
 
-def spell(pieces: list[Piece] | tuple[Piece, ...]) -> str:
+def spell(pieces: Iterable[Piece]) -> str:
     """The pieces as one text, controls by their spelling: for people and for models without the controls."""
     return "".join(str(piece) for piece in pieces)
 

@@ -111,6 +111,8 @@ class Dialect:
     """Tokens of prompt and answer together; with it, a prompt must leave room for ``max_output``."""
     tools_answer_in_order: bool = False
     """A tool's message without an id answers the oldest call that waits (resolution X-18)."""
+    strict_calls: bool = False
+    """A history is refused with a result of no call that waits, a call without a name, or a reply of neither."""
 
     completions: CompletionRules = CompletionRules()
     stream_default: bool = False

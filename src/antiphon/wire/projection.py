@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -23,6 +24,7 @@ from antiphon.conversation import (
     Usage,
     visible_to_user,
 )
+from antiphon.tokens import utf8
 
 PARAGRAPH = "\n\n"
 """Between two messages that this wire puts into one field."""
@@ -54,6 +56,30 @@ class ArgumentsText(msgspec.Struct, frozen=True, gc=False):
 
     index: int
     text: str
+
+
+INVALID = "INVALID_JSON"
+"""Where an API has an object, the arguments that are none, which only a model that no grammar constrains can write."""
+
+
+def arguments_object(text: str) -> dict[str, object]:
+    """A call's arguments as the object that they are."""
+    try:
+        return msgspec.json.decode(utf8(text.strip() or "{}"), type=dict[str, object])
+    except (msgspec.DecodeError, RecursionError):
+        return {INVALID: str(text)}
+
+
+def arguments_as_written(given: msgspec.Raw) -> msgspec.Raw:
+    """A call's arguments as its model wrote them, of those that a client was given by `arguments_object`."""
+    data = bytes(given)
+    if INVALID.encode() in data[:64]:
+        with suppress(msgspec.DecodeError):
+            members = msgspec.json.decode(data, type=dict[str, str])
+            text = members.get(INVALID, "")
+            if members == arguments_object(text):
+                return msgspec.Raw(msgspec.json.encode(text))
+    return given
 
 
 class Finished(msgspec.Struct, frozen=True):

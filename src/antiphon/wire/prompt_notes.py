@@ -34,10 +34,14 @@ class LostPrefix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptPrefix(msgspec.Struct, frozen=True, kw_only=True):
-    """``kept`` tokens of an earlier prompt with its reply, which had ``former``; null where none is known."""
+    """``kept`` tokens of an earlier prompt with its reply, which had ``former``; null where none is known.
+
+    ``bridgeable``: all of them can be kept, with the ``prefix_policy`` of that name.
+    """
 
     kept: int
     former: int | None
+    bridgeable: bool
     lost: LostPrefix | None = None
 
 
@@ -53,7 +57,7 @@ def notes_of(report: PrefixReport | None, message: int | None) -> Notes | msgspe
         return msgspec.UNSET
     loss = report.lost
     lost = None if loss is None else LostPrefix(at=loss.at, cause=loss.cause, message=message)
-    return Notes(prefix=KeptPrefix(kept=report.kept, former=report.former, lost=lost))
+    return Notes(prefix=KeptPrefix(kept=report.kept, former=report.former, bridgeable=report.bridgeable, lost=lost))
 
 
 def prompt_logprobs(scores: Sequence[TokenLogprob | None], alternatives: int) -> PromptLogprobs:

@@ -11,6 +11,7 @@ import pytest
 from antiphon.conversation import Channel, Conversation, End, Message, Role
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy
+from antiphon.formats.format import strictly
 from antiphon.formats.template import JinjaFormat, jinja_format
 from antiphon.formats.template.sandbox import CompiledTemplate
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, Piece, encode_pieces, spell
@@ -293,7 +294,7 @@ def test_a_refusal_gives_the_templates_own_words_and_the_line() -> None:
     refusing = "{% if m.role == 'tool' %}\n{{ raise_exception('No tools!') }}\n{% endif %}"
     source = "{% for m in messages %}\n" + refusing + "{% for c in m.tool_calls or [] %}!{% endfor %}{% endfor %}"
     with pytest.raises(RenderError, match=r"No tools! \(line 3 of the template\)") as raised:
-        rendered(source, CALLED, TOOL)
+        list(strictly(load(source).render(conversation_of(CALLED, [TOOL]))))
     assert raised.value.code == "template_refused"
     assert "chat_template" in str(raised.value.hint)
     with pytest.raises(TemplateError) as failed:

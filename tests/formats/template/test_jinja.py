@@ -13,6 +13,7 @@ import pytest
 from antiphon.conversation import Conversation, End, Message, Role, Settings, ToolSpec
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import Format
+from antiphon.formats.format import strictly
 from antiphon.formats.template import JinjaCache, JinjaFormat, Limits, jinja_format, template_format
 from antiphon.formats.template.sandbox import CompiledTemplate
 from antiphon.tokens import ByteTokenizer, Control, Piece, encode_pieces, spell
@@ -100,7 +101,7 @@ def test_a_template_gives_what_plain_jinja_gives(name: str, shape: str) -> None:
         expected = plain_jinja(TEMPLATES[name], variables)
     except jinja2.TemplateError as error:
         with pytest.raises(RenderError, match=str(error)) as raised:
-            list(format.render(with_date(conversation)))
+            list(strictly(format.render(with_date(conversation))))
         assert raised.value.code == "template_refused"
         return
     assert spell(list(format.render(with_date(conversation)))) == expected
@@ -307,7 +308,7 @@ def test_arguments_are_given_as_the_template_wants_them() -> None:
                     "{% endfor %}{% endfor %}").arguments_as_text  # fmt: skip
     broken = Conversation((USER, called('{"a": ')))
     with pytest.raises(RenderError) as raised:
-        list(load("qwen3").render(with_date(broken)))
+        list(strictly(load("qwen3").render(with_date(broken))))
     assert raised.value.code == "invalid_arguments"
 
 

@@ -274,6 +274,55 @@ def test_a_call_that_was_cut_off_is_not_a_call() -> None:
     assert messages(read(QWEN, '<tool_call>{"name": "f", "arguments": {"a": 1')) == [call("f", '{"a": 1', End.NONE)]
 
 
+HERMES = '<tool_call>\n{"name": "f", "arguments": %s}\n</tool_call>'
+BEHIND = HERMES % '{"b": 2}'
+BROKEN = [
+    """{"a": ["x", 'y']}""", """{'a': "x"}""", """{"a": 'it's }'}""", """{"a": 'x\\'}', "b": 1}""", "{a: 1}",
+    '{"a": ["x"), "b": 1}', '{"a": ["x", "b": 1}', '{"a": `x`}', '{"a": "x" /* no */}', '{"a": "x"; "b": (1, 2)}',
+    '{"a": "x\ny"}', '{"a": "x" "y"}', '{"a" "x"}', '["a"]', "None", "5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", BROKEN)
+def test_arguments_that_are_no_object_are_one_call_as_they_stand_and_the_next_one_begins(arguments: str) -> None:
+    events = read(QWEN, f"{HERMES % arguments}\n{BEHIND}", END)
+    assert messages(events) == [call("f", arguments), call("f", '{"b": 2}')]
+    assert [event.code for event in events if isinstance(event, Incident)] == ["malformed_arguments"]
+    for text in (HERMES % arguments, f"{HERMES % arguments}\n{BEHIND}"):
+        assert messages(read(QWEN, *text, END)) == messages(read(QWEN, text, END))
+    with pytest.raises(ParseError, match="malformed arguments"):
+        read(QWEN, HERMES % arguments, END, strict=True)
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"a": ["x", {"b": "y"', '{"a": "x}}', "{'a': 'x", '{"a": "x</tool', '{"', '"x\\n', "'"]
+)
+def test_arguments_that_do_not_end_run_to_what_closes_the_call(arguments: str) -> None:
+    text = f'<tool_call>{{"name": "f", "arguments": {arguments}</tool_call>{BEHIND}'
+    events = read(QWEN, text, END)
+    assert messages(events) == [call("f", arguments), call("f", '{"b": 2}')]
+    assert [event.code for event in events if isinstance(event, Incident)] == ["malformed_arguments"]
+    assert messages(read(QWEN, *text, END)) == messages(events)
+
+
+def test_arguments_that_nothing_closes_run_to_the_end_of_the_reply() -> None:
+    assert messages(read(QWEN, f"{HERMES[:-13] % '[1'} and so on", END)) == [call("f", "[1} and so on")]
+
+
+@pytest.mark.parametrize("behind", ["so be it", "}", '"x": 1}', '"x" 5', "'}"])
+def test_what_stands_behind_a_call_is_set_aside_up_to_its_close(behind: str) -> None:
+    text = f'<tool_call>{{"name": "f", "arguments": {{"a": 1}}}} {behind}</tool_call> Yes.'
+    events = read(QWEN, text, END)
+    assert messages(events) == [call("f", '{"a": 1}'), final("Yes.")]
+    assert set_aside(events).strip() == behind.strip()
+    assert messages(read(QWEN, *text, END)) == messages(events)
+
+
+def test_what_stands_behind_a_call_that_nothing_closes_is_the_answer() -> None:
+    text = '<tool_call>{"name": "f", "arguments": {"a": 1}} Yes.'
+    assert messages(read(QWEN, text, END)) == [call("f", '{"a": 1}'), final("Yes.")]
+
+
 def test_what_is_no_call_is_said_as_it_stands() -> None:
     events = read(QWEN, "So: <tool_call>nonsense</tool_call> Yes", END)
     assert "".join(text for _, _, text, _ in messages(events)) == "So: <tool_call>nonsense</tool_call> Yes"

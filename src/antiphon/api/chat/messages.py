@@ -9,13 +9,11 @@ from types import MappingProxyType
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
-from antiphon.conversation.calls import OpenCalls, make_answer, make_call
+from antiphon.conversation.calls import NAMELESS, GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.wire.errors import refused, unreadable
 
 from .schema import ChatMessage, Content, FunctionCall
 
-NAMELESS = "tool"
-"""Who speaks where a tool's message answers no call that this conversation has."""
 OWN_ID = "Give each call an id of its own."
 Recalled = Mapping[int, Sequence[Message]]
 """The number of a message of a request → all that the model wrote for it."""
@@ -34,14 +32,16 @@ def to_messages(
 ) -> tuple[Message, ...]:
     """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
 
-    The calls of ``earlier`` frames, or those given, may be answered here. ``in_order``: tools' messages without an id
-    answer the calls that wait, the oldest first. ``first`` is the number that errors give the first message.
+    The calls of ``earlier`` frames, or those given, may be answered here; strict ones refuse results of no call that
+    waits, calls under the id of one that does, and what has neither text nor name. ``in_order``: tools' messages
+    without an id answer the calls that wait, the oldest first. ``first`` is the number that errors give the first
+    message.
     ``recalled``: what the model wrote for some of the messages; it stands in their place, under their call ids.
     Raises `RequestError` at the message that cannot be read.
     """
     if not messages:
         raise refused("messages", "there must be at least one message.")
-    calls = earlier if isinstance(earlier, OpenCalls) else OpenCalls(earlier)
+    calls = earlier if isinstance(earlier, OpenCalls) else GivenCalls(earlier)
     frames = [
         frame
         for i, message in enumerate(messages)
@@ -58,7 +58,7 @@ def place_of(
     frame: int, messages: Sequence[ChatMessage], earlier: Sequence[Message] = (), recalled: Recalled = NOTHING
 ) -> int | None:
     """The number of the chat message that became frame number ``frame``; None for an earlier one, or none of these."""
-    calls, frames = OpenCalls(earlier), len(earlier)
+    calls, frames = GivenCalls(earlier), len(earlier)
     if frame < frames:
         return None
     for i, message in enumerate(messages):
@@ -105,7 +105,7 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
     text = _text(parts) or message.refusal or ""
     called = bool(tool_calls) or message.function_call is not None
     answered = message.content is not None or message.refusal is not None
-    if not (answered or called or reasoning):
+    if calls.strict and not (answered or called or reasoning):
         raise refused(
             f"{path}.content", "an assistant message needs content or tool_calls.", code="missing_required_parameter"
         )
@@ -113,7 +113,7 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
         yield Message(
             role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text, name=message.name
         )
-    if answered and not called:
+    if (answered or not reasoning) and not called:
         yield Message(
             role=Role.ASSISTANT,
             channel=Channel.FINAL,
@@ -123,9 +123,9 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
         )
     for i, call in enumerate(tool_calls):
         at = f"{path}.tool_calls[{i}]"
-        yield followed(_call(call.function, f"{at}.function", call.id), calls, f"{at}.id")
+        yield followed(_call(call.function, f"{at}.function", call.id, calls), calls, f"{at}.id")
     if message.function_call is not None:
-        yield _call(message.function_call, f"{path}.function_call", None)
+        yield _call(message.function_call, f"{path}.function_call", None, calls)
 
 
 def _recalled(message: ChatMessage, path: str, calls: OpenCalls, turn: Sequence[Message]) -> Iterator[Message]:
@@ -138,8 +138,8 @@ def _recalled(message: ChatMessage, path: str, calls: OpenCalls, turn: Sequence[
         yield one
 
 
-def _call(function: FunctionCall, path: str, id: str | None) -> Message:
-    if not function.name:
+def _call(function: FunctionCall, path: str, id: str | None, calls: OpenCalls) -> Message:
+    if calls.strict and not function.name:
         raise refused(f"{path}.name", "the name is empty.")
     return make_call(recipient_of(function.name), arguments_text(function.arguments, path), id)
 
@@ -172,7 +172,7 @@ def _result(message: ChatMessage, path: str, calls: OpenCalls, *, in_order: bool
     if not (message.tool_call_id or in_order):
         raise refused(path, "a tool message needs the id of its call.", code="missing_required_parameter")
     id = message.tool_call_id or calls.oldest()
-    return make_answer(answered(id, calls, path) if id else recipient_of(NAMELESS), id or None, parts)
+    return make_answer(answered(id, calls, path) if id else NAMELESS, id or None, parts)
 
 
 def followed(message: Message, calls: OpenCalls, path: str) -> Message:

@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message, ReasoningEffort, ResponseFormat, Settings, ToolChoice, ToolSpec
+from antiphon.conversation.calls import GivenCalls, OpenCalls
 from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
@@ -97,7 +98,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
                 *to_messages(
                     wire.messages,
                     continue_last=bool(wire.continue_final_message),
-                    earlier=reading.earlier,
+                    earlier=(OpenCalls if dialect.strict_calls else GivenCalls)(reading.earlier),
                     in_order=dialect.tools_answer_in_order,
                     recalled=reading.recalled,
                 ),
@@ -122,6 +123,8 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         prompt_logprobs=wire.prompt_logprobs,
         return_token_ids=bool(wire.return_token_ids),
         explain_prefix=bool(wire.explain_prefix),
+        prefix_policy=wire.prefix_policy or "bridge",
+        storable=wire.store is not False,
         stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
         tool_choice=choice,

@@ -9,7 +9,7 @@ import msgspec
 
 from antiphon.api.reading import server_tools
 from antiphon.conversation import Event, Message
-from antiphon.generation import Draft, Model, StepEvents, plan_turn
+from antiphon.generation import Draft, Model, StepEvents
 from antiphon.generation.turn import Keep, in_order
 from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
@@ -96,7 +96,7 @@ class ChatCompletions(PostRoute):
             reading = Reading(context.dialect, context.limits, day_of(began), tenant, earlier, stream, offer, recalled)
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
             most = reading.dialect.prompt_limit(model.context)
-            draft = await post.off_loop(lambda: plan_turn(model, to_turn(wire, reading), most=most), more=more)
+            draft = await post.plan(model, lambda: to_turn(wire, reading), most=most, more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
             head = _head(wire, draft, reading, id=id, created=began)

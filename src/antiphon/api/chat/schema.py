@@ -119,6 +119,7 @@ class ChatRequest(SamplingFields, kw_only=True):
     prompt_logprobs: int | None = None
     return_token_ids: bool | None = None
     explain_prefix: bool | None = None
+    prefix_policy: Literal["bridge", "template"] | None = None
     ignore_eos: bool | None = None
     tools: list[Tool] | None = None
     tool_choice: Literal["none", "auto", "required"] | ToolChoiceObject | None = None

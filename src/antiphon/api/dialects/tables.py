@@ -228,6 +228,7 @@ def databricks(*, strict: bool = False, mode: EndpointMode = "any", streams: boo
     letter = (plain_contents, calls_alone, one_id_a_call, objects_of_arguments, described_tools, roles(*ROLES))
     return Dialect(
         name="databricks",
+        strict_calls=True,
         prefixes=("/serving-endpoints", "/databricks/v1", "/ai-gateway/mlflow/v1", "/ai-gateway/openai/v1"),
         strict=strict,
         parameters=DATABRICKS_PARAMETERS,
@@ -336,6 +337,7 @@ def mindie(
     letter = (plain_contents, roles(*ROLES)) if strict else ()
     return Dialect(
         name="mindie",
+        strict_calls=True,
         strict=strict,
         parameters=MINDIE_PARAMETERS,
         required=frozenset({"model"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 
 from antiphon.errors import AntiphonError
-from antiphon.generation import Draft, plan_turn
+from antiphon.generation import TurnRequest
 from antiphon.http.errors import api_error
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.session import SessionTurn, session_turn
@@ -50,11 +50,11 @@ class InteractiveChat(PostRoute):
         today, history = self._context.today, session.history
         tenant = post.tenant.asking(affinity=session.affinity)
 
-        def planned() -> tuple[Draft, int]:
-            draft = plan_turn(model, read_interactive(wire, history, today=today, tenant=tenant))
-            return draft, history_tokens(draft, history)
+        def turn() -> TurnRequest:
+            return read_interactive(wire, history, today=today, tenant=tenant)
 
-        draft, earlier = await post.off_loop(planned, more=session.size)
+        draft = await post.plan(model, turn, more=session.size)
+        earlier = await post.off_loop(lambda: history_tokens(draft, history), more=session.size)
         head = _head(wire, session, input_tokens=len(draft.prompt_ids) - earlier, history_tokens=earlier)
         await post.answer([draft], InteractiveWriter(head, describe), session=session)
 

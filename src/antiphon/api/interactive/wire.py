@@ -15,6 +15,7 @@ from antiphon.api.chat.schema import ChatMessage, ResponseFormatObject
 from antiphon.conversation import Conversation, Event, FinishReason, Message, Role, Settings
 from antiphon.errors import AntiphonError
 from antiphon.generation import Draft, StepEvents, TurnRequest
+from antiphon.generation.plan import prompt_of
 from antiphon.tenancy import Tenant
 from antiphon.tokens import encode_pieces
 from antiphon.wire.errors import ErrorDetail, refused
@@ -104,7 +105,7 @@ def history_tokens(draft: Draft, history: Sequence[Message]) -> int:
     if not history:
         return 0
     model, earlier = draft.model, replace(draft.request.conversation, messages=tuple(history))
-    pieces = draft.format.render(earlier, reply_as=None)
+    pieces = prompt_of(model, replace(draft.request, conversation=earlier), opens_reply=False)
     memo, most = model.memo.of(draft.request.tenant.domain()), len(draft.prompt_ids)
     return min(len(encode_pieces(pieces, model.tokenizer, memo, limit=most)), most)
 

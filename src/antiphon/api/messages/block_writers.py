@@ -10,11 +10,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from antiphon.conversation import End, Message
-from antiphon.tokens import utf8, well_formed
+from antiphon.tokens import well_formed
 from antiphon.tools import ToolError, ToolResult
 from antiphon.wire.definitions import BuiltIn, built_in
 from antiphon.wire.encrypted import SEPARATOR
-from antiphon.wire.projection import chat_name
+from antiphon.wire.projection import arguments_object, chat_name
 
 from .answer_schema import (
     AnswerBlock,
@@ -47,9 +47,6 @@ from .answer_schema import (
     WebSearchToolResultBlock,
 )
 from .call_ids import to_client, to_server_client
-
-INVALID = "INVALID_JSON"
-"""Where a whole answer has arguments that are no object, which only a model that no grammar constrains can write."""
 
 
 class MessageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,14 +153,6 @@ class ToolUseWriter:
         if message.end is End.NONE:
             return None
         return ToolUseBlock(id=self._call.id, name=self._call.name, input=arguments_object(message.text))
-
-
-def arguments_object(text: str) -> dict[str, object]:
-    """A call's arguments as the object that they are."""
-    try:
-        return msgspec.json.decode(utf8(text.strip() or "{}"), type=dict[str, object])
-    except (msgspec.DecodeError, RecursionError):
-        return {INVALID: text}
 
 
 # Calls that the server runs, and their results, as blocks that the client sees: searches, pages, code.

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from antiphon.api.chat.messages import OWN_ID, recipient_of
+from antiphon.api.chat.messages import arguments_text, recipient_of
 from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
-from antiphon.conversation.calls import OpenCalls, make_answer, make_call
+from antiphon.conversation.calls import GivenCalls, make_answer, make_call
 from antiphon.errors import RequestError
 from antiphon.wire.errors import refused
+from antiphon.wire.projection import arguments_as_written
 
 from .call_ids import from_client
 from .schema import InputBlock, MessageParam
@@ -38,7 +39,7 @@ class BlockReader:
     decrypt: Decrypt
     framed: bool = True
     ignored: list[str] = field(default_factory=list)
-    _calls: OpenCalls = field(default_factory=OpenCalls)
+    _calls: GivenCalls = field(default_factory=GivenCalls)
 
     @property
     def waiting(self) -> bool:
@@ -81,7 +82,7 @@ class BlockReader:
             yield self._call(block, path)
         elif block.type == SERVER_USE:
             call = ServerHistory(self.decrypt, self.framed).call(block, path)
-            self._followed(call, block, path)
+            self._calls.follow(call)
             yield searches[block.id or ""][0] if block.id in searches else call
         elif block.type in SERVER_RESULTS:
             id, recipient = self._answered(block, path)
@@ -141,16 +142,11 @@ class BlockReader:
         return replace(message, end=End.END) if message.end is End.NONE else message
 
     def _call(self, block: InputBlock, path: str) -> Message:
-        for name in ("id", "name"):
-            if not getattr(block, name):
-                raise refused(f"{path}.{name}", "a tool_use needs it.", code="missing_required_parameter")
-        arguments = _input(block.input, f"{path}.input")
-        call = make_call(recipient_of(block.name or ""), arguments, from_client(block.id or ""))
-        return self._followed(call, block, path)
-
-    def _followed(self, call: Message, block: InputBlock, path: str) -> Message:
-        if not self._calls.follow(call):
-            raise refused(f"{path}.id", f"another call {(block.id or '')[:80]!r} waits for its result.", hint=OWN_ID)
+        if not block.id or block.name is None:
+            name = "name" if block.id else "id"
+            raise refused(f"{path}.{name}", "a tool_use needs it.", code="missing_required_parameter")
+        call = make_call(recipient_of(block.name), _input(block.input, f"{path}.input"), from_client(block.id))
+        self._calls.follow(call)
         return call
 
     def _answered(self, block: InputBlock, path: str) -> tuple[str, str]:
@@ -158,12 +154,9 @@ class BlockReader:
         if not block.tool_use_id:
             raise refused(f"{path}.tool_use_id", f"a {block.type} needs it.", code="missing_required_parameter")
         id = from_client(block.tool_use_id)
-        recipient = self._calls.answer(id)
-        if recipient is None:
-            raise refused(
-                f"{path}.tool_use_id", f"no tool_use {block.tool_use_id[:80]!r} before this message waits for a result."
-            )
-        return id, recipient
+        if block.type in SERVER_RESULTS and self._calls.recipient(id) is None:
+            raise refused(f"{path}.tool_use_id", f"no {SERVER_USE} {block.tool_use_id[:80]!r} waits for it.")
+        return id, self._calls.answer(id)
 
     def _result(self, block: InputBlock, path: str) -> Message:
         id, recipient = self._answered(block, path)
@@ -224,7 +217,7 @@ def _input(raw: msgspec.Raw, path: str) -> str:
         raise refused(path, "a tool_use needs it.", code="missing_required_parameter")
     if not data.startswith(b"{"):
         raise refused(path, "must be an object.", code="invalid_type")
-    return data.decode()
+    return arguments_text(arguments_as_written(raw), path)
 
 
 def _result_part(block: InputBlock, path: str) -> TextPart:

@@ -13,7 +13,7 @@ from antiphon.api.chat.schema import ChatMessage, FunctionCall, ToolCall
 from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.conversation import End, Message, Part, Role, TextPart
 from antiphon.wire.errors import refused
-from antiphon.wire.projection import PARAGRAPH
+from antiphon.wire.projection import PARAGRAPH, arguments_as_written
 
 from .blocks import BILLING, BlockReader, blocks_of, without_billing
 from .call_ids import from_client
@@ -48,7 +48,7 @@ def read_messages(
     if not rest:
         raise refused("messages", "there must be a message of the user's or the assistant's.")
     opening = [Message(role=Role.SYSTEM, text=BETWEEN_TEXTS.join(texts))] if texts else []
-    return (*opening, *_continued(rest, len(messages) - 1))
+    return (*opening, *_continued(rest))
 
 
 def system_text(system: str | list[TextInput] | None) -> str:
@@ -125,14 +125,11 @@ def _parts(frame: Message) -> Sequence[Part]:
     return frame.parts or (TextPart(frame.text),)
 
 
-def _continued(frames: Sequence[Message], last: int) -> Sequence[Message]:
-    """The frames, the last one open where it is the assistant's. Raises `RequestError` for a call without result."""
+def _continued(frames: Sequence[Message]) -> Sequence[Message]:
+    """The frames, the last one open where it is the assistant's text."""
     end = frames[-1]
-    if end.role is not Role.ASSISTANT:
+    if end.role is not Role.ASSISTANT or end.is_call:
         return frames
-    if end.is_call:
-        hint = "Send a user's message with a tool_result for each tool_use."
-        raise refused(f"messages[{last}]", "its tool_use has no result, so there is nothing to answer.", hint=hint)
     return [*frames[:-1], replace(end, end=End.NONE)]
 
 
@@ -197,7 +194,9 @@ def _assistant(messages: Sequence[MessageParam]) -> ChatMessage:
     texts = [block.text for block in blocks if block.type == "text" and block.text]
     thoughts = [block.thinking for block in blocks if block.type == "thinking" and block.thinking]
     calls = [
-        ToolCall(id=from_client(block.id or ""), function=FunctionCall(name=block.name or "", arguments=block.input))
+        ToolCall(
+            id=from_client(block.id or ""), function=FunctionCall(block.name or "", arguments_as_written(block.input))
+        )
         for block in blocks
         if block.type == "tool_use"
     ]

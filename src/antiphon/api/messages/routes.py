@@ -21,7 +21,7 @@ from antiphon.config import named_by
 from antiphon.conversation import FinishReason, Message
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
-from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, StepEvents, constrain, plan_turn, prompt_read
+from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, StepEvents, constrain, prompt_read
 from antiphon.generation.meter import Deadline
 from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source
@@ -197,7 +197,9 @@ class MessagesRoute(PostRoute):
         reading = self.reading(post, model, await memory.recall())
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
-        draft = await post.off_loop(lambda: plan_turn(model, requested.turn))
+        draft = await post.plan(model, lambda: requested.turn)
+        for incident in draft.incidents:
+            post.exchange.note_incident(incident.code)
         return PlannedMessage(requested, await constrain(draft), memory)
 
 

@@ -113,7 +113,7 @@ class Render(PostRoute):
             raise refused("session_id", "prompts of sessions are not rendered.", hint=_SESSIONS)
         model = await post.model(wire.model)
         reading = reading_of(post, wire.stream, offered(self._context, wire, model))
-        await post.send_json(await post.off_loop(lambda: render(wire, model, reading)))
+        await post.send_json(await post.off_loop(lambda: render(wire, model, reading, post.exchange.note_incident)))
 
 
 class Parse(PostRoute):

@@ -18,6 +18,7 @@ from antiphon.conversation import Incident, MessageEnded, MessageStarted, Parser
 from antiphon.conversation.json import message_json
 from antiphon.errors import FormatError, Position, RequestError, TemplateError
 from antiphon.formats import Format
+from antiphon.formats.format import strictly
 from antiphon.formats.template import JinjaFormat, PromptChange, check_template
 from antiphon.formats.template.parts import TemplateParts
 from antiphon.formats.template.stability import common_tokens, made_of
@@ -104,7 +105,7 @@ def _prompt(wire: TemplateTryRequest, format: Format, reading: Reading) -> list[
         raise refused("chat_template_kwargs", message, code="bad_template_kwargs")
     reply_as = None if wire.add_generation_prompt is False else Role.ASSISTANT
     try:
-        return list(format.render(turn.conversation, reply_as=reply_as, history=turn.history))
+        return list(strictly(format.render(turn.conversation, reply_as=reply_as, history=turn.history)))
     except (FormatError, TemplateError) as error:
         raise RequestError(
             error.message, code=error.code, position=Position(path="messages"), hint=error.hint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -12,10 +12,11 @@ from antiphon.api.chat.write import answer_message
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position, UnsupportedError
+from antiphon.formats.format import incidents_of
 from antiphon.formats.template import JinjaFormat, TemplatedHarmony
 from antiphon.generation import Model, check_conversation, check_numbers, without_idle_arguments
 from antiphon.generation.model import stop_ids
-from antiphon.generation.plan import ids_within
+from antiphon.generation.plan import ids_within, prompt_of
 from antiphon.generation.reader import with_channels
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 from antiphon.wire.errors import refused
@@ -50,7 +51,7 @@ def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list
         hint = KNOWN["chat_template"].hint
         raise UnsupportedError("chat_template cannot be honoured.", position=Position(path="chat_template"), hint=hint)
     if wire.prompt is None:
-        return chat_pieces(_chat_of(wire), model, reading, opens_reply=wire.add_generation_prompt is not False)
+        return [*chat_prompt(_chat_of(wire), model, reading, opens_reply=wire.add_generation_prompt is not False)]
     if wire.add_special_tokens is False and wire.prompt in model.special_tokens.values():
         control = Control(wire.prompt)
         return [wire.prompt if model.tokenizer.control_id(control) is None else control]
@@ -60,13 +61,12 @@ def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list
     return list(model.format.render(Conversation((text,)), reply_as=None))
 
 
-def chat_pieces(wire: ChatRequest, model: Model, reading: Reading, *, opens_reply: bool) -> list[Piece]:
+def chat_prompt(wire: ChatRequest, model: Model, reading: Reading, *, opens_reply: bool) -> Iterator[Piece]:
     """The very prompt that a chat completion of this request would have."""
     turn = without_idle_arguments(model, to_turn(wire, reading))
     check_numbers(turn)
     check_conversation(model, turn)
-    reply_as = Role.ASSISTANT if opens_reply else None
-    return list(model.format.render(turn.conversation, reply_as=reply_as, history=turn.history))
+    return prompt_of(model, turn, opens_reply=opens_reply)
 
 
 def reply_pieces(wire: ParseRequest, model: Model) -> list[Piece]:
@@ -140,9 +140,12 @@ def _template_text(model: Model) -> str | None:
             return model.chat_template
 
 
-def render(wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
-    """The prompt of a chat request."""
-    pieces = chat_pieces(wire, model, reading, opens_reply=wire.add_generation_prompt is not False)
+def render(wire: RenderRequest, model: Model, reading: Reading, note: Callable[[str], None]) -> Rendered:
+    """The prompt of a chat request; ``note`` gets the code of each incident of its history."""
+    prompt = chat_prompt(wire, model, reading, opens_reply=wire.add_generation_prompt is not False)
+    for incident in incidents_of(prompt):
+        note(incident.code)
+    pieces = list(prompt)
     return Rendered(
         model=model.name,
         format=model.format.name,
@@ -263,4 +266,4 @@ def _pieces(text: str, wire: EncodeRequest, model: Model, reading: Reading) -> l
             hint="Send the messages to /v1/tokenize.",
         )
     chat = ChatRequest(messages=[ChatMessage(role="user", content=text)])
-    return chat_pieces(chat, model, reading, opens_reply=True)
+    return [*chat_prompt(chat, model, reading, opens_reply=True)]

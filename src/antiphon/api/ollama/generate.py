@@ -190,11 +190,8 @@ async def _converse(
     memory = TurnMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
     recalled = await memory.recall(chat.messages)
 
-    def draft() -> Draft:
-        return plan_turn(model, settled_turn(_turn(post, chat, tools, recalled), wire, settings))
-
-    draft_made = await post.off_loop(draft)
-    await _answer(post, wire, named, draft_made, tools=tools, keep=_keeper(memory, chat, draft_made, tools))
+    draft = await post.plan(model, lambda: settled_turn(_turn(post, chat, tools, recalled), wire, settings))
+    await _answer(post, wire, named, draft, tools=tools, keep=_keeper(memory, chat, draft, tools))
 
 
 def _turn(post: Post, chat: ChatRequest, tools: ServerToolUse | None, recalled: Recalled) -> TurnRequest:

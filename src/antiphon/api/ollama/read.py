@@ -20,6 +20,7 @@ from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused, unreadable
 from antiphon.wire.json import decode, encode
 from antiphon.wire.names.translate import Names
+from antiphon.wire.projection import arguments_as_written
 from antiphon.wire.sampling import sampled, stop_strings
 
 from .schema import (
@@ -274,7 +275,7 @@ class _Waiting:
         id, function = call.id or self._free(), call.function
         self.calls[id] = function.name
         arguments = function.arguments if bytes(function.arguments) != b"null" else msgspec.Raw(b"{}")
-        return ToolCall(id=id, function=FunctionCall(function.name, arguments))
+        return ToolCall(id=id, function=FunctionCall(function.name, arguments_as_written(arguments)))
 
     def answered(self, name: str | None) -> str | None:
         """The oldest call of the tool ``name``, else the oldest; None where none waits."""

@@ -15,6 +15,7 @@ from antiphon.errors import AntiphonError
 from antiphon.generation import FileFacts, ModelFacts, StepEvents
 from antiphon.wire.json import encode
 from antiphon.wire.projection import (
+    INVALID,
     ArgumentsText,
     CallStarted,
     Finished,
@@ -268,7 +269,7 @@ def joined(parts: list[LinePart]) -> LinePart:
 
 
 class PartReader:
-    """Events → parts. A call waits until it is whole; one whose arguments are no object is text."""
+    """Events → parts. A call waits until it is over; arguments that are no object are a member of one."""
 
     def __init__(self, *, expose_reasoning: bool) -> None:
         self._projection = Projection(expose_reasoning=expose_reasoning)
@@ -299,10 +300,7 @@ class PartReader:
         if call is None:
             return
         text = "".join(call.arguments)
-        arguments = in_one_line(text or "{}")
-        if arguments is None:
-            yield LinePart(text=text)
-            return
+        arguments = in_one_line(text or "{}") or msgspec.Raw(encode({INVALID: text}))
         called = OllamaCalledFunction(index=self._calls, name=call.name, arguments=arguments)
         self._calls += 1
         yield LinePart(calls=(OllamaCall(id=call.id, function=called),))

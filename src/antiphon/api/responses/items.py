@@ -11,7 +11,7 @@ import msgspec
 from antiphon.api.chat.messages import answered, followed, recipient_of
 from antiphon.api.responses.item_schema import ItemList
 from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, Role, TextPart
-from antiphon.conversation.calls import OpenCalls, make_answer, make_call
+from antiphon.conversation.calls import GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.generation.reply import canonical
 from antiphon.tools.mcp.remote import function_name
@@ -73,7 +73,8 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
 
     ``decrypt`` reads ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are stored
     items, which references name, and which stand in for those that come back as they were written. ``first`` is the
-    number that errors give the first item.
+    number that errors give the first item. ``strict`` refuses results of no call that waits, and calls under the id of
+    one that does.
     """
 
     token: str
@@ -82,10 +83,11 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
     known: Mapping[str, Entry] = msgspec.field(default_factory=dict)
     path: str = "input"
     first: int = 0
+    strict: bool = False
 
     def read(self, items: Sequence[InputItem]) -> list[Entry]:
         """One entry an item. Raises `RequestError` at the item that cannot be read."""
-        calls = OpenCalls(message for entry in self.before for message in entry.messages)
+        calls = (OpenCalls if self.strict else GivenCalls)(m for entry in self.before for m in entry.messages)
         approvals = Approvals()
         for entry in self.before:
             approvals.note(entry.item, entry.messages)
@@ -175,7 +177,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
 
     def _call(self, item: InputItem, path: str) -> Message:
         """As the model wrote it, where that came along and is what the item says."""
-        call = _call(item, path)
+        call = _call(item, path, strict=self.strict)
         if not item.encrypted_content:
             return call
         written = self.decrypt(item.encrypted_content, f"{path}.encrypted_content", "reasoning")
@@ -206,9 +208,10 @@ def _message(item: InputItem, path: str, *, preamble: bool) -> Message:
     return Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=text, parts=several)
 
 
-def _call(item: InputItem, path: str) -> Message:
+def _call(item: InputItem, path: str, *, strict: bool) -> Message:
     for name in ("call_id", "name", "input" if item.type == "custom_tool_call" else "arguments"):
-        if getattr(item, name) is None or (name != "input" and name != "arguments" and not getattr(item, name)):
+        given = getattr(item, name)
+        if given is None or (not given and (name == "call_id" or (name == "name" and strict))):
             raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
     text = item.arguments if item.type == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
     name = f"{item.namespace}.{item.name}" if item.namespace else item.name or ""

@@ -121,6 +121,8 @@ def with_sampling(
         stop=(wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ()),
         return_token_ids=bool(wire.return_token_ids),
         explain_prefix=bool(wire.explain_prefix),
+        prefix_policy=wire.prefix_policy or "bridge",
+        storable=wire.store is not False,
         logprobs=(wire.top_logprobs or 0) if wants_logprobs(wire) else None,
     )
     return msgspec.structs.replace(requested, turn=turn, ignored=(*requested.ignored, *unread))

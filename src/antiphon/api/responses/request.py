@@ -14,7 +14,8 @@ import msgspec
 from antiphon.conversation import Message, Usage
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
-from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, constrain, plan_turn
+from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, constrain
+from antiphon.generation.recall import draft_turn
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.keys import Scope
@@ -293,7 +294,7 @@ class RequestReader:
                 requested = msgspec.structs.replace(
                     requested, turn=replace(requested.turn, call_key=self._left.call_key)
                 )
-            return requested, await self.off_loop(lambda: plan_turn(model, requested.turn))
+            return requested, await draft_turn(model, lambda: requested.turn, self.off_loop)
 
         requested, draft = await drafted(entries)
         approved = approved_calls(entries, requested.tools.named, len(history.entries))

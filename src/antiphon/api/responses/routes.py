@@ -11,7 +11,8 @@ from starlette.responses import Response as HttpResponse
 
 from antiphon.conversation import Event
 from antiphon.errors import Position, RequestError
-from antiphon.generation import Model, StepEvents, TurnRequest, constrain, plan_turn
+from antiphon.generation import Model, StepEvents, TurnRequest, constrain
+from antiphon.generation.recall import draft_turn
 from antiphon.generation.turn import steps
 from antiphon.http.context import Context
 from antiphon.http.exchange import exchange_of, json_response
@@ -50,7 +51,7 @@ async def compacted(post: Post, model: Model, turn: TurnRequest) -> Compaction |
 
     It is written when it is this request's turn.
     """
-    draft = await post.off_loop(lambda: plan_turn(model, summary_turn(turn)), more=post.context.limits.off_loop_above)
+    draft = await post.plan(model, lambda: summary_turn(turn), more=post.context.limits.off_loop_above)
     plan = await constrain(draft)
     events: list[Event] = []
 
@@ -218,5 +219,7 @@ class CountTokens(PostRoute):
             entries = (*history.entries, *await reader.entries(wire, history))
             clients = await reader.clients(wire, entries)
             requested = reader.requested(model, wire, History(entries).messages, clients=clients)
-        draft = await reader.off_loop(lambda: plan_turn(model, requested.turn))
+        draft = await draft_turn(model, lambda: requested.turn, reader.off_loop)
+        for incident in draft.incidents:
+            post.exchange.note_incident(incident.code)
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))

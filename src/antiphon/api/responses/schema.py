@@ -168,6 +168,7 @@ class ResponsesRequest(TokensRequest, kw_only=True):
     top_logprobs: int | None = None
     return_token_ids: bool | None = None
     explain_prefix: bool | None = None
+    prefix_policy: Literal["bridge", "template"] | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
     safety_identifier: str | None = None

@@ -25,7 +25,7 @@ from antiphon.formats.openchatml import (
     repair,
     tools_behind,
 )
-from antiphon.formats.openchatml.finding import E_CONSTRAINT, E_TRUNCATED
+from antiphon.formats.openchatml.finding import Finding, RuleName
 from antiphon.formats.openchatml.spelling import ENDLITERAL, LITERAL
 from antiphon.generation import TurnRequest
 from antiphon.structs import ready
@@ -144,7 +144,7 @@ class TranscriptRequest(msgspec.Struct, frozen=True):
 
     ``conversation`` is the transcript as it was read; that of the turn has its declarations as tools. ``builtins`` are
     the header's ``builtin_tools`` (None: it has none), which do not run where it excludes calls or replies;
-    ``ignored`` are the paths of its keys that change nothing.
+    ``ignored`` are the paths of its keys that change nothing, ``findings`` faults of its calls and their results.
     """
 
     request: TurnRequest
@@ -154,6 +154,7 @@ class TranscriptRequest(msgspec.Struct, frozen=True):
     builtins: tuple[str, ...] | None
     carries_calls: bool
     ignored: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
     @property
     def declared(self) -> DeclaredTools:
@@ -181,7 +182,7 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
 
     Raises `ParseError` with the specification's code and place, `RequestError` for a setting.
     """
-    conversation = _read(body)
+    conversation, findings = _read(body)
     if not conversation.messages:
         raise RequestError("The transcript has no messages.", code="missing_required_parameter")
     header = envelope_of(conversation).header or DocumentHeader()
@@ -206,26 +207,33 @@ def read_transcript(body: bytes, *, today: date | None = None, tenant: Tenant = 
         None if settings.builtin_tools is None else words(settings.builtin_tools),
         carries,
         (*ignored_keys(header), *idle),
+        findings,
     )
 
 
-def _read(body: bytes) -> Conversation:
-    """A valid transcript, or one that only lacks the end of its last message, a visible one of the assistant's."""
+_CALLED: frozenset[RuleName] = frozenset({"call-arguments", "call-id-twice", "reply-to-nothing", "body-type"})
+"""Rules that calls of a model, and results of tools, may break: an earlier turn is what it is."""
+
+
+def _read(body: bytes) -> tuple[Conversation, tuple[Finding, ...]]:
+    """A valid transcript, or one whose calls are not, or that lacks the end of its last message, which is an answer."""
     try:
-        return read(body)
-    except ParseError as error:
-        if error.code != E_TRUNCATED:
-            raise
+        return read(body), ()
+    except ParseError:
         conversation, findings = repair(body, fragment=False)
-        wrong = [finding for finding in findings if not finding.warning]
-        last = conversation.messages[-1] if conversation.messages else None
-        if last is None or last.end is not End.NONE or last.role is not Role.ASSISTANT or not visible_to_user(last):
+        wrong = tuple(finding for finding in findings if not finding.warning)
+        taken = _CALLED | {"truncated"} if _is_open(conversation.messages) else _CALLED
+        if any(finding.rule not in taken for finding in wrong):
             raise
-        if any(finding.code not in (E_TRUNCATED, E_CONSTRAINT) for finding in wrong) or last.text.endswith("<"):
-            raise
-        if _opens_literal(last):
-            raise
-        return conversation
+        return conversation, tuple(finding for finding in wrong if finding.rule in _CALLED)
+
+
+def _is_open(messages: Sequence[Message]) -> bool:
+    """Whether the last message is a visible one of the assistant's that can be gone on with."""
+    last = messages[-1] if messages else None
+    if last is None or last.end is not End.NONE or last.role is not Role.ASSISTANT or not visible_to_user(last):
+        return False
+    return not last.text.endswith("<") and not _opens_literal(last)
 
 
 def _opens_literal(message: Message) -> bool:

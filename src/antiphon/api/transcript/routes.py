@@ -13,7 +13,7 @@ from starlette.types import Receive
 from antiphon.conversation import DebugCapability, FinishReason, Message
 from antiphon.errors import NotFoundError
 from antiphon.formats.openchatml import EventStream
-from antiphon.generation import Rounds, constrain, plan_turn
+from antiphon.generation import Rounds, constrain
 from antiphon.generation.rounds import CancellableRounds
 from antiphon.http.client import read_body
 from antiphon.http.exchange import Exchange
@@ -64,12 +64,14 @@ class OpenChatMLTurns(PostRoute):
         post.exchange.stream = is_streamed(requested, "text/event-stream" in post.exchange.headers.get("accept", ""))
         order = await post.off_loop(lambda: read_transcript(post.body, today=today, tenant=tenant))
         post.ignore(order.ignored)
+        for finding in order.findings:
+            post.exchange.note_incident(finding.code)
         model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
         offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
         memory = TranscriptMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
         messages = with_turns(order.messages, await memory.recall(order.messages))
         request, router = order.turn(messages, offer, always=context.offer_tools)
-        plan = await constrain(await post.off_loop(lambda: plan_turn(model, request)))
+        plan = await constrain(await post.plan(model, lambda: request))
         rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
         debug = DebugCapability(post.exchange.owner) if post.may_see_reasoning else None
         stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from antiphon.conversation import End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.formats.format import is_answer
+from antiphon.formats.offered_calls import MALFORMED, is_object
 from antiphon.tokens import Control
 
 from .controls import CALL, CHANNEL, CONSTRAIN, END, ENDOFTEXT, MESSAGE, RETURN, START
@@ -19,13 +20,22 @@ from .controls import CALL, CHANNEL, CONSTRAIN, END, ENDOFTEXT, MESSAGE, RETURN,
 # The events of a reply while it is read.
 
 
+def _is_function_call(message: Message) -> bool:
+    """Whether the message is a whole call with arguments in JSON."""
+    if not message.is_call or message.end is End.NONE or message.content_type not in (None, "json"):
+        return False
+    return (message.recipient or "").startswith("functions.")
+
+
 class ReplyEvents:
     """Collects events until they are taken, and the text of the open message.
 
     ``position`` counts the characters that were read, a control as one. ``answered``: a final answer has ended.
+    ``is_reply``: a model is writing it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_reply: bool) -> None:
+        self._is_reply = is_reply
         self.position = 0
         self.answered = False
         self._message: Message | None = None
@@ -95,6 +105,8 @@ class ReplyEvents:
                 self.incident("bare-content-type", message.content_type)
         if not self._complete_header and message.is_call and not message.text:
             self.incident("empty-call")
+        if self._is_reply and message.text and _is_function_call(message) and not is_object(message.text):
+            self.incident(MALFORMED, message.recipient or "")
         self.answered |= is_answer(message)
         self._events.append(MessageEnded(message))
         self._message, self._parts = None, []

@@ -39,7 +39,7 @@ class HarmonyParser:
         self._state = HarmonyState.BETWEEN
         self._buffer = HeaderBuffer()
         self._unknown: Header | None = None
-        self._events = ReplyEvents()
+        self._events = ReplyEvents(is_reply=reply_as is not None)
         self._ended: str | None = None
         if prefix is not None:
             self._start(prefix)

@@ -10,7 +10,7 @@ from antiphon.conversation import End, Incident, MessageEnded, MessageStarted, P
 from antiphon.errors.place import Place
 from antiphon.tokens import Control, Piece, spell
 
-from .body import constraint_problem
+from .body import constraint_problem, shape_problem
 from .finding import E_HEADER, E_TRUNCATED, Finding
 from .frame import Frame, OpenFrame
 from .frame_reader import FrameReader
@@ -260,7 +260,7 @@ class ReplyParser:
                     events.append(found)
                 case Frame(message=message):
                     events.append(MessageEnded(message))
-                    problem = constraint_problem(message)
+                    problem = constraint_problem(message) or shape_problem(message)
                     events += [_incident(in_body(found, problem))] if problem else []
                 case Finding():
                     events.append(_incident(found))

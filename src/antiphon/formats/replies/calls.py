@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection
 
 from antiphon.conversation import End
-from antiphon.formats.offered_calls import NOT_ALLOWED
+from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED, is_object
 
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import ArgumentsWriter, JsonScan
@@ -25,9 +25,17 @@ _FENCE = Marks(("```json", "```"))
 
 
 class Malformed(Exception):
-    """The text is no call, and nothing of it was made a message."""
+    """The text is no call, and nothing of it was made a message. ``text``: what was read of it last.
+
+    ``over``: it was read to what ends a call.
+    """
 
     code = "malformed_call"
+
+    def __init__(self, text: str = "", *, over: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.over = over
 
 
 class NotAllowed(Malformed):
@@ -40,19 +48,32 @@ class _Call:
     """One call on its way into a message: it begins when its name is known, and what came before waits.
 
     ``waits``: until all of it is there, because its id comes last. ``allowed``: the recipients that it may have.
+    ``begins`` is called first. ``listed``: others may follow, so one that is not allowed is read to its end.
     """
 
     def __init__(
-        self, source: Source, messages: Messages, allowed: Collection[str] | None, *, waits: bool = False
+        self,
+        source: Source,
+        messages: Messages,
+        allowed: Collection[str] | None,
+        begins: Callable[[], None],
+        *,
+        waits: bool = False,
+        listed: bool = False,
     ) -> None:
         self.name: str | None = None
         self.call_id: str | None = None
         self.begun = False
         self.has_arguments = False
+        self.headed = False
+        """What stands before the arguments is whole."""
         self.extra: list[str] = []
         self._source = source
         self._messages = messages
         self._allowed = allowed
+        self._begins = begins
+        self._listed = listed and bool(allowed)
+        self._refused = False
         self._waits = waits
         self._waiting: list[str] = []
 
@@ -64,12 +85,14 @@ class _Call:
                 self._waiting.append(text)
                 return False
             self.begin()
-        self._messages.delta(text)
-        return True
+        if self.begun:
+            self._messages.delta(text)
+        return self.begun
 
     def begin(self) -> None:
-        if not self.begun:
+        if not self.begun and not self._refused:
             self.begun = True
+            self._begins()
             self._source.recorded()
             self._messages.begin(call_header(self.name or "", self.call_id))
             for text in self._waiting:
@@ -81,41 +104,55 @@ class _Call:
         if not NAME.match(name):
             raise Malformed
         if self._allowed is not None and not self.begun and recipient_of(name) not in self._allowed:
-            raise NotAllowed
+            if not self._listed:
+                raise NotAllowed
+            self._refused = True
         self.name = name
         if self._waiting and not self._waits:
             self.begin()
 
     def end(self, *, whole: bool) -> None:
+        if self._refused:
+            raise NotAllowed
         self._waits = False
         if whole and not self.has_arguments:
             self.put("{}")
         self.begin()
+        if whole and not is_object("".join(self._messages.texts)):
+            self._messages.incident(MALFORMED, self._source.position, self.name or "")
         self._messages.end(End.CALL if whole else End.NONE)
 
 
 class CallReader:
-    """Reads calls of one form from a source into messages. ``allowed``: the recipients of calls; None: any."""
+    """Reads calls of one form from a source into messages. ``allowed``: the recipients of calls; None: any.
+
+    ``refuse`` takes the code and the text of what is no call among others that are.
+    """
 
     def __init__(
         self,
         source: Source,
         messages: Messages,
         schemas: dict[str, Schema],
-        decode: Callable[[str], str],
-        allowed: Collection[str] | None = None,
+        allowed: Collection[str] | None,
+        refuse: Callable[[str, str], None],
     ) -> None:
         self._allowed = allowed
         self._source = source
         self._messages = messages
         self._schemas = schemas
-        self._decode = decode
+        self._refuse = refuse
+        self._refused: Malformed | None = None
+        """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
+        self.given = False
+        """One of the list is a call."""
 
     def read(self, form: CompiledForm) -> Reading[None]:
         """Behind a form's opening mark: one call, or several objects, and the marks that close them.
 
         Raises `Malformed` where there is no call.
         """
+        self._form = form
         while (yield from self._source.ahead(form.open_marks)):
             pass  # what is left of the opening, or the same again
         char = yield from self._source.after_blanks()
@@ -123,19 +160,57 @@ class CallReader:
             yield from self._objects(form)
         else:
             yield from self._tagged(form)
-        while mark := (yield from self._source.ahead(form.close_marks)):
-            if mark not in form.close:
+        while True:
+            mark = yield from self._source.ahead(form.close_marks)
+            if mark and mark not in form.close:
                 self._source.put_back(mark)
                 return
+            if not mark and not (yield from self._set_aside(form)):
+                return
+
+    def pass_over(self, fault: Malformed) -> None:
+        """Keeps what was read since the last call as the text of no call, of which `settle` decides."""
+        before = "" if self._refused is None else self._refused.text
+        self._refused = self._refused or fault
+        self._refused.text = before + self._source.recorded()
+        self._source.record()
+
+    def settle(self) -> None:
+        """The list is over. Raises `Malformed` where none of it was a call, and all of it is recorded."""
+        if self._refused is not None and not self.given:
+            fault, self._refused = self._refused, None
+            self._source.record(fault.text + self._source.recorded())
+            raise fault
+        self._begins()
+
+    def _begins(self) -> None:
+        """A call begins, or the list is over: what was passed over is no call."""
+        self.given = True
+        if self._refused is not None:
+            fault, self._refused = self._refused, None
+            self._refuse(fault.code, fault.text)
+
+    def _set_aside(self, form: CompiledForm) -> Reading[bool]:
+        """Reports text between a call and its close; without that it stays what it is. Whether there is any."""
+        if not form.closes or not self._source.goes_on:
+            return False
+        parts: list[str] = []
+        mark = yield from self._source.until(form.bounds, parts.append)
+        text = "".join(parts)
+        closes = bool(text) and mark in form.closes
+        self._source.put_back(mark if closes else text + mark)
+        if closes:
+            self._messages.incident("malformed_call", self._source.position - len(text), text)
+        return closes
 
     def _objects(self, form: CompiledForm) -> Reading[None]:
         """One object or several, listed or one after the other."""
         count = 0
         while char := (yield from self._source.after_blanks()):
             if char == "{":
-                if count:
+                if self.given:
                     self._source.record()
-                yield from self._object(form)
+                yield from self._object_of_list(form) if form.lists else self._object(form)
                 count += 1
             elif char in "[`" if not count else char in ",;]`":
                 self._source.take(self._source.at + 1)
@@ -146,20 +221,34 @@ class CallReader:
         if not count:
             raise Malformed
 
+    def _object_of_list(self, form: CompiledForm) -> Reading[None]:
+        """One object, among others; what is no call is passed over."""
+        try:
+            yield from self._object(form)
+        except Malformed as fault:
+            if not self._allowed and self._allowed is not None:
+                raise
+            if not isinstance(fault, NotAllowed):
+                yield from self._json(lambda text: None, JsonScan.inside("{"))
+            self.pass_over(fault)
+
     def _object(self, form: CompiledForm) -> Reading[None]:
         names = form.members
         waits = names is not None and bool(names.call_id) and not names.id_first
-        call = _Call(self._source, self._messages, self._allowed, waits=waits)
+        call = _Call(self._source, self._messages, self._allowed, self._begins, waits=waits, listed=form.lists)
         try:
             yield from self._members(form, call)
             if call.name is None or (form.bare and not call.has_arguments):
                 raise Malformed
-        except Malformed:
+        except Malformed as fault:
             if call.name is None or not (call.begun or call.has_arguments):
                 raise
-            call.end(whole=False)
-            return
-        call.end(whole=True)
+            rest = [fault.text]
+            if not fault.over:
+                yield from self._json(rest.append, JsonScan.inside("{"))
+            if text := "".join(rest):
+                call.extra.append(text)
+        call.end(whole=self._source.goes_on)
         if call.extra:
             self._messages.incident("malformed_call", self._source.position, ", ".join(call.extra))
 
@@ -169,9 +258,11 @@ class CallReader:
             if char == ",":
                 self._source.take(self._source.at + 1)
                 continue
+            if char == "{" and call.has_arguments:
+                raise Malformed(over=True)  # It was not closed, and another one begins.
             key = yield from self._json_string()
             if (yield from self._source.after_blanks()) != ":":
-                raise Malformed
+                raise Malformed(json.dumps(key, ensure_ascii=False))
             self._source.take(self._source.at + 1)
             yield from self._member(form, call, key)
         self._source.take(self._source.at + 1)
@@ -201,42 +292,72 @@ class CallReader:
         """An object as it comes; as a string too, as OpenAI's API spells arguments."""
         char = yield from self._source.after_blanks()
         if char == '"':
-            call.put((yield from self._json_string()) or "{}")
+            parts: list[str] = []
+            whole = yield from self._json(parts.append, JsonScan())
+            call.put(_unquoted("".join(parts)))
+            if not whole:
+                raise Malformed(over=True)
         elif char == "n":
-            yield from self._json_value()
-        elif not (yield from self._json(call.put)):
-            raise Malformed
+            value = yield from self._json_value()
+            if value != "null":
+                call.put(value)
+        elif not (yield from self._json(call.put, JsonScan())):
+            raise Malformed(over=True)
 
-    def _json(self, put: Callable[[str], bool | None]) -> Reading[bool]:
-        """A JSON value, as it comes; whether it came whole. ``put``: whether that is in the open message."""
-        scan, source = JsonScan(), self._source
+    def _json(self, put: Callable[[str], bool | None], scan: JsonScan, *, runs_on: bool = True) -> Reading[bool]:
+        """A JSON value, as it comes, and whether that is all of it.
+
+        One that breaks runs on, raw, to the end of its brackets, and at most to what ends a call.
+        ``put``: whether that is in the open message.
+        """
+        source, bounds, ahead = self._source, self._form.bounds, 0
 
         def step() -> bool:
-            end = scan.feed(source.text, source.at)
+            nonlocal ahead
+            end, over = scan.feed(source.text, source.at + ahead), scan.broken and not runs_on
+            if runs_on and not scan.done:
+                # What ends a call may stand in a string: that is so if the value comes to its end.
+                last = source.last and not source.cut
+                start, behind = bounds.find(source.text, source.at, last=last)
+                over = behind > start and (scan.broken or last)
+                if scan.broken and start >= end:
+                    end = scan.run_on(source.text, end, start, last=last or over)
+                elif not source.last or last:
+                    ahead, end = end - start, start
             goes_on = bool(end > source.at and put(source.take(end)))
-            source.plain, source.reach = (scan.plain, scan.reach) if goes_on else (None, None)
-            return scan.done or scan.broken
+            is_plain = goes_on and not scan.broken and not ahead
+            source.plain = self._form.plain if is_plain and scan.plain is not None else None
+            source.reach = reach if is_plain else None
+            return scan.done or over
 
-        yield from source.read(step)
+        def reach(text: str) -> int:
+            found = bounds.begins(text)
+            return scan.reach(text if found is None else text[: found.start()])
+
+        if not (yield from source.read(step)):
+            source.set_rest_aside()
         return scan.done
 
     def _json_value(self) -> Reading[str]:
         parts: list[str] = []
-        if not (yield from self._json(parts.append)):
-            raise Malformed
-        return "".join(parts)
+        whole = yield from self._json(parts.append, JsonScan(), runs_on=False)
+        text = "".join(parts)
+        if not whole:
+            raise Malformed(text)
+        return text
 
     def _json_string(self) -> Reading[str]:
         if (yield from self._source.after_blanks()) != '"':
             raise Malformed
+        text = yield from self._json_value()
         try:
-            return str(json.loads((yield from self._json_value())))
+            return str(json.loads(text))
         except ValueError:
-            raise Malformed from None
+            raise Malformed(text) from None
 
     def _tagged(self, form: CompiledForm) -> Reading[None]:
         late = bool(form.id_behind.literals)
-        call = _Call(self._source, self._messages, self._allowed, waits=late)
+        call = _Call(self._source, self._messages, self._allowed, self._begins, waits=late, listed=form.lists)
         for slot in form.slots:
             yield from self._slot(slot, call)
         if call.name is None:
@@ -244,13 +365,13 @@ class CallReader:
         if not late:
             call.begin()
         if form.pairs is None:
-            whole = yield from self._plain_arguments(call)
+            yield from self._plain_arguments(call)
         else:
             schema = self._schemas.get(call.name, Schema())
-            whole = yield from self._pairs(form, form.pairs, schema, call.put)
+            yield from self._pairs(form, form.pairs, schema, call.put)
         if late and (yield from self._source.ahead(form.id_behind)):
             yield from self._late_id(form, call)
-        call.end(whole=whole)
+        call.end(whole=self._source.goes_on)
 
     def _late_id(self, form: CompiledForm, call: _Call) -> Reading[None]:
         """The id behind the arguments, up to what closes the call; cut off it is none."""
@@ -271,7 +392,8 @@ class CallReader:
         text = "".join(parts).strip()
         if len(text) > _MOST_HEAD:
             raise Malformed
-        if mark and mark == slot.after:
+        call.headed = bool(mark) and mark == slot.after
+        if call.headed:
             for word in slot.rest:
                 yield from self._source.skip(word)
         elif mark:
@@ -294,27 +416,30 @@ class CallReader:
         if other is not None and other != text:
             self._messages.incident("malformed_call", self._source.position, other if whole else text)
 
-    def _plain_arguments(self, call: _Call) -> Reading[bool]:
-        """One JSON object, in a fence or not; none at all is an empty one."""
+    def _plain_arguments(self, call: _Call) -> Reading[None]:
+        """One JSON object, in a fence or not; none at all is an empty one. What is none stands there raw."""
         yield from self._source.ahead(_FENCE)
-        if (yield from self._source.after_blanks()) != "{":
-            return not self._source.last or bool(self._source.text[self._source.at :])
-        whole = yield from self._json(call.put)
-        yield from self._source.ahead(_FENCE)
-        return whole
+        char = yield from self._source.after_blanks()
+        if char == "{":
+            yield from self._json(call.put, JsonScan())
+            yield from self._source.ahead(_FENCE)
+        elif call.headed:
+            parts: list[str] = []
+            mark = yield from self._source.until(self._form.bounds, parts.append)
+            self._source.put_back(mark)
+            if text := "".join(parts).strip():
+                call.put(text)
 
     def _pairs(
         self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Callable[[str], object]
-    ) -> Reading[bool]:
+    ) -> Reading[None]:
         writer = ArgumentsWriter(put)
         reader = ValueReader(self._source, self._messages, form, pairs, writer)
         while (yield from reader.begins()):
             if not (yield from reader.read(schema)):
-                return False
-        if self._source.at >= len(self._source.text) and self._source.last:
-            return False
-        writer.close()
-        return True
+                return
+        if self._source.goes_on:
+            writer.close()
 
 
 def name_in(call_id: str, pattern: str) -> str:
@@ -324,6 +449,14 @@ def name_in(call_id: str, pattern: str) -> str:
     mark = behind.partition("{index}")[0]
     head, found, index = name.rpartition(mark) if mark else (name, "", "")
     return head if found and index.isdigit() else name
+
+
+def _unquoted(value: str) -> str:
+    """The arguments that a JSON string spells; as they stand where it is none."""
+    try:
+        return str(json.loads(value, strict=False)) or "{}"
+    except ValueError:
+        return value
 
 
 def _id_of(value: str) -> str | None:

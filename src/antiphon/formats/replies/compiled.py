@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum, auto
 
 from antiphon.tokens import Control, Piece
 
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
-from .json_text import json_inside
+from .json_text import JsonScan, json_inside
 from .source import SYMBOL, Alphabet, Marks, PlainTexts
 
 _STRING_END = re.compile(r'["\\\n]')
@@ -99,14 +99,32 @@ class CompiledForm:
         self.close_marks = Marks(part for part in behind if part not in ends)
         """With what may follow a call, and may begin as its close does."""
         self.section_close_marks = Marks((self.section_close,))
+        own = [part for part in (_core(alphabet.encode(form.close)), *self.close) if _TAG.search(part)]
+        feet = [part for part in (foot, self.section_close) if _TAG.search(part)]
+        self.closes = frozenset(own or (feet if form.members is not None else ()))
+        """Tags that close a call, or all calls of a list."""
+        between = alphabet.encode(form.separator).strip(" \n,;")
+        self.bounds = Marks((*own, *feet, _core(alphabet.encode(form.id_behind)), between))
+        """… with those that end it while it is not closed."""
+        self.plain = PlainTexts(JsonScan.ends_plain)
+        """What may go on a string of its JSON."""
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
         self.id_behind = Marks((_core(alphabet.encode(form.id_behind)),))
         self.id_end = Marks((*self.close[:1], foot, "\n", *alphabet.symbols))
+        self.lists = form.section is not None and not form.open and not self.bare
+        """Calls stand one after the other between the section's marks, which is all that marks them."""
         self.listed = form.bare and form.section is not None
         self.beginning = _beginning(form)
         """How a bare call begins. A match without a group: the text ends before that can be told."""
         self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]
         self.pairs = CompiledPairs(form.pairs, form, alphabet) if form.pairs else None
+
+    def bound_by(self, marks: Iterable[str]) -> None:
+        """Adds the marks of other calls, and of the reply's end, to what ends a call."""
+        self.bounds = Marks((*self.bounds.literals, *marks))
+        self.plain = PlainTexts(lambda text: JsonScan.ends_plain(text) or self.bounds.begins(text))
+        if self.pairs is not None:
+            self.pairs.value_marks = Marks((*self.pairs.value_marks.literals, *self.bounds.literals))
 
     def begins(self, mark: str, char: str) -> bool:
         """Whether a call begins with this mark of its opening, or without an opening with this character."""
@@ -157,6 +175,9 @@ class CompiledDescription:
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
+        other = [mark for mark, roles in self.roles.items() if roles & {Role.CALL_OPEN, Role.SECTION_OPEN, Role.END}]
+        for form in self.forms:
+            form.bound_by(other)
         self.again = {mark: Marks((mark, *self._openings(mark))) for mark in self.roles}
         """What may follow a mark that is said twice: that, or the whole opening that it begins."""
         self.plain = PlainTexts(self._special)

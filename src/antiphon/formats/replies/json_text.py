@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from json.encoder import encode_basestring
+from typing import ClassVar
 
 from .source import PlainTexts
 
@@ -14,25 +15,42 @@ def json_inside(text: str) -> str:
     return encode_basestring(text)[1:-1]
 
 
+_OPENS = {"}": "{", "]": "["}
+
+
 class JsonScan:
     """Finds where a JSON value ends, fed in pieces; it looks at brackets and strings only.
 
-    ``broken``: a character that no JSON has outside strings, or a control token, which `feed` does not pass.
+    ``broken``: the value goes on with what no JSON has there, which `feed` does not pass and `run_on` does.
     """
 
     _outside = re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]')
-    _inside = re.compile('["\\\\\ud800-\udfff]')
-    _plain = PlainTexts(_inside.search)
+    _inside = re.compile('["\\\\\n\ud800-\udfff]')
+    _broken_outside = re.compile(r"""["'{}\[\]]""")
+    _broken_inside: ClassVar = {'"': re.compile(r'["\\]'), "'": re.compile(r"\\|'(?=\s*(?:[,:\]})]|\Z))")}
+    _undecided = re.compile(r"'\s*\Z")
+    ends_plain = _inside.search
+    """Finds what in a text is no more of an open string."""
+    _plain = PlainTexts(ends_plain)
     _scalar_end = re.compile(r"[^\w.+\-]")
 
     def __init__(self) -> None:
         self.done = False
         self.broken = False
         self.in_string = False
-        self._depth = 0
+        self._open = ""
+        """The brackets that are open."""
+        self._quote = '"'
         self._escaped = False
         self._started = False
         self._scalar = False
+
+    @classmethod
+    def inside(cls, bracket: str) -> JsonScan:
+        """A scan of what follows within the bracket."""
+        scan = cls()
+        scan._started, scan._open = True, bracket
+        return scan
 
     @property
     def plain(self) -> PlainTexts | None:
@@ -56,16 +74,53 @@ class JsonScan:
 
     def reach(self, text: str) -> int:
         """How far the value, which has begun, is sure to go on in a text that is not fed yet."""
-        before = self.in_string, self._depth, self._escaped
+        before = self.in_string, self._open, self._escaped
         end = self.feed(text, 0)
         over, self.done, self.broken = self.done or self.broken, False, False
-        self.in_string, self._depth, self._escaped = before
+        self.in_string, self._open, self._escaped = before
         return max(0, end - 1) if over else end
+
+    def run_on(self, text: str, start: int, end: int, *, last: bool) -> int:
+        """How far a broken value reaches, up to ``end``: to where its brackets close, strings in either quotes apart.
+
+        ``last``: no more text comes than that up to ``end``.
+        """
+        if not last and (found := self._undecided.search(text, start, end)):
+            end = found.start()
+        i = start
+        while i < end and not self.done:
+            if self._escaped:
+                self._escaped, i = False, i + 1
+                continue
+            pattern = self._broken_inside[self._quote] if self.in_string else self._broken_outside
+            found = pattern.search(text, i, end)
+            if found is None:
+                return end
+            i = found.end()
+            match found.group():
+                case "\\":
+                    self._escaped = True
+                case '"' | "'" as quote:
+                    self.done = self.in_string and not self._open
+                    self.in_string, self._quote = not self.in_string, quote
+                case bracket:
+                    self._bracket(bracket)
+        return i
+
+    def _bracket(self, bracket: str) -> None:
+        """A bracket that closes ends those that were opened inside its own; without one of its own it says nothing."""
+        opening = _OPENS.get(bracket)
+        if opening is None:
+            self._open += bracket
+        elif (at := self._open.rfind(opening)) >= 0:
+            self._open = self._open[:at]
+            self.done = not at
 
     def _begin(self, text: str, i: int) -> int:
         self._started = True
         if text[i] not in '"{[':
-            self._scalar = True
+            self.broken = self._scalar_end.match(text, i) is not None
+            self._scalar = not self.broken
             return i
         return self._between(text, i)
 
@@ -80,7 +135,7 @@ class JsonScan:
             self._escaped = True
         elif found.group() == '"':
             self.in_string = False
-            self.done = self._depth == 0
+            self.done = not self._open
         else:
             self.broken = True
             return found.start()
@@ -93,11 +148,10 @@ class JsonScan:
         match found.group():
             case '"':
                 self.in_string = True
-            case "{" | "[":
-                self._depth += 1
-            case "}" | "]":
-                self._depth -= 1
-                self.done = self._depth <= 0
+            case "{" | "[" as bracket:
+                self._open += bracket
+            case "}" | "]" as bracket if self._open[-1:] == _OPENS[bracket]:
+                self._bracket(bracket)
             case _:
                 self.broken = True
                 return found.start()

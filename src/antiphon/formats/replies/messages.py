@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from antiphon.conversation import (
@@ -16,6 +18,9 @@ from antiphon.conversation import (
     TextDelta,
 )
 from antiphon.errors import ParseError, Position
+
+from .json_text import json_inside
+from .source import SYMBOL
 
 FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
 ANALYSIS = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS)
@@ -38,9 +43,10 @@ def call_header(name: str, call_id: str | None) -> Message:
 
 
 class Messages:
-    """Collects the events. ``strict``: an incident raises `ParseError`."""
+    """Collects the events, in which ``decode`` spells out controls. ``strict``: an incident raises `ParseError`."""
 
-    def __init__(self, *, strict: bool) -> None:
+    def __init__(self, decode: Callable[[str], str], *, strict: bool) -> None:
+        self._decode = decode
         self.began = False
         """There is a message."""
         self.open: Message | None = None
@@ -66,8 +72,15 @@ class Messages:
     def delta(self, text: str) -> None:
         """More text of the open message."""
         if text:
+            if not text.isascii():
+                text = SYMBOL.sub(self._spelled, text)
             self.texts.append(text)
             self.events.append(TextDelta(text))
+
+    def _spelled(self, symbol: re.Match[str]) -> str:
+        """A control inside a text; in a call that is the inside of a JSON string."""
+        spelling = self._decode(symbol.group())
+        return json_inside(spelling) if self.open is not None and self.open.is_call else spelling
 
     def end(self, end: End) -> None:
         """Ends the open message, if there is one."""
@@ -77,6 +90,7 @@ class Messages:
 
     def incident(self, code: str, position: int, text: str) -> None:
         """``position``: in characters of the reply, a control counting as one."""
+        text = self._decode(text)
         if self.strict:
             message = f"{code.replace('_', ' ')}: {text[:80]!r}"
             raise ParseError(message, code=code, position=Position(offset=position))

@@ -41,8 +41,8 @@ class DescriptionParser(ForeseeingParser):
         self._description = description
         self._alphabet = description.alphabet
         self._source = Source()
-        self._messages = Messages(strict=False)
-        self._calls = CallReader(self._source, self._messages, arguments_of(tools), self._alphabet.decode, calls)
+        self._messages = Messages(self._alphabet.decode, strict=False)
+        self._calls = CallReader(self._source, self._messages, arguments_of(tools), calls, self._refuse)
         self._no_calls = calls is not None and not calls
         free = response_format is None or not response_format.is_json
         self._json_begins = "{" if tools and free else '"[{'
@@ -102,7 +102,7 @@ class DescriptionParser(ForeseeingParser):
             self._resume()
             if self.ended is None:
                 if left := self._source.left.strip():
-                    self._messages.incident("cut_mark", self._source.position, self._alphabet.decode(left))
+                    self._messages.incident("cut_mark", self._source.position, left)
                 self._finish(End.NONE)
         self._let_go()
         return self._messages.taken()
@@ -195,7 +195,7 @@ class DescriptionParser(ForeseeingParser):
             self._switch(reasoning=False)
         else:
             code = "unexpected_tag" if roles else "unexpected_control"
-            self._messages.incident(code, self._source.position - len(mark), self._alphabet.decode(mark))
+            self._messages.incident(code, self._source.position - len(mark), mark)
 
     def _end(self, mark: str) -> None:
         self._finish(End.END)
@@ -244,8 +244,10 @@ class DescriptionParser(ForeseeingParser):
         was_reasoning, blanks = self._reasoning, "".join(self._blanks)
         self._switch(reasoning=False)
         self._source.record(mark)
+        self._calls.given = False
         try:
             yield from self._calls_of(mark)
+            self._calls.settle()
             self._source.recorded()
         except Malformed as fault:
             self._not_call(fault.code, self._source.recorded(), blanks, reasoning=was_reasoning)
@@ -286,20 +288,31 @@ class DescriptionParser(ForeseeingParser):
             if form is None:
                 yield from self._source.ahead(forms[0].section_close_marks)
                 return
-            yield from self._calls.read(form)
-            self._source.record()
+            try:
+                yield from self._calls.read(form)
+            except Malformed as fault:
+                if not form.lists or self._no_calls:
+                    raise
+                self._calls.pass_over(fault)
+            else:
+                if self._calls.given:
+                    self._source.record()
+
+    def _refuse(self, code: str, text: str) -> None:
+        """Says what is no call between others that are."""
+        self._not_call(code, text, "", reasoning=False)
+        self._switch(reasoning=False)
 
     def _not_call(self, code: str, text: str, blanks: str, *, reasoning: bool) -> None:
         """Reports text that looked like a call and is none, at its place.
 
         Cut off before its name, it says nothing, unless there is nothing to call.
         """
-        decoded = self._alphabet.decode(text)
-        self._messages.incident(code, self._source.position - len(text), decoded)
+        self._messages.incident(code, self._source.position - len(text), text)
         cut_off = self._source.last and (self._source.cut or code != NotAllowed.code)
         if self._no_calls or not cut_off:
             self._reasoning, self._after_mark, self._quoting = reasoning, False, True
-            self._say(blanks + decoded)
+            self._say(blanks + self._alphabet.decode(text))
 
     def _switch(self, *, reasoning: bool) -> None:
         """A mark: what was open ends, and what follows begins without blanks."""

@@ -49,8 +49,8 @@ class Marks:
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = frozenset(literal for literal in literals if literal)
-        longest_first = sorted(self.literals, key=len, reverse=True)
-        self._whole = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+        self.longest_first = sorted(self.literals, key=len, reverse=True)
+        self._whole = re.compile("|".join(map(re.escape, self.longest_first)) or "(?!)")
         self._prefixes = {literal[:n] for literal in self.literals for n in range(1, len(literal))}
         self._reach = max(map(len, self.literals), default=1) - 1
         self.begins = _begins(self.literals).search
@@ -59,6 +59,11 @@ class Marks:
     def all_in(self, text: str) -> list[str]:
         """Every literal in a text, in order."""
         return self._whole.findall(text)
+
+    def tail(self, text: str, start: int) -> int:
+        """Where a tail begins that may become a literal; the text's end where there is none."""
+        places = range(max(start, len(text) - self._reach), len(text))
+        return next((at for at in places if text[at:] in self._prefixes), len(text))
 
     def find(self, text: str, start: int, *, last: bool) -> tuple[int, int]:
         """Where the first literal is: its start and its end. They are the same where none is: text up to there is none.
@@ -169,7 +174,7 @@ class Source:
     def more(self) -> Reading[bool]:
         """Waits for more; False where the reply is over."""
         if self.last:
-            self._set_rest_aside()
+            self.set_rest_aside()
             return False
         self.text, self.at = self.text[self.at :], 0
         yield
@@ -238,10 +243,16 @@ class Source:
             return False
 
         if not (yield from self.read(step)):
-            self._set_rest_aside()
+            self.set_rest_aside()
         return mark
 
-    def _set_rest_aside(self) -> None:
+    @property
+    def goes_on(self) -> bool:
+        """Whether something follows, or may yet."""
+        return not self.last or self.at < len(self.text)
+
+    def set_rest_aside(self) -> None:
+        """Drops the beginning of a mark that a limit cut."""
         if self.cut:
             self.left += self.text[self.at :]
             self.text = self.text[: self.at]
@@ -269,7 +280,7 @@ class Source:
 
     def put_back(self, mark: str) -> None:
         """Puts text back that was just taken."""
-        self.at -= len(mark)
+        self.text, self.at = mark + self.text[self.at :], 0
         self.position -= len(mark)
         if self._taken:
             self._taken.pop()

@@ -17,12 +17,15 @@ from .source import SYMBOL, Marks, PlainTexts, Reading, Source
 class NestedReader:
     """Reads one such value. ``taken`` is all of its text so far, which is what remains of a value that is cut off."""
 
-    def __init__(self, source: Source, messages: Messages, pairs: CompiledPairs, value: CompiledValue) -> None:
+    def __init__(
+        self, source: Source, messages: Messages, form: CompiledForm, pairs: CompiledPairs, value: CompiledValue
+    ) -> None:
         self.taken: list[str] = []
         self._source = source
         self._messages = messages
         self._closes = value.after_key.partition("{key}")[0]
-        self._marks = Marks((pairs.key, self._closes))
+        self._bounds = form.bounds.literals
+        self._marks = Marks((pairs.key, self._closes, *self._bounds))
         self._name_end = Marks((value.words[0],))
 
     def read(self, key: str, schema: Schema, depth: int = 0) -> Reading[str | None]:
@@ -30,6 +33,9 @@ class NestedReader:
         texts: list[str] = []
         members: list[tuple[str, str]] = []
         while mark := (yield from self._text(self._marks, texts)):
+            if mark in self._bounds:
+                self._source.put_back(mark)
+                return None
             names: list[str] = []
             if not (yield from self._text(self._name_end, names)):
                 return None
@@ -164,8 +170,11 @@ class ValueReader:
         if value.reads == "literal":
             return (yield from self._literal(schema))
         if value.reads == "nested":
-            nested = NestedReader(self._source, self._messages, self._pairs, value)
+            nested = NestedReader(self._source, self._messages, self._form, self._pairs, value)
             text = yield from nested.read(key, schema)
+            if text is None and self._source.goes_on:
+                self._messages.incident("unclosed_argument", self._source.position, key)
+                text = json.dumps("".join(nested.taken), ensure_ascii=False)
             return ("".join(nested.taken) if text is None else text, text is not None)
         parts: list[str] = []
         mark = yield from self._source.until(value.marks, parts.append)
@@ -181,7 +190,7 @@ class ValueReader:
 
     def _literal(self, schema: Schema) -> Reading[tuple[str, bool]]:
         """A value that ends where it ends: at a comma or a bracket that is not its own."""
-        scan = _LiteralScan(self._source, self._pairs)
+        scan = _LiteralScan(self._source, self._form, self._pairs)
         whole = yield from scan.read()
         text = "".join(scan.parts)
         if not whole:
@@ -192,51 +201,73 @@ class ValueReader:
         return found, True
 
 
-class _LiteralScan:
-    """Finds where a literal ends; strings in it may hold anything."""
+_OPENS = {"}": "{", "]": "[", ")": "("}
 
-    def __init__(self, source: Source, pairs: CompiledPairs) -> None:
+
+class _LiteralScan:
+    """Finds where a literal ends; strings in it may hold anything but what ends a call."""
+
+    def __init__(self, source: Source, form: CompiledForm, pairs: CompiledPairs) -> None:
         self.parts: list[str] = []
         self.is_string: bool | None = None
         """All of it is one string; None where there was no mark."""
         self._source = source
-        self._quote = quote = pairs.quote
+        self._quote = pairs.quote
+        self._open = ""
+        """The brackets that are open."""
         self._string_end = pairs.string_end
-        self._special = re.compile("[\"'{}\\[\\](),\ud800-\udfff]" + (f"|{re.escape(quote)}" if quote else ""))
+        self._marks = Marks((pairs.quote, *form.bounds.literals))
+        self._special = re.compile(
+            "|".join(("[\"'{}\\[\\](),\ud800-\udfff]", *map(re.escape, self._marks.longest_first)))
+        )
 
     def read(self) -> Reading[bool]:
         """Whether the literal came whole."""
-        source, depth = self._source, 0
+        source = self._source
         while True:
-            settled = self._settled()
+            settled = len(source.text) if source.last else self._marks.tail(source.text, source.at)
             found = self._special.search(source.text, source.at)
             if found is None or found.start() >= settled:
                 self.parts.append(source.take(settled))
                 if not (yield from source.more()):
                     return False
                 continue
-            mark = found.group()
-            if (mark in ",}])" and not depth) or (SYMBOL.match(mark) and mark != self._quote):
+            mark, length = found.group(), found.start() - source.at
+            if (len(mark) > 1 and mark != self._quote) or (SYMBOL.match(mark) and mark != self._quote):
                 self.parts.append(source.take(found.start()))
                 return True
-            self.parts.append(source.take(found.end()))
+            own = bool(self._open) if mark == "," else mark not in _OPENS or (yield from self._is_own(mark, length + 1))
+            if not own:
+                self.parts.append(source.take(source.at + length))
+                return True
+            self.parts.append(source.take(source.at + length + len(mark)))
             self.is_string = mark in "\"'" and self.is_string is None and "".join(self.parts).strip() == mark
-            depth += (mark in "{[(") - (mark in "}])")
-            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark, inner=depth > 0)):
+            self._open += mark if mark in "{[(" else ""
+            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark, inner=bool(self._open))):
                 return False
 
-    def _settled(self) -> int:
-        """Where a tail begins that may become the quote; the text's end where there is none."""
-        text = self._source.text
-        if self._source.last or not self._quote:
-            return len(text)
-        starts = range(max(self._source.at, len(text) - len(self._quote) + 1), len(text))
-        return next((at for at in starts if self._quote.startswith(text[at:])), len(text))
+    def _is_own(self, bracket: str, taken: int) -> Reading[bool]:
+        """Whether a bracket closes one of the value's own: one of another kind where another argument follows."""
+        at = self._open.rfind(_OPENS[bracket])
+        if at >= 0 or not self._open:
+            self._open = self._open[: max(at, 0)]
+            return at >= 0
+        source = self._source
+        while (found := self._string_end.match(source.text, source.at + taken)) is not None and not found.lastgroup:
+            if not (yield from source.more()):
+                break
+        if found is None or found.lastgroup != "another":
+            return False
+        self._open = self._open[:-1]
+        return True
 
     def _string(self, quote: str, *, inner: bool) -> Reading[bool]:
         if quote == self._quote:
-            mark = yield from self._source.until(Marks((quote,)), self.parts.append)
-            self.parts.append(mark)
+            mark = yield from self._source.until(self._marks, self.parts.append)
+            if mark == quote:
+                self.parts.append(mark)
+            else:
+                self._source.put_back(mark)
             return bool(mark)
         inside = re.compile(f"[{quote}\\\\\ud800-\udfff]")
         source = self._source

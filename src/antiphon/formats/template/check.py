@@ -9,6 +9,7 @@ from jinja2 import nodes
 
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import AntiphonError
+from antiphon.formats.format import strictly
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.replies import PLAIN
 from antiphon.formats.replies.describe import Found
@@ -119,12 +120,12 @@ def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> T
     refused: dict[str, str] = {}
     for name, conversation in conversations.items():
         try:
-            prompts[name] = spell(list(format.render(conversation)))
+            prompts[name] = spell(list(strictly(format.render(conversation))))
         except AntiphonError as error:
             refused[name] = error.message
 
     def render(conversation: Conversation, opens_reply: bool) -> list[Piece]:
-        return list(format.render(conversation, reply_as=Role.ASSISTANT if opens_reply else None))
+        return list(strictly(format.render(conversation, reply_as=Role.ASSISTANT if opens_reply else None)))
 
     arguments = tuple(sorted(format.arguments))
     return TemplateCheck(

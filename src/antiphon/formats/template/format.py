@@ -20,12 +20,9 @@ from antiphon.tokens import Control, Piece
 from .base import SETTINGS, BaseTemplate
 from .chat import ChatMessage, chat_messages
 from .declared import DeclaredTemplate
+from .history import GivenHistory, calls_as_text, mended, result_as_text
 from .registry import TemplateRegistry, builtin_templates
 from .user_text import ControlSpellings, MarkedText, Placeholders
-
-TOOL_MARK = "Tool result"
-CALL_MARK = "Tool call"
-"""Resolution X-07: what they are called in a template without tools: text of the user's, and of the assistant's."""
 
 
 class TemplateFormat(ReplyFormat):
@@ -63,13 +60,14 @@ class TemplateFormat(ReplyFormat):
         history: HistoryPolicy = HistoryPolicy.GUIDE,
     ) -> Iterator[Piece]:
         require_assistant(reply_as)
-        chat = chat_messages(conversation.messages, history)
-        try:
+
+        def write(given: GivenHistory) -> Iterator[Piece]:
             if isinstance(self.template, DeclaredTemplate):
-                return self.begun(self._declared(self.template, chat, conversation.tools, reply_as))
-            return self.begun(self._own_class(chat, conversation.tools))
-        except TemplateError as error:
-            raise RenderError(error.message, code=error.code, hint=error.hint) from error
+                return self.begun(self._declared(self.template, given.chat, conversation.tools, reply_as))
+            return self.begun(self._own_class(given.chat, conversation.tools))
+
+        try:
+            return mended(chat_messages(conversation.messages, history), write)
         except RecursionError as error:
             raise RenderError("a tool is nested too deeply", code="template_limit") from error
 
@@ -78,7 +76,7 @@ class TemplateFormat(ReplyFormat):
     ) -> Iterator[Piece]:
         placeholders = Placeholders("".join(self._own))
         if template.capability == "completion":
-            texts = "".join(placeholders.protect(message.content) for message in chat)
+            texts = "".join(placeholders.protect(calls_as_text(message).content) for message in chat)
             return placeholders.pieces(texts, ControlSpellings(()))
         writable = list(_writable(chat, template))
         if template.pairs_rounds:
@@ -168,11 +166,9 @@ def _writable(chat: Sequence[ChatMessage], template: DeclaredTemplate | None) ->
     for message in chat:
         content = message.content
         if message.calls and not knows_calls:
-            calls = [f"{CALL_MARK} ({call.name}): {call.arguments}" for call in message.calls]
-            message = ChatMessage(role="assistant", content="\n".join([*([content] if content else []), *calls]))
+            message = calls_as_text(message)
         elif message.role == "tool" and not knows_tools:
-            name = f" ({message.name})" if message.name else ""
-            message = ChatMessage(role="user", content=f"{TOOL_MARK}{name}:\n{content}")
+            message = result_as_text(message)
         elif message.role == "system" and not knows_system:
             lead += f"{content}\n\n"
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from antiphon.tokens import Control, Piece
 
 from .budget import Limits
 from .chat import ChatMessage, chat_messages
+from .history import GivenHistory, mended, with_arguments
 from .jinja_values import chat_texts, fitted, message_value, protected, render_variables, texts_of, tool_value
 from .parts import TemplateParts
 from .sandbox import CompiledTemplate
@@ -102,22 +104,22 @@ class JinjaFormat(ReplyFormat):
         offered = [tool_value(tool) for tool in conversation.tools]
         if self.found.taught:
             chat, offered = taught_chat(chat, offered), []
-        chat = fitted(chat, self.capabilities)
         kwargs = self._checked(conversation.settings)
-        try:
+
+        def write(given: GivenHistory) -> Iterator[Piece]:
             texts = [
-                *chat_texts(chat),
+                *chat_texts(given.chat),
+                *given.placed.values(),
                 *texts_of(offered),
                 *texts_of(kwargs),
                 *texts_of(conversation.extra.get("documents")),
             ]
             return self.begun(
-                self._pieces(chat, offered, kwargs, conversation, texts, opens_reply=reply_as is not None)
+                self._pieces(given, offered, kwargs, conversation, texts, opens_reply=reply_as is not None)
             )
-        except TemplateError as error:
-            line = error.position.line if error.position is not None else None
-            where = f" (line {line} of the template)" if line is not None else ""
-            raise RenderError(error.message + where, code=error.code, hint=error.hint) from error
+
+        try:
+            return mended(fitted(chat, self.capabilities), write)
         except RecursionError as error:
             raise RenderError("a tool or an argument is nested too deeply", code="template_limit") from error
 
@@ -150,6 +152,10 @@ class JinjaFormat(ReplyFormat):
         """The variables of the template that only the request can give."""
         return self._template.variables - RESERVED - self._special.keys()
 
+    @cached_property
+    def _arguments_slot(self) -> str:
+        return Trials(self._template, self._special).arguments_slot(self.capabilities)
+
     def _checked(self, settings: Settings) -> dict[str, Any]:
         """A request's template arguments."""
         free = self.arguments if settings.template_kwargs else frozenset()
@@ -164,7 +170,7 @@ class JinjaFormat(ReplyFormat):
 
     def _pieces(
         self,
-        chat: Sequence[ChatMessage],
+        given: GivenHistory,
         offered: list[dict[str, Any]],
         kwargs: Mapping[str, Any],
         conversation: Conversation,
@@ -181,7 +187,7 @@ class JinjaFormat(ReplyFormat):
         size = sum(map(len, texts))
 
         def rendered(marked_text: MarkedText) -> tuple[str, list[Piece]]:
-            text = self._text(chat, offered, kwargs, conversation, marked_text, opens_reply=opens_reply, size=size)
+            text = self._text(given, offered, kwargs, conversation, marked_text, opens_reply=opens_reply, size=size)
             return marked_text.plain(text), marked_text.pieces(text)
 
         marked_text = MarkedText(self._spellings, texts)
@@ -197,7 +203,7 @@ class JinjaFormat(ReplyFormat):
 
     def _text(
         self,
-        chat: Sequence[ChatMessage],
+        given: GivenHistory,
         offered: list[dict[str, Any]],
         kwargs: Mapping[str, Any],
         conversation: Conversation,
@@ -206,6 +212,7 @@ class JinjaFormat(ReplyFormat):
         opens_reply: bool,
         size: int,
     ) -> str:
+        chat = given.chat
         continues = bool(chat) and chat[-1].open
         cut = marked_text.cut if continues else ""
         tails = [*[""] * (len(chat) - 1), cut]
@@ -226,6 +233,8 @@ class JinjaFormat(ReplyFormat):
         if conversation.settings.reasoning_effort is not None:
             variables.setdefault("reasoning_effort", conversation.settings.reasoning_effort.value)
         text = self._template.render(variables, size=size)
+        if given.placed:
+            text = with_arguments(text, self._arguments_slot, given.placed, marked_text.protect)
         if not continues:
             return text
         end = text.rfind(cut)

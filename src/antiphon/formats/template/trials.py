@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from antiphon.conversation import OpaquePart, TextPart, ToolSpec
 from antiphon.errors import TemplateError
 
 from .chat import ChatCall, ChatMessage
+from .history import SLOT
 from .jinja_values import (
     REASONING_NAMES,
     SOME_DAY,
@@ -91,6 +93,11 @@ def _result(id: str = _ID) -> ChatMessage:
     return ChatMessage(role="tool", content="proberesult", name="probecall", call_id=id)
 
 
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
 class Trials:
     """Renders conversations with a template in a tenth of the work that a request may do."""
 
@@ -122,6 +129,24 @@ class Trials:
             if written and (written != without or "probevalue" in written):
                 return True
         return self.text([_USER], takes, [_TOOL]) != self.text([_USER], takes)
+
+    def arguments_slot(self, takes: TemplateCapabilities) -> str:
+        """What the template writes for arguments of `SLOT` alone and not for none, with the brackets around it.
+
+        Empty where that is nothing, or not found.
+        """
+        chats = ([_USER, _called(value), _result()] for value in ({}, {SLOT: SLOT}))
+        none, text = (self.text(chat, takes, [_TOOL]) for chat in chats)
+        start = _alike(none, text)
+        end = len(text) - _alike(none[start:][::-1], text[start:][::-1])
+        if not none or text.count(SLOT) != text.count(SLOT, start, end) or not text.count(SLOT):
+            return ""
+        # The same characters may stand before it and at its end; a tag is then taken as a whole.
+        same = (i for i in range(start) if text[start - i : start] == text[end - i : end])
+        turned = next((i for i in same if text[start - i] == "<"), 0)
+        start, end = start - turned, end - turned
+        bracketed = text[start - 1 : start] + text[end : end + 1] == "{}"
+        return text[start - bracketed : end + bracketed].strip()
 
     def first(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -24,6 +24,7 @@ from antiphon.engines import EngineEnd, Step
 from antiphon.errors import Position, UnsupportedError
 from antiphon.formats import ForeseeingParser, Format
 from antiphon.formats.format import last_events
+from antiphon.formats.offered_calls import MALFORMED
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.model import stop_ids
@@ -86,6 +87,10 @@ class ChoiceReader:
         self._channels = InferredChannels(plan.format, self.counts)
         self.sampled: list[int] = []
         """Every id of the choice, where the turn is remembered."""
+        self._whole = 0
+        """Ids up to the end of the last message that is whole."""
+        self.own_ids: dict[str, str] = {}
+        """The ids of calls that were given anew, with those that the model wrote."""
         self._collects_ids = plan.remembered
         self._returned = 0
         self._plain = not plan.request.stop
@@ -96,7 +101,7 @@ class ChoiceReader:
         """The messages that ended."""
         self._finisher = guard.finisher if guard is not None else None
         self._open: Message | None = None
-        self._called = self._called_enough = self._inexact = False
+        self._called = self._called_enough = self._inexact = self._broke_off = False
         self._answered = AnsweredCalls(plan.request.conversation.messages)
         self.over = False
 
@@ -172,11 +177,17 @@ class ChoiceReader:
                 raise UnsupportedError("the engine reports no token ids", position=Position(path="return_token_ids"))
         self.sampled += step.ids[:count]
 
-    @property
-    def exact(self) -> bool:
-        """Whether the ids that were sampled say what the messages do: nothing was cut from them, or named anew."""
-        cut = self._cut or self._called_enough or self._inexact
-        return not cut and not any(message.is_call and message.end is End.NONE for message in self.messages)
+    def replies(self) -> Iterator[tuple[Sequence[Message], Sequence[int], bool]]:
+        """The reply as a later request may have it, its ids, and whether these say what it does, and no more.
+
+        Of a call that was cut there is nothing; or all that was sampled, where a client sends it back as it is.
+        """
+        exact = not (self._cut or self._inexact)
+        cut = any(message.is_call and message.end is End.NONE for message in self.messages)
+        yield self.messages, self.sampled[: self._whole] if cut or self._called_enough else self.sampled, exact
+        if cut and exact:
+            closed = [replace(one, end=End.CALL) if one.is_call else one for one in self.messages]
+            yield closed, self.sampled, True
 
     def take_ids(self) -> tuple[int, ...]:
         """The ids that were read since they were taken last, where the turn is remembered."""
@@ -250,6 +261,8 @@ class ChoiceReader:
         for event in events:
             if isinstance(event, MessageEnded):
                 self.messages.append(event.message)
+                if event.message.end is not End.NONE:
+                    self._whole = self.counts.completion
                 if event.message.is_call and event.message.end is not End.NONE:
                     self._called = True
                     if self._answered.has(event.message):
@@ -263,7 +276,7 @@ class ChoiceReader:
                     header = self._ids.header_as_sampled(message.header, message.role)
                     message = replace(message, header=header)
                 self._open = self._call_ids.identified(message)
-                self._inexact |= message.call_id not in (None, self._open.call_id)
+                self._compare_ids(message.call_id, self._open.call_id)
                 return MessageStarted(self._open)
             case TextDelta(text):
                 logprobs = self._logprobs.take()
@@ -272,6 +285,12 @@ class ChoiceReader:
                 return self._message_ended(message)
             case Incident():
                 return event
+
+    def _compare_ids(self, own: str | None, given: str | None) -> None:
+        """Notes an id that was given anew. Frames name each call once, so there the model's own cannot stand again."""
+        if own is not None and given is not None and own != given:
+            self.own_ids[given] = own
+            self._inexact |= self._plan.format.framed
 
     def _message_ended(self, message: Message) -> MessageEnded:
         if self._open and self._open.header and self._open.header == message.header:
@@ -285,9 +304,11 @@ class ChoiceReader:
         return MessageEnded(replace(message, call_id=call_id) if message.is_call else message)
 
     def _assumed_end(self, message: Message) -> End:
-        """How a message ended that nothing in the reply ended (A-H10): a call is whole where the model stopped."""
+        """How a message ended that nothing in the reply ended (A-H10): a call did where the model stopped."""
         if message.is_call:
-            return End.CALL if (self._finished or self._stopped) and not is_cut(message.text) else End.NONE
+            broken = is_cut(message.text)
+            self._broke_off = broken and self._finished and not self._stopped
+            return End.CALL if self._broke_off or ((self._finished or self._stopped) and not broken) else End.NONE
         return End.END if self._stopped else End.NONE
 
     def _finish(self, end: EngineEnd | None) -> list[Event]:
@@ -305,6 +326,8 @@ class ChoiceReader:
         inferred = self._collected(self._channels.close(cut=cut))
         events += inferred if self._stops.matched is not None else self._stops.filter(inferred)
         usage = self.counts.usage(len(self._plan.prompt_ids))
+        if self._broke_off:
+            events.append(Incident(MALFORMED, self.counts.completion, ""))
         matched = self._stops.matched or self._parser.ended
         return [*events, *self._checked(end), TurnEnded(self._reason(end), usage, matched)]
 

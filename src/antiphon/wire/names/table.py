@@ -205,6 +205,7 @@ _ROWS = (
               hint=_ECHOED),
     *_refused("vLLM", "return_prompt_text return_prompt_token_ids return_routed_experts explain_prefix", False,
               hint="Use /v1/render."),
+    *_refused("Antiphon", "prefix_policy", "bridge", hint="Use chat completions or Responses."),
     *_refused("vLLM, SGLang", "routed_experts_prompt_start routed_experts_start_len", 0, hint=_ECHOED),
     *_refused("SGLang", "return_hidden_states return_cached_tokens_details return_meta_info return_logprob", False,
               hint=_ECHOED),

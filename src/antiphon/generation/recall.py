@@ -1,0 +1,144 @@
+"""Remembered turns in a store, where they are found after a restart, and by other servers of the same store."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import struct
+import zlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from antiphon.errors import StoreError
+from antiphon.store import UnfinishedTurns, pack, unpack
+from antiphon.store.archive import off_loop
+from antiphon.store.store import total
+from antiphon.tenancy import Tenant
+
+from .bridge import is_kept
+from .model import Model
+from .plan import Draft, plan_turn
+from .reader import ChoiceReader
+from .request import TurnRequest
+from .sequences import Remembered
+
+PATIENCE = 2.0
+"""Seconds that a request waits for the store."""
+Run = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Does work on the whole request, beside the event loop where it is long."""
+Writing = asyncio.Task[None]
+"""What ends when something is stored, or cannot be."""
+log = logging.getLogger("antiphon.generation")
+
+
+async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run, *, most: int | None = None) -> Draft:
+    """The draft of what ``request`` makes, as `plan_turn` has it; it goes on with turns that are found in the store."""
+    stored = model.sequences.stored
+
+    def begin() -> Draft | tuple[TurnRequest, Sequence[bytes]]:
+        turn = request()
+        missing = model.sequences.missing(turn) if stored and is_kept(model, turn) else ()
+        return (turn, missing) if missing else plan_turn(model, turn, most=most)
+
+    begun = await run(begin)
+    if not isinstance(begun, Draft):
+        turn, missing = begun
+        await _recall(model, turn.tenant, missing)
+        begun = await run(lambda: plan_turn(model, turn, most=most))
+    draft: Draft = begun
+    return draft
+
+
+def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
+    """Remembers a choice that is over; once the tasks have ended, all servers that share the store find it."""
+    model, request = draft.model, draft.request
+    stored = model.sequences.stored if request.storable and is_kept(model, request) else None
+    for reply, sampled, exact in reader.replies():
+        made = model.sequences.add(
+            request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact, own_ids=reader.own_ids
+        )
+        if stored is not None and made.key:
+            writing = asyncio.create_task(_store(model, stored, made))
+            model.sequences.writing.add(writing)
+            writing.add_done_callback(model.sequences.writing.discard)
+            yield writing
+
+
+async def _store(model: Model, stored: UnfinishedTurns, turn: Remembered) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            packed = await off_loop(lambda: _packed(turn), 16 * len(turn.ids))
+            if not await stored.put_packed(turn.tenant.owner, [_name(model, turn.key)], packed):
+                log.warning("the ids of a turn are not stored: they have more than %s bytes", stored.limits.bytes)
+    except (StoreError, TimeoutError) as error:
+        log.warning("the ids of a turn are not stored: %s", _why(error))
+
+
+async def _recall(model: Model, tenant: Tenant, keys: Sequence[bytes]) -> None:
+    """Remembers the longest of the turns that the store has: the first, or it is looked for by halves.
+
+    Where a conversation was stored up to a turn, so were its turns before.
+    """
+    stored, found = model.sequences.stored, list[bytes]()
+    first, last, place = 0, len(keys), 0
+    assert stored is not None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while first < last:
+                if packed := await stored.find_packed(tenant.owner, [_name(model, keys[place])]):
+                    found, last = packed, place
+                else:
+                    first = place + 1
+                place = (first + last) // 2
+            if found:
+                size = 16 * total(found)
+                model.sequences.put(await off_loop(lambda: _unpacked(found, tenant, keys[last]), size))
+    except (StoreError, TimeoutError) as error:
+        log.warning("the ids of earlier turns are not looked for: %s", _why(error))
+
+
+def _why(error: StoreError | TimeoutError) -> str:
+    return error.code if isinstance(error, StoreError) else f"the store took more than {PATIENCE:g} s"
+
+
+def _name(model: Model, key: bytes) -> str:
+    """The record of a turn; ids mean nothing in another vocabulary."""
+    whose = repr((model.name, model.tokenizer.name, model.tokenizer.size)).encode()
+    return hashlib.sha256(whose + key).hexdigest()
+
+
+# The form of a record: its head, and the messages of the reply.
+
+
+class _Head(msgspec.Struct, frozen=True, array_like=True):
+    """The number of messages that were answered, the digest of the prompt, the compressed ids of 32 bits each.
+
+    ``own_ids``: as `Remembered` has them.
+    """
+
+    asked: int
+    prompt: bytes
+    ids: bytes
+    own_ids: tuple[tuple[str, str], ...] = ()
+
+
+def _packed(turn: Remembered) -> list[bytes]:
+    ids = zlib.compress(struct.pack(f"<{len(turn.ids)}I", *turn.ids), 1)
+    head = msgspec.msgpack.encode(_Head(turn.asked, turn.prompt, ids, turn.own_ids))
+    texts = (replace(one, text=str(one.text), header=tuple(map(str, one.header))) for one in turn.reply)
+    return [head, *map(pack, texts)]  # Their ids are among the others.
+
+
+def _unpacked(packed: Sequence[bytes], tenant: Tenant, key: bytes) -> Remembered:
+    """The turn of a record. Raises `StoreError`."""
+    try:
+        head = msgspec.msgpack.decode(packed[0], type=_Head)
+        ids = zlib.decompress(head.ids)
+        numbers = struct.unpack(f"<{len(ids) // 4}I", ids)
+    except (msgspec.DecodeError, zlib.error, struct.error) as error:
+        raise StoreError("The stored ids of a turn cannot be read.", code="store_corrupt") from error
+    return Remembered(tenant, head.asked, head.prompt, tuple(map(unpack, packed[1:])), numbers, key, head.own_ids)

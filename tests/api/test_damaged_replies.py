@@ -1,0 +1,48 @@
+"""What a model writes wrongly of a call, as each wire tells it: one call, and nothing of it in the content."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.api import post_in_process
+from kit.damaged_replies import DAMAGES, FORMATS, WIRES, Draw, faults, speaker
+
+BROKEN = """{"b": ["call0word1", 'call0word2']}"""
+REPLIES = {
+    "hermes": f'<tool_call>\n{{"name": "probe", "arguments": {BROKEN}}}\n</tool_call><|e|>',
+    "mistral list": f'[TOOL_CALLS][{{"name": "probe", "arguments": {BROKEN}, "id": "abcdefgh0"}}]</s>',
+    "bare object": f'{{"name": "probe", "parameters": {BROKEN}}}<|e|>',
+    "harmony": f"<|channel|>commentary to=functions.probe <|constrain|>json<|message|>{BROKEN}<|call|>",
+    "openchatml": f" to=functions.probe call_id=a<|channel|>commentary<|message|>{BROKEN}<|call|>",
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("format", REPLIES)
+async def test_a_call_whose_arguments_break_is_one_call_on_every_wire(format: str, wire: str) -> None:
+    model, client = speaker(format), WIRES[wire]
+    model.reply[:] = model.ids(REPLIES[format])
+    got = await post_in_process(model.app, client.path, **client.request([]), stream=False)
+    flow = await post_in_process(model.app, client.path, **client.request([]), stream=True)
+    assert got.status == flow.status == 200, (got.body, flow.body)
+    assert client.whole(got).told == ("", [("probe", BROKEN)], client.called)
+    assert client.streamed(flow).told == client.whole(got).told
+    code = "E-CALL-SCHEMA" if format == "openchatml" else "malformed_arguments"
+    assert got.headers["x-antiphon-incidents"] == code
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_call_that_the_model_breaks_off_is_a_call(wire: str) -> None:
+    model, client = speaker("hermes"), WIRES[wire]
+    model.reply[:] = model.ids('<tool_call>{"name": "probe", "arguments": {"b": ["x", ')
+    got = await post_in_process(model.app, client.path, **client.request([]), stream=False)
+    assert client.whole(got).told == ("", [("probe", '{"b": ["x", ')], client.called)
+    assert got.headers["x-antiphon-incidents"] == "malformed_arguments"
+
+
+@settings(max_examples=2000)
+@given(st.sampled_from(FORMATS), st.sampled_from(list(WIRES)), st.sampled_from(list(DAMAGES)), st.integers(0, 2**32))
+async def test_a_damaged_reply_is_told_whole_and_taken_back(format: str, wire: str, damage: str, seed: int) -> None:
+    assert not await faults(Draw(format, wire, damage, seed))

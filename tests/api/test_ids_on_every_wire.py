@@ -1,0 +1,178 @@
+"""A prompt goes on with the ids before it and all that was sampled: on every wire, over restarts and replicas."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import Sampling, ScriptedEngine
+from antiphon.formats.template import jinja_format
+from antiphon.generation import Model
+from antiphon.library.opening import open_model
+from antiphon.store import SqliteStore, Store
+from antiphon.tokens import Control, Piece
+from kit.pairs import TOKENIZER, sampled_ids
+from kit.tool_clients import CLIENTS, FOUND, FUNCTION, Chat, Client, Items
+
+TOOL_CALL, CALLED, IM_END = (Control(name) for name in ("<tool_call>", "</tool_call>", "<|im_end|>"))
+JINJA = (
+    "{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{{- m.content or '' }}"
+    '{%- for c in m.tool_calls or [] %}{{ \'<tool_call>\n{"name": "\' + c.function.name + \'", "arguments": \' }}'
+    "{{- c.function.arguments | tojson }}{{ '}\n</tool_call>' }}{%- endfor %}{{ '<|im_end|>\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%- endif %}"
+)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = SqliteStore(tmp_path / "store.db")
+    yield store
+    await store.aclose()
+
+
+class Plays:
+    """Models that call a tool, spelled as their template does not, each time in other tokens; and what they were given.
+
+    ``sampled`` are the ids of each choice, in their order.
+    """
+
+    def __init__(self, *, calls: bool = True) -> None:
+        self.prompts: list[list[int]] = []
+        self.sampled: list[list[int]] = []
+        self._calls = calls
+        self._random = Random(1)
+
+    def served(self, store: Store) -> Starlette:
+        """A server of its own over the store."""
+        return create_app(StaticCatalog({"small": self.model()}), expose_reasoning=True, store=store)
+
+    def model(self) -> Model:
+        engine = ScriptedEngine(self._script, context=100_000, grammar=False)
+        format = jinja_format(JINJA, TOKENIZER.controls)
+        return Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format)
+
+    def _script(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
+        self.prompts.append(list(prompt))
+        self.sampled.append(sampled_ids(self._random, self._reply(len(self.sampled))))
+        return self.sampled[-1]
+
+    def _reply(self, turn: int) -> list[Piece]:
+        if not self._calls:
+            return [f"in the end, the théin {turn}.", IM_END]
+        return [TOOL_CALL, f'{{"arguments":{{ "in" : "the \\u0068ein {turn}"}},\n"name":"find"}}', CALLED, IM_END]
+
+    def goes_on(self, later: int, earlier: int) -> bool:
+        """Whether a prompt begins with an earlier one and what was sampled to it."""
+        whole = self.prompts[earlier] + self.sampled[earlier]
+        return self.prompts[later][: len(whole)] == whole
+
+
+def one_server(plays: Plays, store: Store) -> Iterator[Starlette]:
+    server = plays.served(store)
+    while True:
+        yield server
+
+
+def restarts(plays: Plays, store: Store) -> Iterator[Starlette]:
+    while True:
+        yield plays.served(store)
+
+
+def replicas(plays: Plays, store: Store) -> Iterator[Starlette]:
+    servers = [plays.served(store), plays.served(store)]
+    while True:
+        yield from servers
+
+
+SERVED: dict[str, Callable[[Plays, Store], Iterator[Starlette]]] = {
+    "one server": one_server,
+    "restarts": restarts,
+    "replicas": replicas,
+}
+
+
+@pytest.mark.parametrize("served", SERVED)
+@pytest.mark.parametrize("wire", CLIENTS)
+async def test_each_prompt_of_a_loop_begins_with_the_last_and_all_that_was_sampled(
+    wire: str, served: str, store: Store
+) -> None:
+    plays, client = Plays(calls=wire != "interactive"), CLIENTS[wire]()
+    servers = SERVED[served](plays, store)
+    for _ in range(4):
+        await client.turn(next(servers))
+    assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
+
+
+async def test_a_program_s_chats_go_on_with_what_was_sampled() -> None:
+    plays, history, tools = Plays(), None, [{"type": "function", "function": FUNCTION}]
+    async with open_model(plays.model()) as small:
+        question: Any = "in the end?"
+        for _ in range(4):
+            reply = await small.chat(question, tools=tools, history=history)
+            history, tools = reply.conversation, []
+            question = [{"role": "tool", "tool_call_id": reply.calls[0].call_id, "content": FOUND}]
+    assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
+
+
+@pytest.mark.parametrize("client", [Chat(store=False), Items(store=False)], ids=["chat", "responses"])
+async def test_what_its_client_wants_not_to_be_stored_is_known_to_its_server_alone(
+    client: Client, store: Store
+) -> None:
+    plays = Plays()
+    one, other = plays.served(store), plays.served(store)
+    await client.turn(one)
+    fork = client.forked()
+    await client.turn(one)
+    await fork.turn(other)
+    assert plays.goes_on(1, 0)
+    assert not await store.names("ids", "")
+
+
+BRANCHING = [wire for wire in CLIENTS if wire not in ("a session", "interactive", "a conversation")]
+"""Wires whose clients choose what they go on with."""
+
+
+@pytest.mark.parametrize("wire", BRANCHING)
+async def test_a_fork_goes_on_with_the_turn_that_it_forks_from(wire: str, store: Store) -> None:
+    plays, client = Plays(), CLIENTS[wire]()
+    servers = replicas(plays, store)
+    for turn in range(4):
+        if turn == 2:
+            fork = client.forked()
+        await client.turn(next(servers))
+    await fork.turn(next(servers))
+    await fork.turn(next(servers))
+    assert [plays.goes_on(4, 1), plays.goes_on(5, 4)] == [True, True]
+
+
+@pytest.mark.parametrize("wire", BRANCHING)
+async def test_another_last_result_goes_on_with_the_same_turn(wire: str, store: Store) -> None:
+    plays, client = Plays(), CLIENTS[wire]()
+    servers = replicas(plays, store)
+    for _ in range(2):
+        await client.turn(next(servers))
+    edited = client.forked(found="another thing")
+    await client.turn(next(servers))
+    await edited.turn(next(servers))
+    await edited.turn(next(servers))
+    assert [plays.goes_on(3, 1), plays.goes_on(4, 3)] == [True, True]
+    assert plays.prompts[3] != plays.prompts[2]
+
+
+@pytest.mark.parametrize("served", SERVED)
+async def test_each_choice_is_gone_on_with_by_its_own_ids(served: str, store: Store) -> None:
+    plays, client = Plays(), Chat(n=3)
+    servers = SERVED[served](plays, store)
+    answer = await client.send(next(servers), "/v1/chat/completions", client.body)
+    for choice in range(3):
+        taken = Chat()
+        taken.take(answer, choice)
+        await taken.turn(next(servers))
+        assert plays.goes_on(3 + choice, choice)
