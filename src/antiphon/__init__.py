@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from antiphon.conversation import Conversation, Message, Role
     from antiphon.errors import AntiphonError
     from antiphon.library.app import App, open_app
-    from antiphon.library.model import AsyncChatModel
-    from antiphon.library.opening import open_model
+    from antiphon.library.model import AsyncChatModel, Delta, Reply
+    from antiphon.library.opening import ChatModel, open_model
     from antiphon.library.options import ChatOptions
-    from antiphon.library.reply import Delta, Reply
-    from antiphon.library.sync import ChatModel
     from antiphon.library.text import Prompt, convert, parse, read_chat, render, validate
     from antiphon.version import __version__ as __version__
 else:
@@ -32,11 +30,9 @@ else:
             "conversation": "Conversation Message Role",
             "errors": "AntiphonError",
             "library.app": "App open_app",
-            "library.model": "AsyncChatModel",
-            "library.opening": "open_model",
+            "library.model": "AsyncChatModel Delta Reply",
+            "library.opening": "ChatModel open_model",
             "library.options": "ChatOptions",
-            "library.reply": "Delta Reply",
-            "library.sync": "ChatModel",
             "library.text": "Prompt convert parse read_chat render validate",
             "version": "__version__",
         },

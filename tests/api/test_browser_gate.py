@@ -16,8 +16,7 @@ from starlette.routing import Route, WebSocketRoute
 from antiphon.errors import ConfigError
 from antiphon.http.gate.keys import new_key
 from antiphon.http.origins import Origins
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from kit.api import END, Got, app, ids, request, running
 
 HOST = "127.0.0.1:8080"

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from antiphon.conversion import SOURCES, TARGETS, Conversion
-from antiphon.conversion.converted import MOST_LISTED
-from antiphon.conversion.route import MOST_CHARACTERS
+from antiphon.conversion.route import MOST_CHARACTERS, MOST_LISTED
 from antiphon.http.gate.keys import new_key
 from kit.api import END, Got, app, ids, post, request, running, served
 

@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.api import create_app
 from antiphon.catalog import open_catalog
-from antiphon.cli.explain import explained
+from antiphon.cli.config import explained
 from antiphon.config import load_config
 from antiphon.engines import ModelSpec, Sampling, ScriptedEngine
 from antiphon.engines.kind import EngineSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +19,9 @@ from antiphon.generation import Model
 from antiphon.library.opening import open_model
 from antiphon.store import SqliteStore, Store
 from antiphon.tokens import Control, Piece
+from kit.api import post
 from kit.pairs import TOKENIZER, sampled_ids
+from kit.program import serving
 from kit.tool_clients import CLIENTS, FOUND, FUNCTION, Chat, Client, Items
 
 TOOL_CALL, CALLED, IM_END = (Control(name) for name in ("<tool_call>", "</tool_call>", "<|im_end|>"))
@@ -176,3 +179,28 @@ async def test_each_choice_is_gone_on_with_by_its_own_ids(served: str, store: St
         taken.take(answer, choice)
         await taken.turn(next(servers))
         assert plays.goes_on(3 + choice, choice)
+
+
+PROGRAM = """
+model = "small"
+[models.small]
+engine = "scripted"
+format = "chatml"
+reply = '<tool_call>{"arguments": { "in" : "the end"},  "name": "find"}</tool_call>'
+[sessions]
+store = "STORE"
+"""
+
+
+def test_processes_that_share_a_store_share_the_ids_of_turns(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(PROGRAM.replace("STORE", str(tmp_path / "shared.db")))
+    client, answers = Chat(return_token_ids=True), list[Any]()
+    with serving(tmp_path) as (_, one), serving(tmp_path) as (_, other):
+        for base in (one, other, one):
+            got = post(base, "/v1/chat/completions", **client.body)
+            assert got.status == 200, got.body
+            answers.append(got.json)
+            client.take(got.json)
+    for former, after in pairwise(answers):
+        whole = former["prompt_token_ids"] + former["choices"][0]["token_ids"]
+        assert after["prompt_token_ids"][: len(whole)] == whole

@@ -26,8 +26,7 @@ from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.errors import ConfigError, NotFoundError
 from antiphon.http.gate.keys import Key, KeyFile, Keyring, new_key
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from antiphon.tokens import decode
 from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, request, running, scripted, served, serving
 from kit.waiting import PATIENCE, until

@@ -14,7 +14,7 @@ from antiphon.api.app import PathRouter
 from antiphon.api.builtin import BUILT_IN
 from antiphon.api.wires import Wire
 from antiphon.http.lazy_route import LazyRoute
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND
 from kit.api import app
 
 LAZY = {

@@ -12,8 +12,7 @@ import pytest
 from starlette.routing import Route, WebSocketRoute
 
 from antiphon.http.route import Paths
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from kit.api import END, Got, app, exchange_bytes, ids, request, served
 from kit.waiting import PATIENCE
 

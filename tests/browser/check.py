@@ -28,7 +28,7 @@ from antiphon.engines.scripted import Reply
 from antiphon.errors import EngineLostError
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.gate.keys import new_key
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND
 from antiphon.store import SqliteStore
 from antiphon.tokens import decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolLimits

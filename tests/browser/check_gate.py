@@ -24,8 +24,7 @@ from starlette.applications import Starlette
 
 from antiphon.engines import ScriptedEngine
 from antiphon.observe.logs import ACCESS, AccessLine
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from antiphon.store import SqliteStore
 from antiphon.tools import FunctionToolSet, Toolbox, ToolLimits
 from kit.api import CALL, END, UNCALL, app, ids, running, token_bytes

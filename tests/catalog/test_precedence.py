@@ -250,20 +250,16 @@ async def test_the_same_file_by_path_and_by_name_answers_the_same(smollm2_path: 
     catalog = open_catalog(config)
     facts = await catalog.describe("copy")
     assert facts is not None
-    assert {one.name: one.value for one in facts.settings} == sources_of_shipped()
+    assert {one.name: one.value for one in facts.settings} == {
+        "temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "max_tokens": 1024,
+        "context": 8192,
+    }  # fmt: skip
     assert (facts.format, facts.context, facts.default_output_tokens) == ("copy/chat_template", 8192, 1024)
     assert facts.trained_context == 8192
     assert "context 8192 (catalogue: smollm2)" in list(described_lines(facts))
     own = await catalog.describe("named")
     assert own is not None
     assert (own.format, own.context, own.settings[0].value) == ("vicuna", 99, 0.0)
-
-
-def sources_of_shipped() -> dict[str, float]:
-    return {
-        "temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "max_tokens": 1024,
-        "context": 8192,
-    }  # fmt: skip
 
 
 async def test_a_file_of_the_same_size_alone_is_not_the_catalogue_s(smollm2_path: Path, tmp_path: Path) -> None:

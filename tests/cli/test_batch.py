@@ -117,11 +117,7 @@ def test_a_run_that_is_killed_goes_on_with_each_line_once(home: Path) -> None:
         wait_until(lambda least=(killed + 1) * 40: out.exists() and out.read_bytes().count(b"\n") >= least)  # type: ignore[misc]
         process.kill()
         process.wait()
-    assert len(written_so_far(out)) < LINES
+    assert len(out.read_bytes().splitlines()) < LINES
     (home / "config.toml").write_text(CONFIG.format(delay=0.0))
     assert run(home).returncode == 0
     assert set(written(home)) == {str(i) for i in range(LINES)}
-
-
-def written_so_far(out: Path) -> list[bytes]:
-    return out.read_bytes().splitlines()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.connecting.clients import CLIENTS
+from antiphon.cli.clients import CLIENTS
 from kit.program import environment, in_process
 
 CONFIG = 'model = "mine"\n[models.mine]\nengine = "scripted"\naliases = ["own", "claude-*"]\n'
@@ -30,10 +30,6 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shell_environment(home: Path) -> dict[str, str]:
-    return environment(home, PATH=f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
-
-
 def completed_by_bash(home: Path, line: str) -> list[str]:
     """What bash offers for the last word of a line."""
     words = line.split(" ")
@@ -45,7 +41,8 @@ $(complete -p antiphon | sed 's/.* -F \\([^ ]*\\) .*/\\1/') antiphon
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
     bash = shutil.which("bash") or "/bin/bash"
-    done = subprocess.run([bash, "-c", script], capture_output=True, text=True, env=shell_environment(home), check=True)
+    environ = environment(home, PATH=f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    done = subprocess.run([bash, "-c", script], capture_output=True, text=True, env=environ, check=True)
     assert done.stderr == ""
     return done.stdout.split()
 

@@ -67,13 +67,6 @@ def test_a_level_says_how_much_is_demanded(tmp_path: Path, level: int, code: int
         assert table["all"][2].split("/")[0] != table["all"][2].split("/")[1]
 
 
-@pytest.mark.parametrize("words", [(), ("--lines",)])
-def test_a_program_that_there_is_not_is_named(tmp_path: Path, words: tuple[str, ...]) -> None:
-    done = in_process("conformance", *words, "--", "no-such-program", home=tmp_path)
-    assert done.returncode != 0
-    assert "no-such-program" in done.stderr
-
-
 def test_a_program_that_ends_too_early_fails_the_rest(tmp_path: Path) -> None:
     done = in_process("conformance", "--lines", "--only", "16.", "--", sys.executable, "-c", "pass", home=tmp_path)
     assert done.returncode == 1

@@ -86,27 +86,6 @@ def test_a_sidecar_of_another_file_is_ignored_with_a_warning(talk: Path) -> None
     assert "Rain." in talk.with_name("b").read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "arguments", "code", "message"),
-    [
-        ('version: "2.2"\n<|start|>x<|message|>a<|end|>', (), 1, "2:10  [E-PARSE-HEADER]"),
-        ("just words", (), 1, "--from"),
-        ('{"messages": [{"role": "user"}]}', (), 1, "messages[0].content"),
-        ('{"messages": [', (), 1, "not_json"),
-        ("<|start|>user<|message|>a<|end|>", ("--to", "nothing"), 2, "unknown form"),
-        ("<|start|>user<|message|>a<|end|>", ("--sidecar",), 2, "-o"),
-    ],
-)
-def test_what_cannot_be_done_is_reported_with_a_code(
-    text: str, arguments: tuple[str, ...], code: int, message: str, tmp_path: Path
-) -> None:
-    done = in_process("convert", "-", *(arguments or ("--to", "harmony")), *(
-        ("--to", "chat") if arguments == ("--sidecar",) else ()), home=tmp_path, stdin=text)  # fmt: skip
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_faulty_output_leaves_no_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = in_process("convert", "-", "--to", "chat", "-o", str(out), home=tmp_path, stdin='version: "2.2"\nnothing')

@@ -132,21 +132,6 @@ def test_sidecars_of_many_bring_everything_back(chats: Path) -> None:
     assert [(back / name).read_text() for name in ("a.ocm", "sub/c.ocm")] == [CALL, CALL]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("{chats}", "--to", "chat"), "Name one with -o"),
-        (("{chats}", "--to", "chat", "-o", "-"), "Name one with -o"),
-        (("{chats}", "--to", "chat", "-o", "{chats}/a.ocm"), "Name one with -o"),
-        (("{chats}/a.ocm", "-", "--to", "chat", "-o", "{chats}/out"), "standard input"),
-    ],
-)
-def test_several_files_need_a_folder(words: tuple[str, ...], said: str, chats: Path) -> None:
-    done = in_process("convert", *(word.format(chats=chats) for word in words), home=chats.parent)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-
-
 def test_several_checks_end_with_their_totals(chats: Path) -> None:
     (chats / "bad.ocm").write_text(BAD)
     done = in_process("validate", str(chats), home=chats.parent)

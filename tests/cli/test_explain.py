@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.explain import Explanation, explained
+from antiphon.cli.config import Explanation, explained
 from antiphon.config import load_config
 from antiphon.errors import ConfigError
-from kit.program import PROGRAM, antiphon, environment, in_process
+from kit.program import antiphon, in_process, started
 
 CONFIG = """
 model = "smollm2"
@@ -97,16 +97,10 @@ def test_a_model_is_shown_with_its_settings(tmp_path: Path, smollm2_path: Path) 
 
 def test_a_server_prints_at_its_start_what_its_model_got_and_from_where(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
-    server = subprocess.Popen(
-        [*PROGRAM, "serve", "--port", "0", "--context", "512", "--dialect", "mindie", "--strict-seed"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path),
-    )  # fmt: skip
-    try:
-        assert server.stdout is not None
-        lines: list[str] = []
-        while not lines or "repetition_penalty" not in lines[-1]:
-            lines.append(next(server.stdout).strip())
-    finally:
+    lines, options = [""], ("--context", "512", "--dialect", "mindie", "--strict-seed")
+    with started(tmp_path, *options, stderr=subprocess.PIPE) as (server, printed):
+        while "repetition_penalty" not in lines[-1]:
+            lines.append(next(printed).strip())
         server.kill()
         _, log = server.communicate()
     assert "format chatml (default: its files have no chat template)" in lines

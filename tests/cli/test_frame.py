@@ -64,36 +64,10 @@ def test_an_action_may_stand_behind_its_options_and_some_are_understood(tmp_path
     assert key["name"] == "alice"
 
 
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [("keys lst", "'list'"), ("tools shwo", "'show'"), ("store exprot", "'export'"), ("modls", "'models'")],
-)
-def test_a_misspelled_command_or_action_is_answered_with_the_nearest(words: str, meant: str, tmp_path: Path) -> None:
-    done = in_process(*words.split(), home=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert meant in done.stderr
-
-
 def test_the_help_of_an_action_has_its_own_options_alone(tmp_path: Path) -> None:
     assert "--merge" in in_process("store", "import", "--help", home=tmp_path).stdout
     assert "--merge" not in in_process("store", "export", "--help", home=tmp_path).stdout
     assert "NAME" not in in_process("keys", "list", "--help", home=tmp_path).stdout
-
-
-@pytest.mark.parametrize("arguments", [["pul"], ["keys", "rm"], ["pull", "--josn"], ["rm"], ["config", "extra"]])
-def test_wrong_usage_is_exit_code_2_and_a_word_on_stderr(arguments: list[str], tmp_path: Path) -> None:
-    done = in_process(*arguments, home=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    assert arguments[-1] in done.stderr or "Missing" in done.stderr
-
-
-def test_an_unknown_model_is_reported_with_code_and_near_names(tmp_path: Path) -> None:
-    done = in_process("pull", "smolm2", home=tmp_path)
-    assert done.returncode == 2
-    assert "model_not_found" in done.stderr
-    assert "Did you mean smollm2" in done.stderr
 
 
 def test_an_error_under_json_is_json(tmp_path: Path) -> None:
@@ -101,13 +75,6 @@ def test_an_error_under_json_is_json(tmp_path: Path) -> None:
     error = json.loads(done.stderr)["error"]
     assert error["code"] == "model_not_found"
     assert "smollm2" in error["hint"]
-
-
-def test_a_source_that_fails_is_exit_code_3(tmp_path: Path) -> None:
-    done = in_process("pull", str(tmp_path / "absent.gguf"), home=tmp_path)
-    assert done.returncode == 3
-    assert "cannot copy" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_model_is_pulled_listed_and_removed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
 from kit.harmony_corpora import DIALECTS, Dialect, rows
-from kit.program import PROGRAM, antiphon, environment, in_process
+from kit.program import PROGRAM, environment, in_process
 from kit.waiting import PATIENCE
 
 REPLY = (
@@ -82,35 +82,20 @@ def test_history_and_types_are_chosen_by_name(tmp_path: Path) -> None:
 def test_ids_are_read_as_an_array_or_with_blanks_between_them(tmp_path: Path, options: tuple[str, ...]) -> None:
     ids = ids_of(REPLY)
     text = "\n".join(map(str, ids)) if options else json.dumps(ids)
-    done = antiphon("parse", "-", "--from", "harmony", *options, "--json", home=tmp_path, stdin=text)
+    done = in_process("parse", "-", "--from", "harmony", *options, "--json", home=tmp_path, stdin=text)
     assert messages(done.stdout) == READ
     assert json.loads(done.stdout)["incidents"] == []
 
 
 def test_a_text_of_digits_is_a_text(tmp_path: Path) -> None:
-    done = antiphon("parse", "-", "--from", "harmony", "--json", home=tmp_path, stdin="42 <|return|>")
+    done = in_process("parse", "-", "--from", "harmony", "--json", home=tmp_path, stdin="42 <|return|>")
     assert messages(done.stdout) == [("final", None, "42 ")]
-
-
-@pytest.mark.parametrize("word", ["x", "-5"])
-def test_what_is_no_id_is_reported_with_its_place(tmp_path: Path, word: str) -> None:
-    done = antiphon("parse", "-", "--from", "harmony", "--tokens", home=tmp_path, stdin=f"[200005, {word}]")
-    assert done.returncode == 1
-    assert "not_an_id" in done.stderr
-    assert "$[1]" in done.stderr
-
-
-def test_an_id_beyond_the_vocabulary_is_reported(tmp_path: Path) -> None:
-    done = antiphon("parse", "-", "--from", "harmony", home=tmp_path, stdin="[200005, 999999999, 200002]")
-    assert done.returncode == 1
-    assert "unknown_id" in done.stderr
-    assert "999999999" in done.stderr
 
 
 def test_strict_reading_stops_at_what_would_be_repaired(tmp_path: Path) -> None:
     stray = json.dumps([*ids_of(REPLY), *ids_of("<|end|>")])
-    assert antiphon("parse", "-", "--from", "harmony", home=tmp_path, stdin=stray).returncode == 0
-    done = antiphon("parse", "-", "--from", "harmony", "--strict", home=tmp_path, stdin=stray)
+    assert in_process("parse", "-", "--from", "harmony", home=tmp_path, stdin=stray).returncode == 0
+    done = in_process("parse", "-", "--from", "harmony", "--strict", home=tmp_path, stdin=stray)
     assert done.returncode == 1
     assert "Unexpected token" in done.stderr
     assert "Traceback" not in done.stderr
@@ -157,7 +142,7 @@ def test_the_pretty_view_shows_the_ids_of_controls_and_has_no_colour_in_a_pipe(t
     out = in_process(*words, home=tmp_path, stdin=source).stdout
     assert out.endswith("<|start|>[200006]user<|message|>[200008]<|end|><|end|>[200007]\n<|start|>[200006]assistant\n")
     assert "\x1b" not in out
-    shown = antiphon("parse", "-", "--from", "harmony", "--pretty", home=tmp_path, stdin=REPLY).stdout
+    shown = in_process("parse", "-", "--from", "harmony", "--pretty", home=tmp_path, stdin=REPLY).stdout
     assert shown.startswith(
         "<|channel|>[200005]analysis<|message|>[200008]hm<|end|>[200007]\n<|start|>[200006]assistant"
     )
@@ -176,37 +161,3 @@ def test_the_pretty_view_has_colour_on_a_terminal_and_lets_no_escape_of_the_text
         os.close(there)
     assert "\x1b[33muser\x1b[0m" in out
     assert "[200008]\x1b[0ma\ufffd[2Jb\x1b[1;36m<|end|>" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("render", "--to", "chatml", "--dialect", "b"), "--dialect"),
-        (("render", "--to", "harmony", "--model", "smollm2", "--types", "full"), "--types"),
-        (("render", "--to", "harmony", "--pretty", "--json"), "--pretty"),
-        (("parse", "--from", "chatml", "--dialect", "b"), "--dialect"),
-        (("render", "--to", "harmony", "--history", "none"), "--history"),
-    ],
-)
-def test_an_option_that_cannot_be_honoured_is_refused(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    done = in_process(words[0], "-", *words[1:], home=tmp_path, stdin="[]")
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("source", "text", "place"),
-    [
-        ("harmony-json", '{"messages": [{"role": "emperor", "content": "x"}]}', "$.messages[0].role"),
-        ("openai", '{"messages": [{"role": "user", "content": 5}]}', "messages[0].content"),
-        ("openai", "5", "$"),
-        ("openai", "{", ""),
-    ],
-)
-def test_a_conversation_in_the_wrong_form_is_reported_with_its_place(
-    tmp_path: Path, source: str, text: str, place: str
-) -> None:
-    done = in_process("render", "-", "--from", source, "--to", "harmony", home=tmp_path, stdin=text)
-    assert done.returncode in (1, 2)
-    assert place in done.stderr
-    assert "Traceback" not in done.stderr

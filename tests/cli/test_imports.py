@@ -12,7 +12,7 @@ from urllib.request import Request
 
 import pytest
 
-from kit.program import CONFIG, answer_to, environment
+from kit.program import CONFIG, answer_to, environment, started
 from kit.waiting import PATIENCE
 
 CHAT = '{"messages": [{"role": "user", "content": "Hi"}]}'
@@ -101,22 +101,16 @@ def test_a_command_imports_what_it_uses(run: Run, tmp_path: Path) -> None:
 
 def test_serve_imports_what_its_models_and_their_chats_use(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
-    server = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "serve", "--port", "0", "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path),
-    )  # fmt: skip
-    try:
-        assert server.stdout is not None
+    program = (sys.executable, "-c", PROGRAM)
+    with started(tmp_path, "--json", program=program, stderr=subprocess.PIPE) as (server, lines):
         printed = ""
         while "}" not in printed:
-            printed += next(server.stdout)
+            printed += next(lines)
         url = f"{json.loads(printed)['url']}/v1/chat/completions"
         with answer_to(Request(url, CHAT.encode(), {"content-type": "application/json"})) as answer:
             assert "Paris." in answer.read().decode()
         server.terminate()
         _, printed = server.communicate(timeout=PATIENCE)
-    finally:
-        server.kill()
     check_imports(printed.splitlines()[-1], SERVED, SERVES, UNUSED)
 
 

@@ -49,13 +49,6 @@ def test_a_change_of_nothing_or_nobody_is_refused(words: str, said: str, tmp_pat
     assert said in done.stderr
 
 
-def test_a_server_beyond_this_machine_wants_keys(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text('model = "demo"\n[models.demo]\nengine = "scripted"\n')
-    done = in_process("serve", "--host", "0.0.0.0", "--port", "0", home=tmp_path)
-    assert done.returncode == 2
-    assert "antiphon keys add" in done.stderr
-
-
 @pytest.mark.parametrize("command", ["keys", "tools"])
 def test_an_empty_list_says_so_beside_its_output(tmp_path: Path, command: str) -> None:
     listed = in_process(command, "list", home=tmp_path)

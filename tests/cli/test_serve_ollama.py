@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.request import Request
 
 from kit.api import request
-from kit.program import CONFIG, PROGRAM, answer_to, antiphon, environment
+from kit.program import CONFIG, answer_to, antiphon, started
 from kit.waiting import PATIENCE
 
 
@@ -20,18 +20,11 @@ from kit.waiting import PATIENCE
 def serving(home: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The server, and what it prints first."""
     (home / "config.toml").write_text(CONFIG)
-    command = [*PROGRAM, "serve", "--port", "0", "--ollama", *flags]
-    free = environment(home, ANTIPHON_SERVER_OLLAMA_PORT="0")
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=free)
-    try:
-        assert server.stdout is not None
+    with started(home, "--ollama", *flags, ANTIPHON_SERVER_OLLAMA_PORT="0") as (server, printed):
         output = ""
         while ("}" if flags else "Ollama") not in output:
-            output += next(server.stdout)
+            output += next(printed)
         yield server, output
-    finally:
-        server.kill()
-        server.communicate()
 
 
 def test_both_addresses_are_the_same_server_and_end_together(tmp_path: Path) -> None:

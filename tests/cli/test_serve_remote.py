@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
 from pathlib import Path
 from urllib.request import Request
 
-from kit.program import PROGRAM, answer_to, antiphon, environment
+from kit.program import answer_to, antiphon, serving
 
 CONFIG = """
 model = "demo"
@@ -25,14 +23,8 @@ tokenizer = "o200k_harmony"
 
 def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Path, unused_tcp_port: int) -> None:
     (tmp_path / "config.toml").write_text(CONFIG.format(port=unused_tcp_port))
-    server = subprocess.Popen(
-        [*PROGRAM, "serve", "--port", "0"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(tmp_path),
-    )  # fmt: skip
-    try:
-        assert server.stdout is not None
-        lines = [next(server.stdout) for _ in range(5)]
-        url = shlex.split("".join(lines[3:]).replace("\\\n", ""))[1]
+    with serving(tmp_path) as (_, base):
+        url = f"{base}/v1/chat/completions"
 
         def ask(model: str) -> tuple[int, dict[str, str], str]:
             body = json.dumps({"model": model, "messages": [{"role": "user", "content": "?"}]}).encode()
@@ -50,9 +42,6 @@ def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Pat
             assert "cannot be reached" in body
             assert str(unused_tcp_port) not in body
             assert ask("demo")[0] == 200
-    finally:
-        server.kill()
-        server.communicate()
 
 
 def test_doctor_and_models_know_a_model_that_runs_elsewhere(tmp_path: Path, unused_tcp_port: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.explain import explained
+from antiphon.cli.config import explained
 from antiphon.config import load_config
 from antiphon.store import Key, Record, Store, store_at
 from kit.postgres import Postgres

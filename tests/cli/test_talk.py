@@ -129,31 +129,15 @@ def test_a_chat_request_is_rendered_as_the_server_would_render_it(home: Path) ->
     assert done.stdout.endswith("done<|end|><|start|>assistant\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{", ["not JSON"]),
-        ('{"messages": [{"role": "emperor"}]}', ["emperor", "$.messages[0].role"]),
-        ('{"messages": [{"role": "user", "txet": "x"}]}', ["txet", "$.messages[0]"]),
-        ("[1]", ["$.messages[0]"]),
-    ],
-)
-def test_a_conversation_that_cannot_be_read_is_reported_with_its_place(home: Path, text: str, words: list[str]) -> None:
-    done = in_process("render", "-", "--format", "chatml", home=home, stdin=text)
-    assert done.returncode == 1
-    assert all(word in done.stderr for word in words)
-    assert "Traceback" not in done.stderr
-
-
 def test_a_reply_is_parsed_into_messages_with_the_fields_of_message(home: Path) -> None:
     reply = 'Wait.<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call><|im_end|>'
-    output = json.loads(antiphon("parse", "-", "--from", "chatml", "--json", home=home, stdin=reply).stdout)
+    output = json.loads(in_process("parse", "-", "--from", "chatml", "--json", home=home, stdin=reply).stdout)
     assert output["incidents"] == []
     call = output["messages"][-1]
     assert (call["role"], call["recipient"], call["end"]) == ("assistant", "functions.f", "call")
     assert json.loads(call["text"]) == {"a": 1}
     assert "name" not in call
-    for_people = antiphon("parse", "-", "--from", "chatml", home=home, stdin=reply).stdout
+    for_people = in_process("parse", "-", "--from", "chatml", home=home, stdin=reply).stdout
     assert "functions.f" in for_people
 
 
@@ -161,7 +145,7 @@ def test_a_reply_is_parsed_into_messages_with_the_fields_of_message(home: Path) 
 def test_a_whole_transcript_is_parsed_into_its_messages(home: Path, options: tuple[str, ...]) -> None:
     frames = "<|start|>user<|message|>Say <<|end|><|end|>\n<|start|>assistant<|channel|>final<|message|>No.<|return|>\n"
     for transcript in (f'version: "2.2"\n{frames}', f'---\nversion: "2.2"\n---\n{frames}', frames):
-        done = antiphon("parse", "-", "--from", "openchatml", "--json", *options, home=home, stdin=transcript)
+        done = in_process("parse", "-", "--from", "openchatml", "--json", *options, home=home, stdin=transcript)
         output = json.loads(done.stdout)
         assert [(m["role"], m["text"]) for m in output["messages"]] == [("user", "Say <|end|>"), ("assistant", "No.")]
         assert output["incidents"] == []
@@ -169,22 +153,22 @@ def test_a_whole_transcript_is_parsed_into_its_messages(home: Path, options: tup
 
 def test_a_reply_in_openchatml_is_no_transcript(home: Path) -> None:
     reply = "<|channel|>final<|message|>No.<|return|>"
-    output = json.loads(antiphon("parse", "-", "--from", "openchatml", "--json", home=home, stdin=reply).stdout)
+    output = json.loads(in_process("parse", "-", "--from", "openchatml", "--json", home=home, stdin=reply).stdout)
     assert [(m["channel"], m["text"]) for m in output["messages"]] == [("final", "No.")]
 
 
 def test_what_is_wrong_with_a_transcript_is_an_incident_or_with_strict_an_error(home: Path) -> None:
     broken = 'version: "2.2"\n<|start|>moderator<|message|>x<|end|>\n'
-    output = json.loads(antiphon("parse", "-", "--from", "openchatml", "--json", home=home, stdin=broken).stdout)
+    output = json.loads(in_process("parse", "-", "--from", "openchatml", "--json", home=home, stdin=broken).stdout)
     assert [incident["code"] for incident in output["incidents"]] == ["E-PARSE-HEADER"] * len(output["incidents"])
     assert output["incidents"]
-    strict = antiphon("parse", "-", "--from", "openchatml", "--strict", home=home, stdin=broken)
+    strict = in_process("parse", "-", "--from", "openchatml", "--strict", home=home, stdin=broken)
     assert (strict.returncode, "E-PARSE-HEADER" in strict.stderr) == (1, True)
 
 
 def test_a_harmony_reply_and_a_whole_harmony_conversation_are_parsed(home: Path) -> None:
     reply = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>4.<|return|>"
-    output = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
+    output = json.loads(in_process("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
     assert output == {
         "messages": [
             {"role": "assistant", "channel": "analysis", "text": "hm", "end": "end"},
@@ -193,30 +177,20 @@ def test_a_harmony_reply_and_a_whole_harmony_conversation_are_parsed(home: Path)
         "incidents": [],
     }
     whole = "<|start|>user<|message|>hi<|end|><|start|>assistant" + reply
-    output = json.loads(antiphon("parse", "-", "--from", "harmony", "--whole", "--json", home=home, stdin=whole).stdout)
+    output = json.loads(
+        in_process("parse", "-", "--from", "harmony", "--whole", "--json", home=home, stdin=whole).stdout
+    )
     assert [message["role"] for message in output["messages"]] == ["user", "assistant", "assistant"]
 
 
 def test_a_broken_reply_is_repaired_with_incidents_or_refused_when_strict(home: Path) -> None:
     reply = "<|channel|>final<|message|>4.<|end|>oops"
-    output = json.loads(antiphon("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
+    output = json.loads(in_process("parse", "-", "--from", "harmony", "--json", home=home, stdin=reply).stdout)
     assert output["messages"][0]["text"] == "4."
     assert output["incidents"]
-    strict = antiphon("parse", "-", "--from", "harmony", "--strict", home=home, stdin=reply)
+    strict = in_process("parse", "-", "--from", "harmony", "--strict", home=home, stdin=reply)
     assert strict.returncode == 1
     assert "unexpected_token" in strict.stderr
-
-
-def test_input_that_is_not_there_is_wrong_usage(home: Path) -> None:
-    done = antiphon("parse", "absent.txt", "--from", "chatml", home=home)
-    assert done.returncode == 2
-    assert "absent.txt" in done.stderr
-
-
-def test_an_unknown_format_is_wrong_usage_with_near_names(home: Path) -> None:
-    done = antiphon("parse", "-", "--from", "chatm", home=home)
-    assert done.returncode == 2
-    assert "chatml" in done.stderr
 
 
 def test_the_formats_are_listed(home: Path) -> None:
@@ -237,7 +211,7 @@ def test_a_prompt_in_openchatml_is_a_transcript_whose_texts_are_escaped(home: Pa
     prompt = in_process("render", "-", "--format", "openchatml", home=home, stdin=talk).stdout
     assert "<|start|>user<|message|>Say <<|end|><|end|>" in prompt
     reply = "<|channel|>final<|message|>As <<|end|> you wish<|return|>"
-    read = antiphon("parse", "-", "--from", "openchatml", "--json", home=home, stdin=reply).stdout
+    read = in_process("parse", "-", "--from", "openchatml", "--json", home=home, stdin=reply).stdout
     assert json.loads(read)["messages"][0]["text"] == "As <|end|> you wish"
 
 

@@ -59,12 +59,6 @@ def test_a_call_that_fails_says_why_and_exits_with_1(home: Path) -> None:
     assert json.loads(done.stdout)["error"]["code"] == "E-CALL-SCHEMA"
 
 
-def test_a_tool_that_is_none_is_a_mistake_of_usage(home: Path) -> None:
-    done = in_process("tools", "list", "--tools", "brwser", home=home)
-    assert done.returncode == 2
-    assert "browser" in done.stderr
-
-
 def test_a_chat_shows_each_call_while_it_runs_and_ends_at_its_limit(home: Path) -> None:
     done = in_process("chat", "Shout!", "--tools", str(home / "mine.py"), "--json", home=home)
     answer = json.loads(done.stdout)

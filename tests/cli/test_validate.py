@@ -62,12 +62,6 @@ def test_calls_are_checked_against_what_the_transcript_declares(tmp_path: Path) 
     assert "Did you mean functions.f?" in done.stdout
 
 
-def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
-    done = in_process("validate", str(tmp_path / "none"), home=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "No such file" in done.stderr
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells a process its peak memory")
 def test_memory_does_not_grow_with_the_transcript(tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import antiphon
-from antiphon.cli.connecting.merging import Merge
+from antiphon.cli.connect import Merge
 from antiphon.cli.talking.session import save
-from antiphon.config.layers import Tuned, TunedEngine, write_tuned
+from antiphon.config.load import Tuned, TunedEngine, write_tuned
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ConfigError
 from antiphon.writing import check_writable, write, written
@@ -35,39 +35,22 @@ REQUEST = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})
 
 def convert(path: Path, home: Path) -> None:
     (home / "in.json").write_text(REQUEST)
-    ended(in_process("convert", str(home / "in.json"), "--to", "harmony", "-o", str(path), "--force", home=home))
-
-
-def save_chat(path: Path, home: Path) -> None:
-    save(TALK, path)
-
-
-def tune(path: Path, home: Path) -> None:
-    write_tuned(path, Tuned(2, TunedEngine(1)))
-
-
-def connect(path: Path, home: Path) -> None:
-    Merge(path, None, "{}").write()
-
-
-def library(path: Path, home: Path) -> None:
-    write(path, b"new content")
-
-
-def ended(done: subprocess.CompletedProcess[str]) -> None:
-    """Raises the error that a command printed."""
+    done = in_process("convert", str(home / "in.json"), "--to", "harmony", "-o", str(path), "--force", home=home)
     if done.returncode:
         raise ConfigError(str(done.stderr), code="unwritable_output")
 
 
-WRITERS: dict[str, Callable[[Path, Path], None]] = {
-    "convert -o": convert, "/save": save_chat, "doctor --tune": tune,
-    "connect --write": connect, "the function": library,
-}  # fmt: skip
+WRITERS: dict[str, Callable[[Path, Path], object]] = {
+    "convert -o": convert,
+    "/save": lambda path, home: save(TALK, path),
+    "doctor --tune": lambda path, home: write_tuned(path, Tuned(2, TunedEngine(1))),
+    "connect --write": lambda path, home: Merge(path, None, "{}").write(),
+    "the function": lambda path, home: write(path, b"new content"),
+}
 
 
 @pytest.fixture(params=WRITERS, ids=lambda name: name.replace(" ", "-"))
-def writer(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], None]:
+def writer(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], object]:
     home = tmp_path / "home"
     home.mkdir()
     return lambda path: WRITERS[request.param](path, home)
@@ -81,7 +64,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     assert [left.name for left in folder.iterdir() if left.name.endswith(".part")] == []
 
 
-def test_a_new_file_and_one_that_is_there_are_written(writer: Callable[[Path], None], folder: Path) -> None:
+def test_a_new_file_and_one_that_is_there_are_written(writer: Callable[[Path], object], folder: Path) -> None:
     for path in (folder / "new", folder / "old"):
         if path.name == "old":
             path.write_text(OLD)
@@ -91,7 +74,7 @@ def test_a_new_file_and_one_that_is_there_are_written(writer: Callable[[Path], N
     assert stat.S_IMODE((folder / "old").stat().st_mode) == 0o640
 
 
-def test_a_link_stays_one_and_what_it_leads_to_is_written(writer: Callable[[Path], None], folder: Path) -> None:
+def test_a_link_stays_one_and_what_it_leads_to_is_written(writer: Callable[[Path], object], folder: Path) -> None:
     (folder / "old").write_text(OLD)
     (folder / "link").symlink_to("old")
     (folder / "second").symlink_to(folder / "link")
@@ -103,7 +86,7 @@ def test_a_link_stays_one_and_what_it_leads_to_is_written(writer: Callable[[Path
     assert (folder / "made").read_text()
 
 
-def test_a_fifo_is_written_into_and_stays_one(writer: Callable[[Path], None], folder: Path) -> None:
+def test_a_fifo_is_written_into_and_stays_one(writer: Callable[[Path], object], folder: Path) -> None:
     fifo, came = folder / "fifo", list[bytes]()
     os.mkfifo(fifo)
     reader = threading.Thread(target=lambda: came.append(fifo.read_bytes()))
@@ -124,7 +107,7 @@ def device(folder: Path, name: str, minor: int) -> Path:
 
 @pytest.mark.parametrize("linked", [False, True])
 def test_a_device_that_is_full_is_an_error_and_stays_a_device(
-    writer: Callable[[Path], None], folder: Path, linked: bool
+    writer: Callable[[Path], object], folder: Path, linked: bool
 ) -> None:
     """As root too, who may put anything in the place of a device."""
     full = device(folder, "full", 7)
@@ -138,14 +121,14 @@ def test_a_device_that_is_full_is_an_error_and_stays_a_device(
     assert path.is_symlink() == linked
 
 
-def test_a_device_that_takes_all_takes_it(writer: Callable[[Path], None], folder: Path) -> None:
+def test_a_device_that_takes_all_takes_it(writer: Callable[[Path], object], folder: Path) -> None:
     null = device(folder, "null", 3)
     writer(null)
     assert stat.S_ISCHR(null.lstat().st_mode)
 
 
 def test_folders_sockets_circles_and_names_that_cannot_be_are_errors_in_words(
-    writer: Callable[[Path], None], folder: Path
+    writer: Callable[[Path], object], folder: Path
 ) -> None:
     (folder / "circle").symlink_to("circle")
     (folder / "folder").mkdir()
@@ -182,13 +165,9 @@ def test_a_disk_that_is_full_leaves_the_old_content(folder: Path) -> None:
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: write(Path(sys.argv[1]), bytes(5000))\nexcept Exception as error: print(error)"
     )
-    done = program_of(script, str(path))
-    assert done == f"cannot write {path}: File too large\n"
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    assert done.stdout == f"cannot write {path}: File too large\n"
     assert path.read_text() == OLD
-
-
-def program_of(script: str, *arguments: str) -> str:
-    return subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_file_that_may_not_be_written_is_not_replaced_either() -> None:
@@ -274,7 +253,7 @@ OWN_FILES = {
     "tools/mcp/tokens.py": "tokens in our own folder, for their owner alone",
     "tools/python/worker.py": "runs in the sandbox",
     "api/batches/offline.py": "appends to the answers of a former run, and replaces nothing",
-    "cli/connecting/merging.py": "a copy for its owner, of a name that is free",
+    "cli/connect.py": "a copy for its owner, of a name that is free",
 }
 """Modules that open files for writing, or rename, other than by `writing`; each with why."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.config import load_config
-from antiphon.config.layers import Tuned, TunedEngine, tuned_file, write_tuned
+from antiphon.config.load import Tuned, TunedEngine, tuned_file, write_tuned
 from antiphon.engines.machine import usable_cores
 from antiphon.errors import ConfigError
 

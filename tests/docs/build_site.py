@@ -140,12 +140,9 @@ def llms(written: Path) -> str:
     lines = ["# Antiphon", "", f"> {paragraph(written / 'index.md')}"]
     for section, names in sections():
         lines += ["", f"## {section}", ""]
-        lines += [f"- [{title(written / name)}]({name}): {blurb(written / name)}" for name in names]
+        titles = {name: (written / name).read_text("utf-8").partition("\n")[0].removeprefix("# ") for name in names}
+        lines += [f"- [{title}]({name}): {blurb(written / name)}" for name, title in titles.items()]
     return "\n".join(lines) + "\n"
-
-
-def title(page: Path) -> str:
-    return page.read_text("utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def paragraph(page: Path) -> str:

@@ -72,16 +72,20 @@ def kinds() -> Iterator[Kind]:
     yield Kind("gRPC", best, None, None, less)
 
 
-class DeclaredEngine(ObligingEngine):
-    """Writes as it must, within what ``info`` says, and refuses what the engine of that name refuses itself."""
+class Declared(ScriptedEngine):
+    """An engine with the abilities that it is given."""
 
-    def __init__(self, info: EngineInfo) -> None:
-        super().__init__()
-        self._declared = info
+    def __init__(self, declared: EngineInfo, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._declared = declared
 
     @property
     def info(self) -> EngineInfo:
         return self._declared
+
+
+class DeclaredEngine(Declared, ObligingEngine):
+    """Writes as it must, within what ``info`` says, and refuses what the engine of that name refuses itself."""
 
     async def generate(
         self,
@@ -106,28 +110,10 @@ class DeclaredEngine(ObligingEngine):
                 yield step
 
 
-class DeclaredEncoder(CountingEngine):
-    def __init__(self, info: EngineInfo) -> None:
-        super().__init__([])
-        self._declared = info
-
-    @property
-    def info(self) -> EngineInfo:
-        return self._declared
-
+class DeclaredEncoder(Declared, CountingEngine):
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         assert self._declared.embeddings
         return await super().embed(inputs, tenant=tenant)
-
-
-class DeclaredRanker(ScriptedEngine):
-    def __init__(self, info: EngineInfo) -> None:
-        super().__init__([], scoring=lambda query, document: float(query == document))
-        self._declared = info
-
-    @property
-    def info(self) -> EngineInfo:
-        return self._declared
 
 
 def shout(text: str) -> str:
@@ -138,15 +124,12 @@ def shout(text: str) -> str:
 def application(info: EngineInfo, *, dialect: Dialect = OPENAI, tools: bool = True, jinja: bool = False) -> Starlette:
     """A server of one model, ``small``, on an engine of these abilities."""
     if info.embeddings:
-        return create_app(StaticCatalog({"small": replace(counting(), engine=DeclaredEncoder(info))}), dialect=dialect)
-    if info.ranks:
-        ranker = Model(
-            name="small",
-            engine=DeclaredRanker(info),
-            tokenizer=TOKENIZER,
-            format=RawFormat(),
-            ranking=RankingSpec(3),
+        return create_app(
+            StaticCatalog({"small": replace(counting(), engine=DeclaredEncoder(info, []))}), dialect=dialect
         )
+    if info.ranks:
+        engine = Declared(info, [], scoring=lambda query, document: float(query == document))
+        ranker = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=RawFormat(), ranking=RankingSpec(3))
         return create_app(StaticCatalog({"small": ranker}), dialect=dialect)
     model: Model = constrained(DeclaredEngine(info))
     if jinja:

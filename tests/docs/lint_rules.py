@@ -89,24 +89,19 @@ of `header-missing`) have `version: "2.2"`.
 
 def page() -> str:
     """The whole page."""
-    rows = "".join(_row(rule) for rule in RULES.values())
-    return f"{HEAD}{rows}\n" + "\n".join(_section(rule) for rule in RULES.values() if rule.bad)
-
-
-def _row(rule: LintRule) -> str:
-    name = f"[`{rule.name}`](#{rule.name})" if rule.bad else f"`{rule.name}`"
-    return f"| {name} | {rule.level} | {'yes' if rule.fix else ''} | {_cell(rule.what)} |\n"
+    rows = []
+    for rule in RULES.values():
+        name = f"[`{rule.name}`](#{rule.name})" if rule.bad else f"`{rule.name}`"
+        rows.append(f"| {name} | {rule.level} | {'yes' if rule.fix else ''} | {_cell(rule.what)} |\n")
+    sections = (line for rule in RULES.values() if rule.bad for line in _section(rule))
+    return f"{HEAD}{''.join(rows)}\n" + "\n".join(sections)
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def _section(rule: LintRule) -> str:
-    return "\n".join(_lines(rule))
-
-
-def _lines(rule: LintRule) -> Iterator[str]:
+def _section(rule: LintRule) -> Iterator[str]:
     fixed = ", mended by `--fix`" if rule.fix else ""
     profile = ", with the profile of Harmony" if "harmony" in rule.flags else ""
     yield f"### {rule.name}\n\n{_cell(rule.what)} Level: {rule.level}{fixed}{profile}.\n"

@@ -38,7 +38,7 @@ def described(command: Any, path: str, depth: int = 2) -> Iterator[str]:
     yield f"{about or command.help}\n"
     actions = getattr(command, "commands", {})
     shown = [param for param in command.params if not getattr(param, "hidden", False)]
-    kinds = kinds_of(command)
+    kinds = get_type_hints(inspect.unwrap(command.callback)) if command.callback else {}
     if not actions:
         yield f"```text\n{usage(path, shown, kinds)}\n```\n"
     if shown:
@@ -47,11 +47,6 @@ def described(command: Any, path: str, depth: int = 2) -> Iterator[str]:
         yield ""
     for name, action in actions.items():
         yield from described(action, f"{path} {name}", depth + 1)
-
-
-def kinds_of(command: Any) -> Mapping[str, Any]:
-    """Each parameter's type by its name, as the command's function has it."""
-    return get_type_hints(inspect.unwrap(command.callback)) if command.callback else {}
 
 
 def usage(path: str, params: list[Any], kinds: Mapping[str, Any]) -> str:

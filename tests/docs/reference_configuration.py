@@ -9,7 +9,7 @@ import msgspec
 from msgspec import NODEFAULT
 
 from antiphon.config import Config, ModelEntry
-from antiphon.config.layers import PREFIX
+from antiphon.config.load import PREFIX
 from antiphon.config.models import HarmonyEntry, SamplingEntry
 from antiphon.engines import engine_kind
 from antiphon.engines.registry import built_in_kinds
@@ -53,9 +53,8 @@ def table(title: str, struct: Struct, *, top: bool = False) -> Iterator[str]:
     yield "| key | type | default |\n|---|---|---|"
     for field in msgspec.structs.fields(struct):
         if not (is_struct(field.type) or field.name in FREE or "Struct" in str(type(field.default))):
-            yield f"| `{field.encode_name}` | {cell(kind_of(field.type))} | {default_of(field)} |".replace(
-                "|  |", "| |"
-            )
+            kind = cell(words(msgspec.inspect.type_info(field.type)))
+            yield f"| `{field.encode_name}` | {kind} | {default_of(field)} |".replace("|  |", "| |")
     yield ""
 
 
@@ -70,12 +69,8 @@ def default_of(field: msgspec.structs.FieldInfo) -> str:
     return "" if value is None else code(msgspec.to_builtins(value))
 
 
-def kind_of(kind: Any) -> str:
-    """A type in words, with its bounds: ``whole number, 0 to 65535``."""
-    return words(msgspec.inspect.type_info(kind))
-
-
 def words(info: Any) -> str:
+    """A type in words, with its bounds: ``whole number, 0 to 65535``."""
     name = type(info).__name__.removesuffix("Type").lower()
     match name:
         case "union":

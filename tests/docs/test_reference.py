@@ -10,8 +10,7 @@ import pytest
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from antiphon.api.dialects import configured_dialects
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from docs.blocks import blocks
 from docs.reference import PAGES
 from docs.reference_routes import routes_page

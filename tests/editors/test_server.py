@@ -12,8 +12,7 @@ from pygls.lsp.client import LanguageClient
 from pygls.workspace import PositionCodec
 
 from antiphon.formats.openchatml import read
-from antiphon.integrations.editors.server import Lines
-from antiphon.integrations.editors.transcript import Span
+from antiphon.integrations.editors.server import Lines, Span
 from kit.program import PROGRAM, antiphon
 from kit.waiting import until
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lsprotocol.types import SymbolKind
 
 from antiphon.conversation import Channel, Role
 from antiphon.formats.openchatml import SCHEMAS
 from antiphon.formats.openchatml.head import ATTRIBUTES, INTENTS
 from antiphon.formats.openchatml.spelling import CONTROLS
-from antiphon.integrations.editors import transcript as meanings
-from antiphon.integrations.editors.transcript import meaning, parts
+from antiphon.integrations.editors import server as meanings
+from antiphon.integrations.editors.server import meaning, parts
 from kit.openchatml import TRICKY
 
 HALF_WRITTEN = st.lists(
@@ -34,12 +35,12 @@ def at(text: str, word: str) -> int:
 
 
 def test_the_outline_has_the_header_and_each_frame() -> None:
-    assert [(part.name, part.detail, part.is_call) for part in parts(TALK)] == [
-        ("header", "", False),
-        ("user", "Hi <|end|> there", False),
-        ("assistant → functions.f (commentary)", "{}", True),
-        ("functions.f", '{"ok": true}', False),
-        ("assistant (analysis)", "<|start_reason|>So.", False),
+    assert [(part.name, part.detail, part.kind) for part in parts(TALK)] == [
+        ("header", "", SymbolKind.Namespace),
+        ("user", "Hi <|end|> there", SymbolKind.String),
+        ("assistant → functions.f (commentary)", "{}", SymbolKind.Function),
+        ("functions.f", '{"ok": true}', SymbolKind.String),
+        ("assistant (analysis)", "<|start_reason|>So.", SymbolKind.String),
     ]
     assert [TALK[part.span.start :][:9] for part in parts(TALK)][1:] == ["<|start|>"] * 4
     assert [TALK[part.title.end - 11 : part.title.end] for part in parts(TALK)][1:] == ["<|message|>"] * 4

@@ -45,7 +45,7 @@ from antiphon.errors import EngineError
 from antiphon.http.server.handed import PLAIN, Handed
 from antiphon.http.server.server import GRACE, Server, on_loop
 from antiphon.library.app import ModelSummary
-from antiphon.observe.sums import summed, text_of
+from antiphon.observe.metrics import summed, text_of
 from antiphon.store import SqliteStore
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.workers.acceptor import Acceptor, Listener

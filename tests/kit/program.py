@@ -88,19 +88,29 @@ def _printed(stream: TextIOWrapper) -> str:
 
 
 @contextlib.contextmanager
-def serving(home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The server and its URL; it is killed at the end, not asked to stop."""
-    command = [*PROGRAM, "serve", "--port", "0", "--json"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(home))
-    try:
+def started(
+    home: Path, *words: str, program: tuple[str, ...] = PROGRAM, stderr: int | None = None, **environ: str
+) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """A server and what it prints, line by line; it is killed at the end, not asked to stop."""
+    with subprocess.Popen(
+        [*program, "serve", "--port", "0", *words],
+        stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment(home, **environ),
+    ) as server:  # fmt: skip
         assert server.stdout is not None
+        try:
+            yield server, server.stdout
+        finally:
+            server.kill()
+
+
+@contextlib.contextmanager
+def serving(home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The server and its URL."""
+    with started(home, "--json", *words) as (server, lines):
         output = ""
         while "}" not in output:
-            output += next(server.stdout)
+            output += next(lines)
         yield server, json.loads(output)["url"]
-    finally:
-        server.kill()
-        server.communicate()
 
 
 def engines_of(pid: int) -> list[psutil.Process]:

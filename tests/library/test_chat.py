@@ -12,7 +12,7 @@ from antiphon.conversation import FinishReason, ToolSpec
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.errors import ConfigError, EngineError, NotFoundError, RequestError
 from antiphon.generation import Model
-from antiphon.library.inputs import ChatInput
+from antiphon.library.options import ChatInput
 from kit.api import END, THINK, UNTHINK, call, ids, model, scripted
 
 
@@ -176,16 +176,6 @@ def test_an_unknown_model_is_named_with_those_that_are_near() -> None:
 def test_a_server_needs_its_engine() -> None:
     with pytest.raises(ConfigError, match="engine"), antiphon.open_model("http://127.0.0.1:9"):
         pass
-
-
-def test_settings_that_no_model_has_are_refused() -> None:
-    with pytest.raises(ConfigError, match="kontext"), antiphon.open_model("smollm2", kontext=1024):
-        pass
-
-
-def test_an_unknown_option_is_refused_with_the_near_one() -> None:
-    with antiphon.open_model(model(scripted(ids("x", END)))) as small, pytest.raises(TypeError, match="max_tokens"):
-        small.chat("Hi", max_token=3)  # type: ignore[call-overload]
 
 
 def test_the_body_of_a_chat_request_brings_its_settings_and_options_come_before_them() -> None:

@@ -6,7 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from typing import Any
 
+import anyio
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from antiphon.library.opening import finished, iterate
 from kit.waiting import PATIENCE
 
 CHILD = """
@@ -51,3 +58,39 @@ def test_an_interrupted_chat_has_stopped_and_the_model_goes_on() -> None:
         finally:
             child.kill()
     assert rest.splitlines() == ["running 0", "again la"]
+
+
+class Interrupted:
+    """A portal with a Ctrl-C while a task is handed over: before its start, or when it runs and nobody has it yet."""
+
+    def __init__(self, portal: Any, begun: threading.Event | None) -> None:
+        self.portal, self.begun = portal, begun
+
+    def start_task_soon(self, task: Any) -> None:
+        if self.begun is not None:
+            self.portal.start_task_soon(task)
+            assert self.begun.wait(PATIENCE)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["a whole answer", "a stream"])
+@pytest.mark.parametrize("started", [False, True], ids=["before it starts", "when it runs"])
+def test_an_interrupt_while_a_task_is_handed_over_stops_it(started: bool, streamed: bool) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def endless() -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async def endless_stream() -> Any:
+        await endless()
+        yield
+
+    with start_blocking_portal() as portal:
+        interrupted: Any = Interrupted(portal, begun if started else None)
+        with pytest.raises(KeyboardInterrupt):
+            next(iterate(interrupted, endless_stream)) if streamed else finished(interrupted, endless)
+        assert begun.is_set() == ended.is_set() == started

@@ -6,7 +6,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon.observe import Metrics
-from antiphon.observe.sums import Family, growing, summed, text_of
+from antiphon.observe.metrics import Family, growing, summed, text_of
 
 
 def report(*, status: int, requests: int, seconds: float) -> list[Family]:

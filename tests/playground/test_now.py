@@ -7,7 +7,7 @@ from pathlib import Path
 
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.routes import PROGRESS, TOOLS
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND
 from antiphon.tools import FunctionToolSet, Toolbox
 from antiphon.tools.browser import Browser, Corpus
 from kit.api import END, THINK, UNTHINK, app, ids, post, request, running, scripted

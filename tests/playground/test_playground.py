@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 import antiphon
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.routes import POLICY, static_file, static_names
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

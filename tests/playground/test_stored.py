@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from antiphon.http.gate.keys import new_key
+from antiphon.playground.now import KINDS
 from antiphon.playground.routes import STORED as PATH
-from antiphon.playground.stored import KINDS
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND
 from kit.api import END, THINK, UNTHINK, Got, app, ids, request, running
 
 REPLY = ids(THINK, "hidden thought", UNTHINK, "ok", END)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.catalog.stores import open_store
+from antiphon.catalog.loading import open_store
 from antiphon.config.config import SessionsConfig
 from antiphon.conversation import End, Message, Role
 from antiphon.errors import StoreError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -172,7 +173,7 @@ def test_texts_and_reasoning_come_back(messages: list[dict[str, Any]]) -> None:
 
 def test_a_chat_without_a_server_stores_nothing() -> None:
     assert read_chat({**BODY, "store": True}) == read_chat(BODY)
-    assert read_turn_request({**BODY, "store": False}) == read_turn_request(BODY)
+    assert read_turn_request({**BODY, "store": False}) == replace(read_turn_request(BODY), storable=False)
     with pytest.raises(RequestError) as caught:
         read_turn_request({**BODY, "store": True})
     assert caught.value.code == "unsupported_parameter"

@@ -8,17 +8,15 @@ from antiphon.exports import exports
 
 if TYPE_CHECKING:
     from .catalog import Catalog
-    from .loading import open_catalog
+    from .loading import open_catalog, open_store, reasoning_key_file
     from .static import StaticCatalog
-    from .stores import open_store, reasoning_key_file
 else:
     __getattr__ = exports(
         __name__,
         {
             "catalog": "Catalog",
-            "loading": "open_catalog",
+            "loading": "open_catalog open_store reasoning_key_file",
             "static": "StaticCatalog",
-            "stores": "open_store reasoning_key_file",
         },
     )
 

@@ -13,8 +13,7 @@ from antiphon.generation import Model, ModelFacts
 
 from .describe import Described
 from .files.store import InstalledModel, ModelStore
-from .memory import SleepingEngine
-from .remote import ReconnectingEngine
+from .memory import ReconnectingEngine, SleepingEngine
 
 # Fetching models while a catalog serves: each is fetched once, whoever waits for it.
 
@@ -97,7 +96,10 @@ class Catalog:
     def loaded(self) -> Mapping[str, Model]:
         """The models that are in memory now."""
         ready = {name: task.result() for name, task in self._loading.items() if is_ready(task)}
-        return {name: model for name, model in ready.items() if is_awake(model)}
+        asleep = {
+            name for name, one in ready.items() if isinstance(one.engine, SleepingEngine) and not one.engine.awake
+        }
+        return {name: model for name, model in ready.items() if name not in asleep}
 
     def aliases(self, name: str) -> tuple[str, ...]:
         """Other names of the model."""
@@ -131,9 +133,10 @@ class Catalog:
         """
         own, entry = self._find(name)
         task = self._loading.get(own)
-        if task is not None and (lost := lost_engine(task)):
+        engine = task.result().engine if task is not None and is_ready(task) else None
+        if isinstance(engine, ReconnectingEngine) and engine.lost:  # its server may come back as another
             del self._loading[own]
-            await lost.retire()
+            await engine.retire()
             return await self.get(name)
         if task is None:
             task = self._loading[own] = asyncio.create_task(self._load_entry(own, entry))
@@ -170,7 +173,13 @@ class Catalog:
         pull = self._pulls.get(own)
         if pull is None or pull.done.done():
             pull = self._pulls[own] = Pull.begun(self._store, own, entry)
-            pull.done.add_done_callback(lambda done: self._pulled(own, done))
+
+            def pulled(done: asyncio.Future[InstalledModel]) -> None:
+                if not done.cancelled() and done.exception() is None:
+                    self._arrived(own)
+                    self._changed(own)
+
+            pull.done.add_done_callback(pulled)
         return pull
 
     async def remove(self, name: str) -> None:
@@ -199,12 +208,6 @@ class Catalog:
             one for one in self.names if one != own or own in (self.default, self.embedding, self.ranking)
         )
         await self._retire(own)
-
-    def _pulled(self, own: str, done: asyncio.Future[InstalledModel]) -> None:
-        if done.cancelled() or done.exception() is not None:
-            return
-        self._arrived(own)
-        self._changed(own)
 
     def _arrived(self, own: str) -> None:
         self._described.pop(own, None)
@@ -252,13 +255,3 @@ class Catalog:
 
 def is_ready(task: asyncio.Task[Model]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
-
-
-def lost_engine(task: asyncio.Task[Model]) -> ReconnectingEngine | None:
-    """The engine of a model whose server was gone, and may come back as another."""
-    engine = task.result().engine if is_ready(task) else None
-    return engine if isinstance(engine, ReconnectingEngine) and engine.lost else None
-
-
-def is_awake(model: Model) -> bool:
-    return not isinstance(model.engine, SleepingEngine) or model.engine.awake

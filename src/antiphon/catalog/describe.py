@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +17,7 @@ from msgspec.structs import replace as replace_fields
 from antiphon.config import EngineConfig, ModelEntry, shipped_entries, with_catalogue
 from antiphon.engines.kind import DEFAULT_CONTEXT, ModelSpec
 from antiphon.engines.machine import free_memory
-from antiphon.errors import ConfigError, Position
+from antiphon.errors import ConfigError, Position, RequestError, TemplateError
 from antiphon.formats import NO_OPINION, Format, FormatRegistry, SamplingDefaults
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.template import TemplateFormat
@@ -30,11 +32,34 @@ from antiphon.generation import (
     offers_tools,
     reasons,
 )
+from antiphon.isolation import Isolation, Task
 
 from .capabilities import MemoryNeed, capabilities_of, capability_lines
 from .files.store import file_digest
 from .files.text import ModelText
-from .format_choice import ModelSource, format_of, harmony_options, log_replies, read_source
+from .format_choice import ModelSource, format_of, harmony_options, log_replies, read_source, template_parts
+
+# A model's own template tried in a process of its own, before anything here renders it.
+
+TRY = Task("antiphon.formats.template.stability:work", "rendering some prompts", processor=5.0, memory=512 * 2**20)
+
+
+async def try_template(name: str, entry: ModelEntry, text: ModelText) -> None:
+    """Renders some prompts with the template that the model's files, or its entry, name.
+
+    Raises `TemplateError` for one that is malformed, or that takes too much to render them (``template_limit``).
+    """
+    parts = template_parts(name, entry, text)
+    if entry.task != "chat" or parts is None or sys.platform == "win32":  # There is no fork.
+        return
+    with closing(Isolation(seconds=6 * TRY.processor)) as isolated:
+        try:
+            await isolated.run(TRY, msgspec.json.encode(parts))
+        except RequestError as error:
+            what = f"the chat template of {name} is not used: {error.message}"
+            hint = "Configure another chat_template, or a format."
+            raise TemplateError(what, code="template_limit", hint=hint) from None
+
 
 # What a GGUF file says of its model, for those who choose one.
 
@@ -102,7 +127,8 @@ def _opinions(
 
 
 def _in_range(name: str, layer: Layer) -> Layer:
-    wrong = [key for key, value in asdict(layer.values).items() if value is not None and not _possible(key, value)]
+    given = {key: value for key, value in asdict(layer.values).items() if value is not None}
+    wrong = [key for key, value in given.items() if not (value in RANGES[key] if key in RANGES else 1 <= value < 2**31)]
     if wrong and layer.source <= Source.CONFIGURATION:
         value, allowed = getattr(layer.values, wrong[0]), RANGES.get(wrong[0], "[1, 2^31 - 1]")
         where = f"{layer.place}: {wrong[0]}"
@@ -110,10 +136,6 @@ def _in_range(name: str, layer: Layer) -> Layer:
     for key in wrong:
         log.warning("%s: %s of %s is no possible value: %s", name, key, layer.place, getattr(layer.values, key))
     return msgspec.structs.replace(layer, values=replace(layer.values, **dict.fromkeys(wrong)))
-
-
-def _possible(key: str, value: float) -> bool:
-    return value in RANGES[key] if key in RANGES else 1 <= value < 2**31
 
 
 def engine_wide(entry: ModelEntry, config: EngineConfig) -> SamplingDefaults:
@@ -220,8 +242,6 @@ async def describe(
     entry, catalogue = await asyncio.to_thread(recognized, name, given, path)
     source = await read_source(entry, path)
     if source.text.template or entry.chat_template:
-        from .template_trial import try_template  # many models have no template of their own
-
         await try_template(name, entry, source.text)
     format = await asyncio.to_thread(format_of, name, entry, source.text, formats, fallback=config.fallback_format)
     log_replies(name, format)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,19 +123,15 @@ def choose_format(
         return format
     if not isinstance(format, Harmony):
         key = f"models.{name}.harmony.{next(iter(options))}"
-        raise ConfigError(
-            f"{key}: the model speaks {format.name}, and this is Harmony's alone",
-            position=Position(path=key),
-            hint='Leave it out, or say format = "harmony".',
-        )
+        what = f"{key}: the model speaks {format.name}, and this is Harmony's alone"
+        hint = 'Leave it out, or say format = "harmony".'
+        raise ConfigError(what, position=Position(path=key), hint=hint)
     idle = options.keys() - {"dialect", "spelled"}
     if isinstance(format, TemplatedHarmony) and idle:
         key = f"models.{name}.harmony.{min(idle)}"
-        raise ConfigError(
-            f"{key}: the model's chat_template writes its prompts, where this changes nothing",
-            position=Position(path=key),
-            hint="Leave it out, or the chat_template.",
-        )
+        what = f"{key}: the model's chat_template writes its prompts, where this changes nothing"
+        hint = "Leave it out, or the chat_template."
+        raise ConfigError(what, position=Position(path=key), hint=hint)
     return replace(format, **options)
 
 
@@ -182,24 +179,17 @@ def template_parts(name: str, entry: ModelEntry, text: ModelText) -> TemplatePar
     A file that cannot be read is None too: who makes the format says so.
     """
     controls = tuple(control.spelling for control in text.tokenizer.controls)
+    parts = None
     if entry.chat_template:
         path = Path(entry.chat_template).expanduser()
-        source = _jinja(path)
-        parts = None if source is None else TemplateParts(source=source, name=path.stem)
-    elif entry.format or set(HARMONY_CONTROLS) <= set(text.tokenizer.controls) or not text.template:
-        parts = None
-    else:
+        with suppress(OSError, UnicodeDecodeError):
+            if path.suffix in (".jinja", ".jinja2"):
+                parts = TemplateParts(source=path.read_text("utf-8"), name=path.stem)
+    elif text.template and not entry.format and not set(HARMONY_CONTROLS) <= set(text.tokenizer.controls):
         parts = TemplateParts(source=text.template, name=f"{name}/chat_template")
     if parts is None:
         return None
     return msgspec.structs.replace(parts, controls=controls, special_tokens=text.special, teaches=entry.teach_tools)
-
-
-def _jinja(path: Path) -> str | None:
-    try:
-        return path.read_text("utf-8") if path.suffix in (".jinja", ".jinja2") else None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def template_file(

@@ -16,22 +16,52 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from antiphon.config import Config, EngineConfig, ModelEntry, find_entry
+from antiphon.config import Config, EngineConfig, ModelEntry, SessionsConfig, find_entry
 from antiphon.engines import Engine, EngineSettings, ModelSpec
 from antiphon.errors import ConfigError, ModelError
 from antiphon.formats import Format, FormatFactory, FormatRegistry
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
+from antiphon.store import MEMORY, RunLimits, SessionLimits, Store, StoreFactory, TurnLimits, store_at, store_name
+from antiphon.store.opening import NO_STORES
 
 from .catalog import Catalog
 from .describe import Described, describe
 from .files.store import ModelStore
 from .files.text import ModelText
 from .known_formats import NO_FORMATS, known_formats
-from .memory import Later, ModelMemory, SleepingEngine, loop_later
-from .remote import connect
+from .memory import Later, ModelMemory, SleepingEngine, connect, loop_later
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.generation.compile import ReplyCompiler
+
+
+# Opens what a configuration says about the storage of sessions, responses, conversations and chat completions.
+
+
+def open_store(
+    sessions: SessionsConfig, *, stores: Mapping[str, StoreFactory] = NO_STORES
+) -> tuple[Store, SessionLimits]:
+    """The store that ``[sessions]`` names, open, and the limits of what is in it. Whoever opened it closes it.
+
+    ``stores`` are factories by name beside those of installed packages. Errors are those of `store_at`.
+    """
+    turns = TurnLimits(sessions.turn_lifetime, sessions.turn_bytes, sessions.turns_per_key)
+    runs = RunLimits(sessions.events, sessions.event_lifetime)
+    limits = SessionLimits(lifetime=sessions.lifetime, lease=sessions.lease, turns=turns, runs=runs)
+    return store_at(sessions.store, stores=stores), limits
+
+
+def reasoning_key_file(config: Config) -> Path | None:
+    """Where the key is that encrypts reasoning which clients store: it must live as long as the store.
+
+    It is beside a store that is a file, and beside the server's API keys for a store that is elsewhere. None for
+    ``memory``: the key then ends with the process, as the store does.
+    """
+    address = config.sessions.store
+    if address == MEMORY:
+        return None
+    beside = config.server.keys if store_name(address) else address
+    return Path(beside).expanduser().with_name("seal.key") if beside else None
 
 
 # The parts of a model put together: vocabulary, format, engine, settings and the compiler of its grammars.
@@ -116,6 +146,7 @@ def open_catalog(
         on_demand=embedding,
         opening=opening,
     )
+    ranking = (find_entry(name, config.entries) for name in (config.model, *config.models))
     created = {name: created_at(entry, store.path(name, entry), clock) for name, entry in entries.items()}
     return Catalog(
         entries,
@@ -123,7 +154,7 @@ def open_catalog(
         load=loader.load,
         describe=loader.describe,
         embedding=embedding,
-        ranking=ranking_default(config),
+        ranking=next((name for name, entry in ranking if entry.task == "rank"), None),
         created=created,
         store=store,
         forget=loader.forget,
@@ -141,12 +172,6 @@ def embedding_default(config: Config) -> str | None:
         hint = f'Say task = "embed" in its table, models.{name}, if it makes some.'
         raise ConfigError(f"embedding_model: {name!r} makes no embeddings", hint=hint)
     return name
-
-
-def ranking_default(config: Config) -> str | None:
-    """The model of requests that rank and name none: the default, else the first of the configuration that does."""
-    found = (find_entry(name, config.entries) for name in (config.model, *config.models))
-    return next((name for name, entry in found if entry.task == "rank"), None)
 
 
 def created_at(entry: ModelEntry, path: Path | None, clock: Callable[[], float]) -> int:
@@ -233,16 +258,17 @@ async def open_model(
     memory: ModelMemory | None = None,
     opening: OpenEngine = open_here,
 ) -> Model:
-    """The model that was described, its engine open. Errors are those of `Loader.load`."""
-    spec = described.spec(config, environ)
-    return model_of(described, await open_engine(described.entry, spec, memory or ModelMemory(), opening))
+    """The model that was described, its engine open. Errors are those of `Loader.load`.
 
-
-async def open_engine(entry: ModelEntry, spec: ModelSpec, memory: ModelMemory, opening: OpenEngine) -> Engine:
-    """The engine of an entry: one that takes memory is loaded within its budget, one on a server reconnects."""
-    settings = entry.engine
+    An engine that takes memory is loaded within the budget of ``memory``, one on a server reconnects.
+    """
+    spec, settings = described.spec(config, environ), described.entry.engine
+    engine: Engine
     if settings.remote:
-        return await connect(settings, spec)
-    if settings.needs_file:
-        return await SleepingEngine.woken(spec.name, settings.memory(spec), partial(opening, settings, spec), memory)
-    return await settings.open(spec)
+        engine = await connect(settings, spec)
+    elif settings.needs_file:
+        needed, start = settings.memory(spec), partial(opening, settings, spec)
+        engine = await SleepingEngine.woken(spec.name, needed, start, memory or ModelMemory())
+    else:
+        engine = await settings.open(spec)
+    return model_of(described, engine)

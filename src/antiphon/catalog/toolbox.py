@@ -17,7 +17,7 @@ from antiphon.errors import ConfigError, near
 from antiphon.errors.extras import require
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
-from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, SamplingAnswer, SamplingMessage, SamplingRequest, TokenStore
+from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, SamplingAnswer, SamplingRequest, TokenStore
 from antiphon.tools.mcp.host import Sample
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
@@ -48,17 +48,14 @@ def sampler(get: Callable[[str], Awaitable[Model]], name: str) -> Sample:
 def turn_request(request: SamplingRequest) -> TurnRequest:
     """The server's texts as messages of a conversation of its own: it sees no other."""
     system = (Message(role=Role.SYSTEM, text=request.system),) if request.system else ()
+    texts = (Message(role=ROLES[message.role], text=message.text) for message in request.messages)
     return TurnRequest(
-        conversation=Conversation(messages=(*system, *map(message_of, request.messages))),
+        conversation=Conversation(messages=(*system, *texts)),
         max_tokens=request.max_tokens,
         temperature=request.temperature,
         stop=request.stop,
         tool_choice=ToolChoice("none"),
     )
-
-
-def message_of(message: SamplingMessage) -> Message:
-    return Message(role=ROLES[message.role], text=message.text)
 
 
 BUILTINS = ("browser", "python")
@@ -193,11 +190,8 @@ def mcp_servers(path: Path) -> dict[str, McpServer]:
     """The servers of the file that MCP clients share. Raises `ConfigError`."""
     from antiphon.tools.mcp import read_mcp_config
 
-    return read_mcp_config(_read(path))
-
-
-def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", code="mcp_config") from error
+    return read_mcp_config(text)

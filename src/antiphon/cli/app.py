@@ -78,7 +78,7 @@ COMMANDS = {
     "doctor": "Check this machine: Python, engine, models, port.",
 }
 DEFAULT_ACTIONS = {"mcp": "serve", "models": "list"}
-"""What a command with actions does where none is named."""
+"""Action of a command where none is named."""
 OK, FAILED, USAGE, BROKEN = 0, 1, 2, 3
 UsageError: type[typer.BadParameter] = typer.BadParameter.__bases__[0]
 """An option or argument that is wrong. Typer has no public name for it; it has `BadParameter`'s methods."""

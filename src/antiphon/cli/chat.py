@@ -19,9 +19,6 @@ from antiphon.errors import RequestError
 
 from .mcp_host import at_terminal
 from .options import (
-    ANSWERS,
-    CONVERSATION,
-    TOOLS,
     ConfigOption,
     FormatOption,
     JsonOption,
@@ -29,7 +26,10 @@ from .options import (
     ModelOption,
     TemplateOption,
     ToolsOption,
+    answer_option,
     configure,
+    conversation_option,
+    tool_option,
 )
 from .pull import pull_missing
 from .talking.commands import COMMANDS, SETTINGS, tool_words
@@ -41,43 +41,24 @@ from .terminal import waiting_for
 
 # The options that `antiphon chat` has alone.
 
-SystemOption = Annotated[str | None, typer.Option(help="The system message.", rich_help_panel=CONVERSATION)]
+SystemOption = Annotated[str | None, conversation_option(help="The system message.")]
 FileOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--file",
-        "-f",
-        help="A text file that goes with the first question; - is standard input.",
-        rich_help_panel=CONVERSATION,
-    ),
+    conversation_option("--file", "-f", help="A text file that goes with the first question; - is standard input."),
 ]
-LoadOption = Annotated[
-    Path | None, typer.Option("--load", help="Go on with this conversation.", rich_help_panel=CONVERSATION)
-]
+LoadOption = Annotated[Path | None, conversation_option("--load", help="Go on with this conversation.")]
 HistoryOption = Annotated[
-    bool,
-    typer.Option(
-        "--history/--no-history", help="Remember what is typed for the next time.", rich_help_panel=CONVERSATION
-    ),
+    bool, conversation_option("--history/--no-history", help="Remember what is typed for the next time.")
 ]
-TemperatureOption = Annotated[
-    float | None, typer.Option(help="0 is greedy; default: the model's own.", rich_help_panel=ANSWERS)
-]
-TopPOption = Annotated[float | None, typer.Option(help="The share of the likeliest tokens.", rich_help_panel=ANSWERS)]
-MaxTokensOption = Annotated[int | None, typer.Option(help="The longest answer.", rich_help_panel=ANSWERS)]
-SeedOption = Annotated[int | None, typer.Option(help="The same seed gives the same answer.", rich_help_panel=ANSWERS)]
-EffortOption = Annotated[
-    ReasoningEffort | None, typer.Option(help="How much a model that reasons is to.", rich_help_panel=ANSWERS)
-]
-SchemaOption = Annotated[
-    str | None, typer.Option(help="Answers are JSON of this JSON Schema (a file).", rich_help_panel=ANSWERS)
-]
-ExposeReasoningOption = Annotated[
-    bool | None, typer.Option("--expose-reasoning", help="Show the model's reasoning.", rich_help_panel=ANSWERS)
-]
+TemperatureOption = Annotated[float | None, answer_option(help="0 is greedy; default: the model's own.")]
+TopPOption = Annotated[float | None, answer_option(help="The share of the likeliest tokens.")]
+MaxTokensOption = Annotated[int | None, answer_option(help="The longest answer.")]
+SeedOption = Annotated[int | None, answer_option(help="The same seed gives the same answer.")]
+EffortOption = Annotated[ReasoningEffort | None, answer_option(help="How much a model that reasons is to.")]
+SchemaOption = Annotated[str | None, answer_option(help="Answers are JSON of this JSON Schema (a file).")]
+ExposeReasoningOption = Annotated[bool | None, answer_option("--expose-reasoning", help="Show the model's reasoning.")]
 ToolChoiceOption = Annotated[
-    str | None,
-    typer.Option(help="auto, none, required, or the tool to call once, by its qualified name.", rich_help_panel=TOOLS),
+    str | None, tool_option(help="auto, none, required, or the tool to call once, by its qualified name.")
 ]
 
 

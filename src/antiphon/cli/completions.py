@@ -68,6 +68,6 @@ def key_names() -> list[str]:
 
 def client_names() -> list[str]:
     """Clients of `antiphon connect`."""
-    from .connecting.clients import CLIENTS
+    from .clients import CLIENTS
 
     return list(CLIENTS)

@@ -99,21 +99,16 @@ def table(outcomes: Sequence[Outcome], level: Level) -> str:
     """Draws the passed demands, a line for each topic and a column for each level."""
     levels = [at for at in Level if at <= level]
     rows = tallies(outcomes)
-    rows["all"] = {at: _sum(row[at] for row in rows.values()) for at in levels}
+    columns = {at: [row[at] for row in rows.values()] for at in levels}
+    rows["all"] = {
+        at: Tally(sum(c.passed for c in cells), sum(c.total for c in cells)) for at, cells in columns.items()
+    }
     lines = ["".join(["topic".ljust(12), *(at.name.lower().rjust(16) for at in levels)])]
     for topic, row in rows.items():
-        lines.append("".join([topic.ljust(12), *(_cell(row[at]).rjust(16) for at in levels)]))
+        cells = (f"{row[at].passed} of {row[at].total}" if row[at].total else "-" for at in levels)
+        lines.append("".join([topic.ljust(12), *(cell.rjust(16) for cell in cells)]))
     passed = sum(outcome.passed for outcome in outcomes)
     return "\n".join([*lines, f"{passed} of {len(outcomes)} demands met"])
-
-
-def _sum(column: Iterator[Tally]) -> Tally:
-    cells = list(column)
-    return Tally(sum(cell.passed for cell in cells), sum(cell.total for cell in cells))
-
-
-def _cell(tally: Tally) -> str:
-    return f"{tally.passed} of {tally.total}" if tally.total else "-"
 
 
 @contextmanager

@@ -19,14 +19,14 @@ from antiphon.writing import check_writable, write
 from .app import error_object
 from .completions import form_names
 from .excerpt import RecentText
-from .files import SIDECAR, SUFFIXES, chunks, files_below, is_pattern, output
+from .files import SIDECAR, STANDARD, SUFFIXES, chunks, files_below, is_pattern, output
 from .options import JsonOption, as_json, print_json
 from .terminal import each_of, say, tell, then_waiting
 
 # Many conversions in one run: folders are walked, names stay, and what is lost is summed up by its kind.
 
 OTHER_SUFFIX = ".txt"
-"""Of what a chat template writes."""
+"""Suffix of files that a chat template writes."""
 SHOWN = 60
 """Characters of an example of what is lost."""
 Convert = Callable[[Path, Path, Callable[[Loss], None]], None]
@@ -56,7 +56,10 @@ class ManyConversions:
 
     def run(self, paths: Sequence[Path], source: str | None, convert: Convert) -> None:
         """Converts every file of the paths, whatever becomes of the others."""
-        inputs = self._without_outputs(files_below(paths, source), paths)
+        inputs = files_below(paths, source)
+        out = self.out.resolve()
+        if any(path.is_dir() and path.resolve() in out.parents for path in paths):  # without those of a former run
+            inputs = {file: relative for file, relative in inputs.items() if out not in file.resolve().parents}
         reserved = {file.resolve() for file in inputs}
         for file in each_of(list(inputs), "converting"):
             try:
@@ -65,13 +68,6 @@ class ManyConversions:
                 self.converted[file] = target
             except AntiphonError as error:
                 self.failed[file] = error
-
-    def _without_outputs(self, inputs: Mapping[Path, Path], paths: Sequence[Path]) -> Mapping[Path, Path]:
-        """Without the files of a former run, where the outputs lie below a folder of inputs."""
-        out = self.out.resolve()
-        if not any(path.is_dir() and path.resolve() in out.parents for path in paths):
-            return inputs
-        return {file: relative for file, relative in inputs.items() if out not in file.resolve().parents}
 
     def _target(self, relative: Path, reserved: set[Path]) -> Path:
         """Where a file's output goes. Raises `ConfigError` where something is that must stay."""
@@ -113,16 +109,10 @@ class ManyConversions:
         done = [{"file": str(file), "out": str(out)} for file, out in self.converted.items()]
         failed = [{"file": str(file), "error": error_object(error)} for file, error in self.failed.items()]
         losses = [
-            {
-                "path": path,
-                "kind": kind,
-                "count": lost.count,
-                "files": len(lost.files),
-                "first": str(next(iter(lost.files))),
-                "example": lost.example,
-            }
+            {"path": path, "kind": kind, "count": lost.count, "files": len(lost.files),
+             "first": str(next(iter(lost.files))), "example": lost.example}
             for (path, kind), lost in self._sorted()
-        ]
+        ]  # fmt: skip
         return {"converted": done, "failed": failed, "losses": losses}
 
 
@@ -133,9 +123,6 @@ def loss_line(path: str, lost: LossCount) -> str:
     first, *more = lost.files
     where = f"in {first}" if not more else f"in {len(more) + 1} files, first {first}"
     return f"{lost.count:>7} × {path} {where}: {shown}"
-
-
-STANDARD = Path("-")
 
 
 def command(
@@ -171,10 +158,19 @@ def command(
         return
     if sidecar and (out is None or out == STANDARD):
         raise ConfigError("a sidecar is written beside a file", hint="Name one with -o.")
-    lost = LossPrinter((print_loss_as_json if json else print_loss) if report or json else ignore)
-    run(files[0], out, lost)
-    if lost.count and not (report or json or sidecar):
-        tell(f"{lost.count} things are not in the output; --report lists them", file=sys.stderr)
+    count = 0
+
+    def lose(loss: Loss) -> None:
+        nonlocal count
+        count += 1
+        if json:
+            print(as_json(loss, indent=False), file=sys.stderr)
+        elif report:
+            say(str(loss))
+
+    run(files[0], out, lose)
+    if count and not (report or json or sidecar):
+        tell(f"{count} things are not in the output; --report lists them", file=sys.stderr)
 
 
 def many(
@@ -231,29 +227,5 @@ def convert(
         write(sidecar_file(out), lost.encode())
 
 
-@dataclass(slots=True)
-class LossPrinter:
-    """Counts losses on their way to ``show``."""
-
-    show: Callable[[Loss], None]
-    count: int = 0
-
-    def __call__(self, loss: Loss) -> None:
-        self.count += 1
-        self.show(loss)
-
-
 def sidecar_file(file: Path) -> Path:
     return file.with_name(file.name + SIDECAR)
-
-
-def print_loss(loss: Loss) -> None:
-    say(str(loss))
-
-
-def print_loss_as_json(loss: Loss) -> None:
-    print(as_json(loss, indent=False), file=sys.stderr)
-
-
-def ignore(loss: Loss) -> None:
-    """A loss that is counted and not printed."""

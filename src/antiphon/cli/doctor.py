@@ -24,13 +24,13 @@ from antiphon.catalog.files.store import ModelStore, file_digest, writable
 from antiphon.catalog.loading import open_catalog
 from antiphon.catalog.toolbox import tool_settings
 from antiphon.config import Config, ModelEntry, find_entry
-from antiphon.config.layers import read_tuned, tuned_file
+from antiphon.config.load import read_tuned, tuned_file
 from antiphon.engines.machine import computing_threads, usable_cores
 from antiphon.errors import AntiphonError, ConfigError, NotFoundError
 from antiphon.generation import Capabilities
 from antiphon.tools.python import Bubblewrap
 
-from .explain import capabilities_of
+from .config import capabilities_of
 from .options import ConfigOption, JsonOption, ModelOption, configure, megabytes, print_json
 from .running import listener
 from .terminal import tell, waiting_for

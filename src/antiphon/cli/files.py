@@ -9,17 +9,20 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol, cast
 
 from antiphon.errors import ConfigError
-from antiphon.writing import written
+from antiphon.writing import write, written
 
 from .terminal import TerminalSink, progress_bar
 
 # Files and pipes of any length: read in parts with a bar on a terminal, written in parts.
 
+STANDARD = Path("-")
+"""Standard input or output."""
 CHUNK = 1 << 18
 """Bytes that are read at once."""
 MOST_NAMES = 2_000
@@ -35,11 +38,12 @@ class Sink(Protocol):
 
 
 def chunks(file: Path) -> Iterator[bytes]:
-    """The bytes of a file, part by part; ``-`` is standard input. Raises `ConfigError` when it cannot be read."""
+    """The bytes of a file as they come; ``-`` is standard input. Raises `ConfigError` when it cannot be read."""
     try:
-        with opened(file) as source, progress_bar(file.name, length(file)) as progress:
+        size = file.stat().st_size if str(file) != "-" and file.is_file() else None
+        with opened(file) as source, progress_bar(file.name, size) as progress:
             done = 0
-            while chunk := source.read(CHUNK):
+            while chunk := source.read1(CHUNK):  # as much as is there
                 yield chunk
                 done += len(chunk)
                 progress(done, None)
@@ -71,16 +75,12 @@ def near_file(file: Path) -> str | None:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[BinaryIO]:
+def opened(file: Path) -> Iterator[BufferedReader]:
     if str(file) == "-":
-        yield sys.stdin.buffer
+        yield cast("BufferedReader", sys.stdin.buffer)
         return
     with file.open("rb") as source:
         yield source
-
-
-def length(file: Path) -> int | None:
-    return file.stat().st_size if str(file) != "-" and file.is_file() else None
 
 
 @contextmanager
@@ -150,6 +150,15 @@ def _files(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, Path]]
         yield from ((file, Path(file.name)) for file in matching if file.is_file())
     else:
         yield path, Path(path.name)
+
+
+def write_back(file: Path, before: bytes, after: bytes) -> None:
+    """Writes the file anew where it changes; what came by standard input goes to standard output."""
+    if file == STANDARD:
+        with output(None) as sink:
+            sink.write(after)
+    elif after != before:
+        write(file, after)
 
 
 def content_of(file: Path) -> bytes:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from antiphon.errors import AntiphonError, FormatError, RequestError
 from antiphon.formats.openchatml import format_transcript
-from antiphon.writing import write
 
 from .app import error_object, print_error
 from .excerpt import RecentText
-from .files import content_of, difference, files_of, output
+from .files import STANDARD, content_of, difference, files_of, output, write_back
 from .options import JsonOption, print_json
 from .terminal import each_of, tell
 
 OPENCHATML, HARMONY = "openchatml", "harmony"
-STDIN = Path("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +50,17 @@ def command(
     """Write transcripts in canonical form, in place. A file that is not valid is left as it is."""
     if source not in (OPENCHATML, HARMONY):
         raise RequestError(f"{source!r} has no canonical form here", hint="openchatml or harmony.")
-    named = files_of(files or [STDIN], source)
-    if json and STDIN in named and not (check or diff):
+    named = files_of(files or [STANDARD], source)
+    if json and STANDARD in named and not (check or diff):
         raise RequestError("--json is a report, and standard input is written to standard output", hint="Add --check.")
     results = [formatted(file, source, fragment=fragment) for file in each_of(named, "formatting")]
     for result in results:
         if result.error is not None:
-            print_failure(result, as_json=json)
+            if not json:
+                tell(f"{result.file}: not valid, left as it is", file=sys.stderr)
+                print_error(result.error, as_json=False)
         elif not (check or diff):
-            store(result)
+            write_back(result.file, result.before, result.after)
         elif diff and not json:
             with output(None) as sink:
                 sink.write(difference(result.file, result.before, result.after))
@@ -90,32 +90,14 @@ def canonical(content: bytes, form: str, *, fragment: bool) -> str:
     return format_harmony(content)
 
 
-def store(result: Formatted) -> None:
-    """Writes the file anew where it changes; what came by standard input goes to standard output."""
-    if result.file == STDIN:
-        with output(None) as sink:
-            sink.write(result.after)
-    elif result.is_changed:
-        write(result.file, result.after)
-
-
 def report(results: list[Formatted], *, as_json: bool, changes: bool, quiet: bool) -> None:
     """Which files changed, or would."""
     if as_json:
-        print_json({"files": [as_object(result) for result in results]})
+        failures = ({"error": error_object(result.error)} if result.error else {} for result in results)
+        files = [{"file": str(one.file), "changed": one.is_changed} for one in results]
+        print_json({"files": [file | failure for file, failure in zip(files, failures, strict=True)]})
         return
     sys.stdout.flush()
     for result in results:
-        if result.is_changed and not quiet and not (changes and result.file == STDIN):
+        if result.is_changed and not quiet and not (changes and result.file == STANDARD):
             tell(f"{'formatted' if changes else 'would format'} {result.file}")
-
-
-def as_object(result: Formatted) -> dict[str, Any]:
-    failed = {"error": error_object(result.error)} if result.error else {}
-    return {"file": str(result.file), "changed": result.is_changed, **failed}
-
-
-def print_failure(result: Formatted, *, as_json: bool) -> None:
-    if result.error is not None and not as_json:
-        tell(f"{result.file}: not valid, left as it is", file=sys.stderr)
-        print_error(result.error, as_json=False)

@@ -45,7 +45,10 @@ def command(
     selected = select_format(loaded.config, named=format)
     tokenizer: Tokenizer = selected.tokenizer or ByteTokenizer(dict.fromkeys([*selected.format.controls, END]))
     shape = ReplyShape(
-        tools=_read_tools(tools, strict) if tools else (),
+        tools=tuple(
+            _tool(entry, f"tools[{i}]", strict)
+            for i, entry in enumerate(_read(tools, list[dict[str, Any]]) if tools else ())
+        ),
         builtins=tuple(map(_builtin, builtin or ())),
         tool_choice=ToolChoice("required" if required else "auto"),
         response_format=ResponseFormat("json_schema", schema=_read(schema, dict[str, Any]), strict=strict)
@@ -78,11 +81,6 @@ def _read(file: Path, kind: type[Any]) -> Any:
         return msgspec.json.decode(read_input(file), type=kind)
     except msgspec.DecodeError as error:
         raise RequestError(f"{file}: {error}") from None
-
-
-def _read_tools(file: Path, strict: bool) -> tuple[ToolSpec, ...]:
-    entries = _read(file, list[dict[str, Any]])
-    return tuple(_tool(entry, f"tools[{i}]", strict) for i, entry in enumerate(entries))
 
 
 def _builtin(name: str) -> ToolNamespace:

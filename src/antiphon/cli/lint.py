@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,13 +17,12 @@ from antiphon.errors import NotFoundError, Position, RequestError, near
 from antiphon.errors.incidents import INCIDENTS
 from antiphon.errors.place import end_of_word
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findings, mended
-from antiphon.writing import write
 
 from .excerpt import excerpt
-from .files import content_of, files_of, output
+from .files import STANDARD, content_of, files_of, write_back
 from .options import JsonOption, print_json, print_table
 from .terminal import each_of, tell
-from .validate import OPENCHATML, Profile
+from .validate import OPENCHATML, Profile, counted
 
 # The findings of the linter for people and for programs.
 
@@ -44,10 +44,10 @@ def as_text(linted: Sequence[Linted]) -> str:
     counts = Counter(diagnostic.level for one in linted for diagnostic in one.found)
     fixable = sum(diagnostic.fix is not None for one in linted for diagnostic in one.found)
     lines = [line for one in linted for diagnostic in one.found for line in _lines(one, diagnostic)]
-    summary = ", ".join(_counted(counts[level], level) for level in (Severity.ERROR, Severity.WARNING) if counts[level])
+    summary = ", ".join(counted(counts[level], level) for level in (Severity.ERROR, Severity.WARNING) if counts[level])
     summary += (", " if summary else "") + f"{counts[Severity.INFO]} more" if counts[Severity.INFO] else ""
     summary += f"; --fix mends {fixable}" if fixable else ""
-    return "".join(f"{line}\n" for line in [*lines, f"{_counted(len(linted), 'file')}: {summary or 'nothing found'}"])
+    return "".join(f"{line}\n" for line in [*lines, f"{counted(len(linted), 'file')}: {summary or 'nothing found'}"])
 
 
 def _lines(one: Linted, diagnostic: Diagnostic) -> Iterator[str]:
@@ -59,10 +59,6 @@ def _lines(one: Linted, diagnostic: Diagnostic) -> Iterator[str]:
         yield f"      {diagnostic.hint}"
 
 
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'s' if number != 1 else ''}"
-
-
 # -- for programs -----------------------------------------------------------------------------------------------------
 
 
@@ -72,7 +68,10 @@ def as_json(linted: Iterable[Linted]) -> dict[str, Any]:
 
 
 def _object(found: Diagnostic) -> dict[str, Any]:
-    fix = found.fix and {"start": found.fix.start, "end": found.fix.end, "text": _encodable(found.fix.text)}
+    fix = None
+    if found.fix:
+        text = found.fix.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # JSON has no lone bytes
+        fix = {"start": found.fix.start, "end": found.fix.end, "text": text}
     return {
         "rule": found.rule, "level": found.level, "code": found.code, "message": found.message, "hint": found.hint,
         "line": found.start.line, "column": found.start.column,
@@ -80,13 +79,7 @@ def _object(found: Diagnostic) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _encodable(text: str) -> str:
-    """Text for JSON: a byte that is not UTF-8 is a replacement character."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
 HARMONY = "harmony"
-STDIN = Path("-")
 GRADES = (Severity.INFO, Severity.WARNING, Severity.ERROR)
 
 
@@ -116,63 +109,46 @@ def command(
         raise RequestError("--fix, --profile and --fragment are for OpenChatML", hint="`antiphon fmt --from harmony`.")
     if not files:
         raise RequestError("no files are named", hint="A file, a folder, or - for standard input.")
-    if fix and STDIN in files and json:
+    if fix and STANDARD in files and json:
         raise RequestError("--fix writes standard input to standard output, where the report would go")
-    lint = Linter(levels, fix=fix, fragment=fragment, harmony=profile is Profile.HARMONY)
-    read = lint.harmony_file if source == HARMONY else lint.file
+    read: Callable[[Path], Linted] = partial(lint_harmony, levels=levels)
+    if source == OPENCHATML:
+        harmony = profile is Profile.HARMONY
+        read = partial(lint_transcript, fix=fix, levels=levels, fragment=fragment, harmony=harmony)
     linted = [read(file) for file in each_of(files_of(files, source), "checking")]
     # What is mended of standard input is on standard output.
     if json:
         print_json(as_json(linted))
     else:
-        tell(as_text(linted), end="", file=sys.stderr if fix and STDIN in files else sys.stdout)
+        tell(as_text(linted), end="", file=sys.stderr if fix and STANDARD in files else sys.stdout)
     grades = GRADES[GRADES.index(fail_on) :] if fail_on in GRADES else ()
     if any(diagnostic.level in grades for one in linted for diagnostic in one.found):
         raise typer.Exit(1)
 
 
-class Linter:
-    """Applies the rules to files, at the levels that were chosen."""
+def lint_transcript(file: Path, *, fix: bool, levels: Mapping[str, Severity], fragment: bool, harmony: bool) -> Linted:
+    """The findings in an OpenChatML transcript, which is mended first where that is requested."""
+    text = content_of(file).decode("utf-8", "surrogateescape")
+    if fix:
+        before, text = text, mended(text, levels=levels, fragment=fragment, harmony=harmony)
+        write_back(file, before.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape"))
+    return Linted(file, text, findings(text, levels=levels, fragment=fragment, harmony=harmony))
 
-    def __init__(self, levels: Mapping[str, Severity], *, fix: bool, fragment: bool, harmony: bool) -> None:
-        self._levels = levels
-        self._fix = fix
-        self._fragment = fragment
-        self._harmony = harmony
 
-    def file(self, file: Path) -> Linted:
-        """The findings in an OpenChatML transcript, which is mended first where that is requested."""
-        text = content_of(file).decode("utf-8", "surrogateescape")
-        if self._fix:
-            before = text
-            text = mended(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
-            self._store(file, before, text)
-        found = findings(text, levels=self._levels, fragment=self._fragment, harmony=self._harmony)
-        return Linted(file, text, found)
+def lint_harmony(file: Path, *, levels: Mapping[str, Severity]) -> Linted:
+    """Lints a conversation in Harmony; the rules are the parser's incidents."""
+    # The other forms take long to import, and most files are OpenChatML.
+    from antiphon.conversion.harmony import harmony_findings
 
-    @staticmethod
-    def _store(file: Path, before: str, text: str) -> None:
-        content = text.encode("utf-8", "surrogateescape")
-        if file == STDIN:
-            with output(None) as sink:
-                sink.write(content)
-        elif text != before:
-            write(file, content)
-
-    def harmony_file(self, file: Path) -> Linted:
-        """Lints a conversation in Harmony; the rules are the parser's incidents."""
-        # The other forms take long to import, and most files are OpenChatML.
-        from antiphon.conversion.harmony import harmony_findings
-
-        content = content_of(file)
-        text = content.decode("utf-8", "surrogateescape")
-        found = []
-        for finding in harmony_findings([content]):
-            start, level = finding.position, self._levels.get(finding.code, Severity.ERROR)
-            length = end_of_word(text, start.offset or 0) - (start.offset or 0)
-            end = Position((start.offset or 0) + length, start.line, (start.column or 1) + length)
-            found.append(Diagnostic(finding.code, level, finding.message, start, end, finding.code, finding.hint))
-        return Linted(file, text, [one for one in found if one.level is not Severity.OFF])
+    content = content_of(file)
+    text = content.decode("utf-8", "surrogateescape")
+    found = []
+    for finding in harmony_findings([content]):
+        start, level = finding.position, levels.get(finding.code, Severity.ERROR)
+        length = end_of_word(text, start.offset or 0) - (start.offset or 0)
+        end = Position((start.offset or 0) + length, start.line, (start.column or 1) + length)
+        found.append(Diagnostic(finding.code, level, finding.message, start, end, finding.code, finding.hint))
+    return Linted(file, text, [one for one in found if one.level is not Severity.OFF])
 
 
 # -- which rules, at which levels -------------------------------------------------------------------------------------
@@ -186,8 +162,10 @@ def chosen_levels(select: Sequence[str], ignore: Sequence[str], level: Sequence[
     """The level of each rule that is not at the table's. Raises `NotFoundError` with near names, `RequestError`."""
     levels: dict[str, Severity] = {}
     if select:
-        selected = {name for word in select for name in named(word)}
-        levels = {name: _at_least_info(name) if name in selected else Severity.OFF for name in known()}
+        levels = dict.fromkeys(known(), Severity.OFF)
+        for name in (name for word in select for name in named(word)):
+            own = RULES[name].level if name in RULES else Severity.ERROR
+            levels[name] = Severity.INFO if own is Severity.OFF else own  # what is off by default is reported so
     for word in ignore:
         levels.update(dict.fromkeys(named(word), Severity.OFF))
     for setting in level:
@@ -196,12 +174,6 @@ def chosen_levels(select: Sequence[str], ignore: Sequence[str], level: Sequence[
             raise RequestError(f"{setting!r} names no level", hint=f"{name}={'|'.join(Severity)}")
         levels.update(dict.fromkeys(named(name), Severity(value)))
     return levels
-
-
-def _at_least_info(name: str) -> Severity:
-    """A rule that is off by default and selected is reported as information."""
-    rule = RULES.get(name)
-    return Severity.ERROR if rule is None else Severity.INFO if rule.level is Severity.OFF else rule.level
 
 
 def known() -> list[str]:

@@ -43,7 +43,10 @@ def login(
 ) -> None:
     """Sign in to an MCP server with a browser, and list how many tools it has."""
     server, tokens = server_named(name, tool_settings(configure(config, tools__mcp=mcp).config.tools))
-    tools = asyncio.run(signed_in(name, server, tokens, scopes_of(scope)))
+    scopes = scope.split()
+    if readable_scopes(scope).split() != scopes:
+        raise ConfigError(f"--scope: {scope[:200]!r} has more than 32 scopes, or what is none", code="mcp_config")
+    tools = asyncio.run(signed_in(name, server, tokens, " ".join(scopes)))
     print_outcome(server.url or "", "signed_in", tools, json=json)
 
 
@@ -64,13 +67,6 @@ def server_named(name: str, settings: ToolSettings) -> tuple[McpServer, TokenSto
     if servers[name].url is None:
         raise ConfigError(f"the MCP server {name!r} is a process: there is nothing to sign in to", code="mcp_config")
     return servers[name], settings.mcp_tokens
-
-
-def scopes_of(text: str) -> str:
-    """Raises `ConfigError` for what is no scope, or too many."""
-    if readable_scopes(text).split() != text.split():
-        raise ConfigError(f"--scope: {text[:200]!r} has more than 32 scopes, or what is none", code="mcp_config")
-    return " ".join(text.split())
 
 
 async def signed_in(name: str, server: McpServer, tokens: TokenStore, scopes: str) -> int:

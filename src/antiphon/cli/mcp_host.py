@@ -41,19 +41,15 @@ async def elicit(elicitation: Elicitation) -> ElicitationAnswer:
     print_note(f"\nThe MCP server {elicitation.server!r} asks (never type a password here):\n{elicitation.message}")
     try:
         if elicitation.url is not None:
-            return await visited(elicitation.server, elicitation.url)
+            if not await agreed(f"Open {elicitation.url} ?", default=False):
+                return DECLINE
+            await show_address(elicitation.server, elicitation.url)
+            return ElicitationAnswer("accept")
         if elicitation.schema.get("properties") and not await agreed("Answer it?", default=True):
             return DECLINE
         return ElicitationAnswer("accept", await filled(elicitation.schema))
     except NoAnswerError:
         return CANCEL
-
-
-async def visited(server: str, url: str) -> ElicitationAnswer:
-    if not await agreed(f"Open {url} ?", default=False):
-        return DECLINE
-    await show_address(server, url)
-    return ElicitationAnswer("accept")
 
 
 async def filled(schema: Mapping[str, Any]) -> dict[str, Any]:

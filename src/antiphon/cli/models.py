@@ -14,12 +14,12 @@ from antiphon.api.native.templates import RepliesFound, found_replies
 from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.catalog.describe import described_lines
 from antiphon.catalog.files.store import InstalledModel, ModelStore
-from antiphon.config import Config, ModelEntry, find_entry
+from antiphon.config import ModelEntry, find_entry
 from antiphon.formats.template import JinjaFormat
 
 from . import pull, rm
 from .completions import model_names
-from .explain import described
+from .config import described
 from .options import ConfigOption, JsonOption, actions, configure, megabytes, print_json, print_table
 from .select_format import select_format
 from .terminal import tell
@@ -32,7 +32,18 @@ command.command("rm")(rm.command)
 @command.command("list")
 def list_command(config: ConfigOption = None, json: JsonOption = False) -> None:
     """List the models of the catalog, of your configuration and of the store (`antiphon models` alone does so)."""
-    list_models(configure(config).config, json=json)
+    settings = configure(config).config
+    store = ModelStore(Path(settings.store.folder))
+    here = {model.name: model for model in store.installed()}
+    entries = {**{name: ModelEntry(source=model.source) for name, model in here.items()}, **settings.entries}
+    rows = [ModelRow.of(name, entry, here.get(name), store) for name, entry in sorted(entries.items())]
+    if json:
+        print_json({"default": settings.model, "models": rows})
+        return
+    print_table(
+        ("name", "state", "size", "licence", "aliases"),
+        [(row.name, row.state, megabytes(row.size), row.licence, ", ".join(row.aliases)) for row in rows],
+    )
 
 
 @command.command("show")
@@ -47,11 +58,7 @@ def show_command(
     json: JsonOption = False,
 ) -> None:
     """Show a model's line, its format, its settings and from where, and where its replies are known from."""
-    show(configure(config, model=name).config, json=json)
-
-
-def show(settings: Config, *, json: bool) -> None:
-    """The model's line, its format, and whence its replies are known."""
+    settings = configure(config, model=name).config
     name, entry = find_entry(settings.model, settings.entries)
     store = ModelStore(Path(settings.store.folder))
     here = {model.name: model for model in store.installed()}
@@ -90,21 +97,6 @@ def shown_lines(shown: ShownModel) -> Iterator[str]:
     yield from (f"warning: {warning}" for warning in shown.replies.warnings)
 
 
-def list_models(settings: Config, *, json: bool) -> None:
-    """A line for each model that is known by name."""
-    store = ModelStore(Path(settings.store.folder))
-    here = {model.name: model for model in store.installed()}
-    entries = {**{name: ModelEntry(source=model.source) for name, model in here.items()}, **settings.entries}
-    rows = [ModelRow.of(name, entry, here.get(name), store) for name, entry in sorted(entries.items())]
-    if json:
-        print_json({"default": settings.model, "models": rows})
-        return
-    print_table(
-        ("name", "state", "size", "licence", "aliases"),
-        [(row.name, row.state, megabytes(row.size), row.licence, ", ".join(row.aliases)) for row in rows],
-    )
-
-
 class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One model's line; what is not known is left out."""
 
@@ -125,7 +117,7 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         path = store.path(name, entry)
         return cls(
             name=name,
-            state=state_of(entry, path),
+            state="elsewhere" if entry.engine.remote else "here" if path or not entry.engine.needs_file else "to pull",
             task=entry.task,
             title=entry.title,
             aliases=entry.aliases,
@@ -148,10 +140,3 @@ class ShownModel(msgspec.Struct, frozen=True, kw_only=True):
     default_output_tokens: int | None
     settings: tuple[str, ...]
     capabilities: dict[str, str | list[str]]
-
-
-def state_of(entry: ModelEntry, path: Path | None) -> str:
-    """In a word, where the model is."""
-    if entry.engine.remote:
-        return "elsewhere"
-    return "here" if path or not entry.engine.needs_file else "to pull"

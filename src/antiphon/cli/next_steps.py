@@ -12,7 +12,7 @@ from antiphon.catalog.files.store import ModelStore
 from antiphon.config import Config, find_entry
 from antiphon.errors import AntiphonError
 
-from .connecting.clients import local_url
+from .clients import local_url
 from .options import configure, megabytes
 from .running import run_folder, running_servers
 from .terminal import tell
@@ -42,7 +42,8 @@ def steps_of(config: Config) -> Iterator[tuple[str, str]]:
     if not here:
         yield QUESTION, f"fetches {name} ({megabytes(entry.size) or entry.source}) once"
         return
-    url = running(config) or registered_url()
+    servers = running_servers(run_folder(os.environ))
+    url = running(config) or next((server.url for server in servers), None)
     if url is not None:
         yield "antiphon ps", f"a server runs at {url}"
         if config.server.playground:
@@ -52,11 +53,6 @@ def steps_of(config: Config) -> Iterator[tuple[str, str]]:
     if url is None:
         yield "antiphon serve", f"API and playground, port {config.server.port}"
     yield "antiphon doctor", "checks this machine"
-
-
-def registered_url() -> str | None:
-    """The URL of a server that runs here at another port; None where there is none."""
-    return next((server.url for server in running_servers(run_folder(os.environ))), None)
 
 
 def running(config: Config) -> str | None:

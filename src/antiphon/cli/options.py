@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,51 +33,37 @@ class Types(StrEnum):
     FULL = "full"
 
 
-# The headings under which `--help` lists options.
+# Options by the heading under which `--help` lists them.
 
-MODEL = "Model"
-CONVERSATION = "Conversation"
-ANSWERS = "Answers"
-TOOLS = "Tools"
-NETWORK = "Network"
-ACCESS = "Access and keys"
-ENGINE = "Engine"
-DIALECT = "Dialect"
-OUTPUT = "Output and configuration"
+model_option = partial(typer.Option, rich_help_panel="Model")
+conversation_option = partial(typer.Option, rich_help_panel="Conversation")
+answer_option = partial(typer.Option, rich_help_panel="Answers")
+tool_option = partial(typer.Option, rich_help_panel="Tools")
+network_option = partial(typer.Option, rich_help_panel="Network")
+access_option = partial(typer.Option, rich_help_panel="Access and keys")
+engine_option = partial(typer.Option, rich_help_panel="Engine")
+dialect_option = partial(typer.Option, rich_help_panel="Dialect")
+output_option = partial(typer.Option, rich_help_panel="Output and configuration")
 
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="Another configuration file.", dir_okay=False, rich_help_panel=OUTPUT),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.", rich_help_panel=OUTPUT)]
+ConfigOption = Annotated[Path | None, output_option("--config", help="Another configuration file.", dir_okay=False)]
+JsonOption = Annotated[bool, output_option("--json", help="Print JSON, for programs.")]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
+    model_option(
         "--model",
         "-m",
         help="A model's name, alias, GGUF path or hf: source.",
         show_default="the configuration's: smollm2",
         autocompletion=model_names,
-        rich_help_panel=MODEL,
     ),
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option(
-        "--format",
-        help="The format to speak, instead of the model's own.",
-        autocompletion=format_names,
-        rich_help_panel=MODEL,
-    ),
+    model_option("--format", help="The format to speak, instead of the model's own.", autocompletion=format_names),
 ]
 TemplateOption = Annotated[
-    str | None,
-    typer.Option(
-        "--chat-template",
-        help="A chat template of your own: a .py, .json or .jinja file.",
-        rich_help_panel=MODEL,
-    ),
+    str | None, model_option("--chat-template", help="A chat template of your own: a .py, .json or .jinja file.")
 ]
 DialectOption = Annotated[Dialect | None, typer.Option(help="Harmony's dialect.", show_default="a")]
 TypesOption = Annotated[
@@ -85,60 +72,34 @@ TypesOption = Annotated[
 
 PlaygroundOption = Annotated[
     bool | None,
-    typer.Option(
-        "--playground/--no-playground",
-        help="A page for browsers, at / and /playground.",
-        show_default="--playground",
-        rich_help_panel=NETWORK,
+    network_option(
+        "--playground/--no-playground", help="A page for browsers, at / and /playground.", show_default="--playground"
     ),
 ]
 WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Processes that answer at the one port, over one engine.",
-        min=1,
-        show_default="1",
-        rich_help_panel=ENGINE,
-    ),
+    int | None, engine_option(help="Processes that answer at the one port, over one engine.", min=1, show_default="1")
 ]
 ToolsOption = Annotated[
     str | None,
-    typer.Option(
-        "--tools",
-        help="Tools that run here: browser, python, or Python files; with commas.",
-        show_default="none",
-        rich_help_panel=TOOLS,
+    tool_option(
+        "--tools", help="Tools that run here: browser, python, or Python files; with commas.", show_default="none"
     ),
 ]
 McpOption = Annotated[
-    str | None,
-    typer.Option(
-        "--mcp",
-        help="MCP servers whose tools run here: the JSON file that MCP clients share.",
-        rich_help_panel=TOOLS,
-    ),
+    str | None, tool_option("--mcp", help="MCP servers whose tools run here: the JSON file that MCP clients share.")
 ]
 ContextOption = Annotated[
     int | None,
-    typer.Option(
+    engine_option(
         "--context",
         "--ctx-size",
         help="Tokens that prompt and answer may have together.",
         show_default="the model's own, 4096 where nobody says",
-        rich_help_panel=ENGINE,
     ),
 ]
-SlotsOption = Annotated[
-    int | None,
-    typer.Option("--slots", "--parallel", help="Answers that are made at once.", rich_help_panel=ENGINE),
-]
+SlotsOption = Annotated[int | None, engine_option("--slots", "--parallel", help="Answers that are made at once.")]
 ThreadsOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Threads of the engine; 0: what suits the machine.",
-        show_default="0",
-        rich_help_panel=ENGINE,
-    ),
+    int | None, engine_option(help="Threads of the engine; 0: what suits the machine.", show_default="0")
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from codecs import getincrementaldecoder
+from codecs import iterdecode
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -19,50 +19,19 @@ from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer
 
 from .completions import format_names
 from .excerpt import PlacedPieces, RecentText
-from .files import length, unreadable
+from .files import chunks
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
-from .pretty import has_colour, pretty
 from .select_format import SelectedFormat, select_format, select_harmony
-from .terminal import progress_bar, tell
+from .terminal import has_colour, pretty, tell
 from .transcript import incident_form
 
 # What `parse` reads, while it comes: text with controls spelled out, or token ids.
 
-CHUNK = 1 << 16
 HEAD = 24
 """So many characters of the input decide whether it is ids, and whether it is a transcript."""
 
 _BEGINS_WITH_A_CONTROL = re.compile(r"\s*\[?\s*(?:199999|2000(?:0\d|1[0-8]))(?!\w)")
 _BORDER = re.compile(r"[\s,\[\]]+")
-
-
-def texts(file: Path) -> Iterator[str]:
-    """A file's text as it comes, half characters buffered; ``-`` is standard input. Raises `ConfigError`."""
-    decoder = getincrementaldecoder("utf-8")("replace")
-    for chunk in _chunks(file):
-        yield decoder.decode(chunk)
-    yield decoder.decode(b"", final=True)
-
-
-def _chunks(file: Path) -> Iterator[bytes]:
-    try:
-        with (
-            open(0, "rb", closefd=False) if str(file) == "-" else file.open("rb") as source,
-            progress_bar(file.name, length(file)) as progress,
-        ):
-            done = 0
-            while chunk := source.read1(CHUNK):  # as much as is there
-                yield chunk
-                done += len(chunk)
-                progress(done, None)
-    except OSError as error:
-        raise unreadable(file, error) from None
-
-
-def holds_ids(source: Iterator[str]) -> tuple[bool, Iterator[str]]:
-    """Whether a reply is ids (it begins with the number of one of Harmony's controls); and the source, whole."""
-    head, source = first(source)
-    return _BEGINS_WITH_A_CONTROL.match(head) is not None, source
 
 
 def first(source: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -88,11 +57,8 @@ def decoded_pieces(source: Iterator[str], tokenizer: Tokenizer) -> Iterator[list
     decoder = PieceDecoder(tokenizer)
     for ids in read_ids(source):
         if unknown := next((id for id in ids if not tokenizer.piece(id)), None):
-            raise ParseError(
-                f"the vocabulary {tokenizer.name} has no token {unknown}",
-                code="unknown_id",
-                hint="Name the --model whose ids these are.",
-            )
+            hint = "Name the --model whose ids these are."
+            raise ParseError(f"the vocabulary {tokenizer.name} has no token {unknown}", code="unknown_id", hint=hint)
         yield decoder.feed(ids)
     yield decoder.close()
 
@@ -112,12 +78,9 @@ def read_ids(source: Iterator[str]) -> Iterator[list[int]]:
 
 def _id(word: str, place: int) -> int:
     if not (word.isascii() and word.isdigit() and len(word) <= 20):
-        raise ParseError(
-            f"{word[:40]!r} is no token id",
-            code="not_an_id",
-            position=Position(path=f"$[{place}]"),
-            hint="Ids are a JSON array of numbers, or numbers with blanks between them.",
-        )
+        what = f"{word[:40]!r} is no token id"
+        hint = "Ids are a JSON array of numbers, or numbers with blanks between them."
+        raise ParseError(what, code="not_an_id", position=Position(path=f"$[{place}]"), hint=hint)
     return int(word)
 
 
@@ -142,9 +105,10 @@ def command(
         raise RequestError("--pretty is for people, --json for programs: choose one")
     selected = select_harmony(format, model, dialect=dialect)
     recent = RecentText()
-    source = recent.watch_text(texts(file))
+    source = recent.watch_text(iterdecode(chunks(file), "utf-8", "replace"))
     if selected is not None and not tokens:
-        tokens, source = holds_ids(source)
+        head, source = first(source)
+        tokens = _BEGINS_WITH_A_CONTROL.match(head) is not None
     if selected is None:
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
         selected = select_format(loaded.config, named=format, ids=tokens)
@@ -164,7 +128,10 @@ def command(
     with placed.shown_with_errors():
         events = read(selected.format, placed, whole=whole, strict=strict)
         if json:
-            print_events(list(events))
+            whole_reply = list(events)
+            messages = [message_json(event.message) for event in whole_reply if isinstance(event, MessageEnded)]
+            incidents = [incident_form(event) for event in whole_reply if isinstance(event, Incident)]
+            print_json({"messages": messages, "incidents": incidents})
         else:
             print_messages(events, placed)
 
@@ -184,12 +151,6 @@ def read(
     for some in pieces:
         yield from parser.feed(some)
     yield from parser.close()
-
-
-def print_events(events: list[ParserEvent]) -> None:
-    messages = [message_json(event.message) for event in events if isinstance(event, MessageEnded)]
-    incidents = [incident_form(event) for event in events if isinstance(event, Incident)]
-    print_json({"messages": messages, "incidents": incidents})
 
 
 def print_messages(events: Iterable[ParserEvent], placed: PlacedPieces) -> None:

@@ -14,7 +14,7 @@ import msgspec
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
-from .connecting.clients import check_variable
+from .clients import check_variable
 from .options import JsonOption, megabytes, print_json, print_table
 from .running import RunningServer, memory, run_folder, running_servers
 from .terminal import tell
@@ -77,8 +77,11 @@ def state_of(server: RunningServer, key: str = "") -> ServerState:
         server.url, server.port, server.pid, server.model, server.workers, server.version, server.since,
         memory(server.pid),
     )  # fmt: skip
+    request = Request(f"{server.url}/metrics", headers={"authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - its own
     try:
-        samples = samples_of(scraped(server, key))
+        opener = build_opener(ProxyHandler({}), HTTPSHandler(context=trusting(server.certificate)))
+        with opener.open(request, timeout=PATIENCE) as answer:
+            samples = samples_of(answer.read(LARGEST).decode())
     except HTTPError as refused:
         reason = "it has keys: --key-variable names one of scope admin" if refused.code in FORBIDDEN else str(refused)
         return msgspec.structs.replace(known, note=reason)
@@ -92,15 +95,6 @@ def state_of(server: RunningServer, key: str = "") -> ServerState:
         running=int(sum(running.values())),
         waiting=int(sum(waiting.values())),
     )
-
-
-def scraped(server: RunningServer, key: str) -> str:
-    """The server's /metrics. Raises `OSError` where it cannot be read."""
-    request = Request(f"{server.url}/metrics", headers={"authorization": f"Bearer {key}"} if key else {})  # noqa: S310 - its own
-    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=trusting(server.certificate)))
-    with opener.open(request, timeout=PATIENCE) as answer:
-        text: bytes = answer.read(LARGEST)
-    return text.decode()
 
 
 def trusting(certificate: str | None) -> ssl.SSLContext:

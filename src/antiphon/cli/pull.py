@@ -19,7 +19,7 @@ from antiphon.errors.extras import require
 from antiphon.generation import Capabilities
 
 from .completions import model_names
-from .explain import capabilities_of
+from .config import capabilities_of
 from .files import near_file
 from .options import ConfigOption, JsonOption, configure, megabytes, print_json
 from .terminal import progress_bar, tell

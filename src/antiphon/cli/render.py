@@ -26,10 +26,9 @@ from .options import (
     configure,
     print_json,
 )
-from .pretty import has_colour, pretty
 from .select_format import SelectedFormat, read_input, select_format, select_harmony
-from .terminal import tell
-from .transcript import read_openai, read_transcript
+from .terminal import has_colour, pretty, tell
+from .transcript import read_transcript
 
 
 class Source(StrEnum):
@@ -90,7 +89,7 @@ def read_source(text: bytes, source: Source) -> Conversation:
 
             return read_conversation(text)
         case Source.OPENAI:
-            return read_openai(text)
+            return read_transcript(text, chat=True)
 
 
 def write(pieces: list[Piece], selected: SelectedFormat, *, ids: bool, json: bool) -> None:

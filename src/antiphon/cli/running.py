@@ -18,7 +18,7 @@ import msgspec
 import platformdirs
 
 from antiphon.config import Config, find_entry
-from antiphon.config.layers import HOME
+from antiphon.config.load import HOME
 from antiphon.errors import ConfigError
 from antiphon.version import __version__
 
@@ -155,8 +155,21 @@ def registered(config: Config, announce: Announce) -> Iterator[Announce]:
     file = run_folder(os.environ) / f"{os.getpid()}.json"
 
     def announce_registered(url: str, also: str | None, summary: ModelSummary) -> None:
+        own = RunningServer(
+            pid=os.getpid(),
+            started=started(os.getpid()) or "",
+            url=url,
+            model=find_entry(config.model, config.entries)[0],
+            since=time.time(),
+            workers=config.server.workers,
+            certificate=str(Path(config.server.tls_cert).absolute()) if config.server.tls_cert else None,
+        )
         with suppress(OSError):
-            _write(file, record_of(config, url))
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            partial = file.with_suffix(".part")
+            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as sink:
+                sink.write(msgspec.json.encode(own))
+            partial.replace(file)
         announce(url, also, summary)
 
     try:
@@ -164,27 +177,6 @@ def registered(config: Config, announce: Announce) -> Iterator[Announce]:
     finally:
         with suppress(OSError):
             file.unlink(missing_ok=True)
-
-
-def record_of(config: Config, url: str) -> RunningServer:
-    """This process, as a server at ``url``."""
-    return RunningServer(
-        pid=os.getpid(),
-        started=started(os.getpid()) or "",
-        url=url,
-        model=find_entry(config.model, config.entries)[0],
-        since=time.time(),
-        workers=config.server.workers,
-        certificate=str(Path(config.server.tls_cert).absolute()) if config.server.tls_cert else None,
-    )
-
-
-def _write(file: Path, record: RunningServer) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = file.with_suffix(".part")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as sink:
-        sink.write(msgspec.json.encode(record))
-    partial.replace(file)
 
 
 def running_servers(folder: Path) -> list[RunningServer]:
@@ -207,19 +199,15 @@ def started(pid: int) -> str | None:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return _started_by_ps(pid)
+        # Where there is no /proc, ps says it.
+        command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - a number alone varies
+        return found.stdout.strip() or None
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
     return None if state in "ZX" else f"{boot} {fields[18]}"  # field 22 of proc(5), its first two being the name's
-
-
-def _started_by_ps(pid: int) -> str | None:
-    """The same where there is no /proc."""
-    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - a number alone varies
-    return found.stdout.strip() or None
 
 
 def memory(pid: int) -> int | None:

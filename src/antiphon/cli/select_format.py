@@ -81,11 +81,8 @@ def model_format(config: Config) -> tuple[Format, ModelText]:
     entry = with_flags(entry, config)
     path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
     if path is None:
-        raise ModelError(
-            f"the model {name!r} is not on this machine",
-            code="model_not_here",
-            hint=f"Run antiphon pull {name}, or name a --format.",
-        )
+        hint = f"Run antiphon pull {name}, or name a --format."
+        raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
     entry, _ = recognized(name, entry, None if entry.tokenizer else Path(path))
     text = read_model_text(str(path))
     return choose_format(name, entry, text, known_formats()), text

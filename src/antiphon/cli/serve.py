@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.config import Config, find_entry
 from antiphon.http.gate.keys import KeyFile
@@ -21,10 +19,6 @@ from antiphon.library.reload import Reload, set_up
 from antiphon.version import __version__
 
 from .options import (
-    ACCESS,
-    DIALECT,
-    NETWORK,
-    OUTPUT,
     ConfigOption,
     ContextOption,
     FormatOption,
@@ -37,7 +31,11 @@ from .options import (
     ThreadsOption,
     ToolsOption,
     WorkersOption,
+    access_option,
     configure,
+    dialect_option,
+    network_option,
+    output_option,
     print_json,
 )
 from .pull import pull_missing
@@ -46,78 +44,46 @@ from .terminal import StatusLine, tell
 
 # The options that `antiphon serve` has alone.
 
-HostOption = Annotated[
-    str | None, typer.Option(help="Where to listen.", show_default="127.0.0.1", rich_help_panel=NETWORK)
-]
-PortOption = Annotated[
-    int | None,
-    typer.Option("--port", "-p", help="0 takes a free one.", show_default="8080", rich_help_panel=NETWORK),
-]
+HostOption = Annotated[str | None, network_option(help="Where to listen.", show_default="127.0.0.1")]
+PortOption = Annotated[int | None, network_option("--port", "-p", help="0 takes a free one.", show_default="8080")]
 WithoutKeysOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--without-keys", help="Listen beyond this machine though there are no API keys.", rich_help_panel=ACCESS
-    ),
+    bool | None, access_option("--without-keys", help="Listen beyond this machine though there are no API keys.")
 ]
 TlsCertOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tls-cert", "--ssl-certfile", help="Serve HTTPS with this certificate (PEM).", rich_help_panel=ACCESS
-    ),
+    str | None, access_option("--tls-cert", "--ssl-certfile", help="Serve HTTPS with this certificate (PEM).")
 ]
-TlsKeyOption = Annotated[
-    str | None,
-    typer.Option("--tls-key", "--ssl-keyfile", help="The certificate's key (PEM).", rich_help_panel=ACCESS),
-]
+TlsKeyOption = Annotated[str | None, access_option("--tls-key", "--ssl-keyfile", help="The certificate's key (PEM).")]
 OriginsOption = Annotated[
     str | None,
-    typer.Option(
+    access_option(
         "--origins",
         "--cors-origins",
         help="Web pages that may call from a browser, between commas (http://localhost:*); * is all.",
         show_default="none",
-        rich_help_panel=ACCESS,
     ),
 ]
 ExposeReasoningOption = Annotated[
-    bool | None,
-    typer.Option("--expose-reasoning", help="Clients see the model's reasoning.", rich_help_panel=ACCESS),
+    bool | None, access_option("--expose-reasoning", help="Clients see the model's reasoning.")
 ]
 OllamaOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--ollama", help="Listen at 127.0.0.1:11434 too, where Ollama's clients look.", rich_help_panel=NETWORK
-    ),
+    bool | None, network_option("--ollama", help="Listen at 127.0.0.1:11434 too, where Ollama's clients look.")
 ]
 DialectOption = Annotated[
     str | None,
-    typer.Option(
-        help="What the plain routes speak: openai, databricks, mindie or lmdeploy.",
-        show_default="openai",
-        rich_help_panel=DIALECT,
-    ),
+    dialect_option(help="What the plain routes speak: openai, databricks, mindie or lmdeploy.", show_default="openai"),
 ]
 StrictSeedOption = Annotated[
     bool | None,
-    typer.Option(
-        "--strict-dialect",
-        "--strict-seed",
-        help="Restrict every dialect to the letter of its document.",
-        rich_help_panel=DIALECT,
-    ),
+    dialect_option("--strict-dialect", "--strict-seed", help="Restrict every dialect to the letter of its document."),
 ]
 AccessLogOption = Annotated[
     bool | None,
-    typer.Option(
-        "--access-log/--no-access-log",
-        help="A line a request, without content.",
-        show_default="--access-log",
-        rich_help_panel=OUTPUT,
+    output_option(
+        "--access-log/--no-access-log", help="A line a request, without content.", show_default="--access-log"
     ),
 ]
 LogFormOption = Annotated[
-    str | None,
-    typer.Option("--log-form", "--log-format", help="text or json.", show_default="text", rich_help_panel=OUTPUT),
+    str | None, output_option("--log-form", "--log-format", help="text or json.", show_default="text")
 ]
 
 
@@ -213,7 +179,9 @@ def announce_to(
         return
     keys = bool(KeyFile(Path(config.server.keys)).read())
     tell(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
-    tell(f"Try:\n{curl_line(url, name, keys=keys)}\n")
+    body = f'{{"model": "{name}", "messages": [{{"role": "user", "content": "What is the capital of France?"}}]}}'
+    key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys else ""
+    tell(f"Try:\n  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n{key}    -d '{body}'\n")
     tell("\n".join(places(config, url, also, keys=keys)) + "\n")
     tell(f"Ready in {time.monotonic() - began:.1f} s.\n")
     if summary.settings:
@@ -237,13 +205,3 @@ def places(config: Config, url: str, also: str | None, *, keys: bool) -> Iterato
     yield f"tools       {', '.join(tools)}" if tools else "tools       none (--tools browser, --mcp FILE)"
     open_to = "this machine" if is_loopback(config.server.host) else "everybody who reaches it"
     yield "keys        needed: antiphon keys list" if keys else f"keys        none: open to {open_to}"
-
-
-def curl_line(url: str, model: str, *, keys: bool) -> str:
-    """A request that works as it stands, but for the key where one is needed."""
-    question = '{"role": "user", "content": "What is the capital of France?"}'
-    key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys else ""
-    return (
-        f"  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n{key}"
-        f'    -d \'{{"model": "{model}", "messages": [{question}]}}\''
-    )

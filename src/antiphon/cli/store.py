@@ -17,12 +17,11 @@ from antiphon.errors import ConfigError
 from antiphon.store import MEMORY, hidden_password, store_at, store_name
 from antiphon.store.transfer import End, Found, Head, Imported, ListedStore, import_lines, is_empty, migrate, records
 
-from .files import Sink, output
+from .files import STANDARD, Sink, output
 from .options import ConfigOption, JsonOption, actions, configure, print_json
 from .terminal import tell, waiting_for
 
 Result = TypeVar("Result")
-STANDARD = Path("-")
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -35,7 +34,7 @@ def migrate_tables(store: StoreOption = None, config: ConfigOption = None, json:
     """Bring the store's tables to this version."""
     with waiting_for("migrating the store"):
         before, after = migrate(_address(store, config))
-    _report({"before": before, "after": after}, f"version {after}, was {before or 'none'}", json=json)
+    print_json({"before": before, "after": after}) if json else tell(f"version {after}, was {before or 'none'}")
 
 
 @command.command("check")
@@ -45,7 +44,7 @@ def check_records(store: StoreOption = None, config: ConfigOption = None, json: 
     _must_exist(address)
     with waiting_for("reading the store"):
         found = asyncio.run(_with(address, _checked))
-    _report(_seen(found), _words(found), json=json)
+    _report(found, json=json)
     _fail_where(found.damaged)
 
 
@@ -63,7 +62,7 @@ def export_records(
     with _target(file) as target, shown:
         found = asyncio.run(_with(address, lambda opened: _exported(opened, target)))
     if file != STANDARD:
-        _report(_seen(found), _words(found), json=json)
+        _report(found, json=json)
     _fail_where(found.damaged)
 
 
@@ -83,7 +82,15 @@ def import_records(
     address = _address(store, config)
     with _source(file) as source, waiting_for("reading the records"):
         imported = asyncio.run(_with(address, lambda opened: _imported(opened, source, merge=merge)))
-    _report_import(imported, json=json)
+    kept = [f"{key.kind} {key.name}" for key in imported.kept]
+    seen = {"added": imported.added, "same": imported.same, "kept": kept, "damaged_at_export": imported.damaged}
+    words = f"{imported.added} records added, {imported.same} were there already"
+    if kept:
+        words += f"; {len(kept)} were there with other content, which stays: {', '.join(kept)}"
+    if imported.damaged:
+        words += f"; {imported.damaged} were damaged when the file was written, and are not in it"
+    print_json(seen) if json else tell(words)
+    _fail_where(kept or imported.damaged)
 
 
 def _address(store: str | None, config: Path | None) -> str:
@@ -158,31 +165,14 @@ async def _imported(opened: ListedStore, source: BinaryIO, *, merge: bool) -> Im
     return await import_lines(opened, source)
 
 
-def _report_import(imported: Imported, *, json: bool) -> None:
-    kept = [f"{key.kind} {key.name}" for key in imported.kept]
-    seen = {"added": imported.added, "same": imported.same, "kept": kept, "damaged_at_export": imported.damaged}
-    words = f"{imported.added} records added, {imported.same} were there already"
-    if kept:
-        words += f"; {len(kept)} were there with other content, which stays: {', '.join(kept)}"
-    if imported.damaged:
-        words += f"; {imported.damaged} were damaged when the file was written, and are not in it"
-    _report(seen, words, json=json)
-    _fail_where(kept or imported.damaged)
-
-
-def _seen(found: Found) -> dict[str, object]:
+def _report(found: Found, *, json: bool) -> None:
     damaged = [f"{key.kind} {key.name}" if key else None for key in found.damaged]
-    return {"records": found.records, "entries": found.entries, "bytes": found.bytes, "damaged": damaged}
-
-
-def _words(found: Found) -> str:
-    names = ", ".join(f"{key.kind} {key.name}" if key else "(without a name)" for key in found.damaged)
+    if json:
+        print_json({"records": found.records, "entries": found.entries, "bytes": found.bytes, "damaged": damaged})
+        return
+    names = ", ".join(name or "(without a name)" for name in damaged)
     words = f"{found.records} records, {found.entries} entries, {found.bytes:,} bytes"
-    return f"{words}; damaged: {names}" if names else words
-
-
-def _report(seen: dict[str, object], words: str, *, json: bool) -> None:
-    print_json(seen) if json else tell(words)
+    tell(f"{words}; damaged: {names}" if names else words)
 
 
 def _fail_where(wrong: object) -> None:

@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from antiphon.api.native.templates import CheckedTemplate, PromptBesideHarmony, PromptChangeFound, checked, template_of
+from antiphon.api.native.templates import CheckedTemplate, PromptChangeFound, checked, template_of
 from antiphon.catalog.files.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.catalog.format_choice import replies_file, responses_of
-from antiphon.config import Config
 from antiphon.errors import ConfigError, TokenError
 from antiphon.formats.template import JinjaFormat, check_template, jinja_format
 from antiphon.tokens import Tokenizer
@@ -68,13 +67,6 @@ def template_at(target: str, replies: Path | None) -> FoundTemplate:
     return FoundTemplate(format, text.tokenizer if has_vocabulary else None)
 
 
-def template_of_model(config: Config) -> FoundTemplate:
-    """The configured model's template. Raises `UnsupportedError` for a model that has none."""
-    format, text = model_format(config)
-    found = template_of(config.model, format, text.tokenizer.controls, text.template, text.special)
-    return FoundTemplate(found, text.tokenizer)
-
-
 def _text(folder: Path) -> ModelText:
     try:
         return template_text(folder)
@@ -110,7 +102,10 @@ def check(
     if is_place(target):
         found = template_at(target, replies)
     else:
-        found = template_of_model(configure(config, model=target).config)
+        settings = configure(config, model=target).config
+        format, text = model_format(settings)
+        own = template_of(settings.model, format, text.tokenizer.controls, text.template, text.special)
+        found = FoundTemplate(own, text.tokenizer)
         if replies:
             raise ConfigError("--replies is for files and folders", hint="Name it in the model's table: replies = …")
     result = checked(check_template(found.format, found.tokenizer))
@@ -130,7 +125,10 @@ def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:
     yield f"replies are known from {found.source}"
     if result.harmony:
         yield "a model with Harmony's controls is prompted in Harmony, unless its table names this as its chat_template"
-        yield from (f"  {_beside(prompt)}" for prompt in result.harmony)
+        for each in result.harmony:
+            here, there = each.template or "", each.harmony or ""
+            beside = "the same" if each.same else f"differs at character {each.at}: {here!r}, in Harmony {there!r}"
+            yield f"  {each.prompt}: {beside}"
     else:
         yield f"  read back at every cut: {', '.join(found.proven) or 'nothing'}"
     if found.unwritten:
@@ -159,10 +157,3 @@ def _changed(change: PromptChangeFound) -> str:
         f"{change.turn}: changes at character {change.at}{token}, because of {change.cause}:"
         f" {change.former or ''!r} becomes {change.next or ''!r}"
     )
-
-
-def _beside(prompt: PromptBesideHarmony) -> str:
-    if prompt.same:
-        return f"{prompt.prompt}: the same"
-    here, in_harmony = prompt.template or "", prompt.harmony or ""
-    return f"{prompt.prompt}: differs at character {prompt.at}: {here!r}, in Harmony {in_harmony!r}"

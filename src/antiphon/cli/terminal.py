@@ -12,7 +12,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from antiphon.catalog.files.sources import Progress
+    from antiphon.formats.harmony import Span
+    from antiphon.tokens import Piece, Tokenizer
 
 
 UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
@@ -250,3 +252,42 @@ def each_of(files: Sequence[Path], doing: str) -> Iterator[Path]:
                 done += 1
         finally:
             QUIET.reset(before)
+
+
+# Prompts and replies for a terminal: controls with their ids, envelopes and texts each in a colour of its own.
+
+_CONTROL, _ID, _ENVELOPE, _OFF = "\x1b[1;36m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
+
+
+def has_colour() -> bool:
+    """A terminal has, unless NO_COLOR is set; a pipe has not."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def pretty(
+    pieces: Iterable[Piece], tokenizer: Tokenizer | None, *, in_reply: bool = False, colour: bool = False
+) -> Iterator[str]:
+    """The pieces as they are to be printed, one by one; a message on lines of its own."""
+    from antiphon.formats.harmony import spans  # here and not above: few look at the envelopes
+
+    first = True
+    for span in spans(pieces, tokenizer, in_reply=in_reply):
+        if (span.kind, span.text) == ("control", "<|start|>") and not first:
+            yield "\n"
+        yield _coloured(span) if colour else span.text + _id(span)
+        first = False
+
+
+def _coloured(span: Span) -> str:
+    text = safe(span.text)
+    match span.kind:
+        case "control":
+            return f"{_CONTROL}{text}{_OFF}{_ID}{_id(span)}{_OFF}"
+        case "envelope":
+            return f"{_ENVELOPE}{text}{_OFF}"
+        case "text":
+            return text
+
+
+def _id(span: Span) -> str:
+    return "" if span.id is None else f"[{span.id}]"

@@ -7,13 +7,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import (
-    Conversation,
-    Incident,
-    ReasoningEffort,
-    Settings,
-    ToolSpec,
-)
+from antiphon.conversation import Conversation, Incident, ReasoningEffort, Settings, ToolSpec
 from antiphon.conversation.json import MessageJson, message_json, message_of
 from antiphon.errors import ParseError, Position
 
@@ -49,16 +43,22 @@ class IncidentForm(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
 
 
-def read_transcript(text: str | bytes) -> Conversation:
+def read_transcript(text: str | bytes, *, chat: bool = False) -> Conversation:
     """The conversation of a transcript or a chat request: an object with ``messages``, or their list alone.
 
-    Raises `ParseError` with the JSON path of what is wrong.
+    ``chat``: it is a chat request, whatever it looks like. Raises `ParseError` with the JSON path of what is wrong,
+    and for a chat request `RequestError`.
     """
     try:
         source = msgspec.json.decode(text)
         source = {"messages": source} if isinstance(source, list) else source
-        if is_chat_request(source):
-            return read_chat_request(source)
+        if chat or is_chat_request(source):
+            # Only here: a program that reads no request need not wait for the wire's readers.
+            from antiphon.api.chat.conversation import conversation_of
+            from antiphon.api.chat.schema import ChatRequest
+
+            # From text: it keeps the spelling of a call's arguments.
+            return conversation_of(msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest))
         form = msgspec.convert(source, TranscriptForm)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `")
@@ -72,34 +72,12 @@ def read_transcript(text: str | bytes) -> Conversation:
     )
 
 
-def read_openai(text: str | bytes) -> Conversation:
-    """The conversation of a chat completions request, or of its messages alone. Raises `ParseError`, `RequestError`."""
-    try:
-        source = msgspec.json.decode(text)
-        return read_chat_request({"messages": source} if isinstance(source, list) else source)
-    except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `")
-        raise ParseError(message, code="transcript", position=Position(path=path.rstrip("`") or "$")) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ParseError(f"not JSON: {error}", code="transcript") from None
-
-
 def is_chat_request(source: object) -> bool:
     """Whether these are messages as chat APIs have them: with ``content``, not ``text``."""
     messages = source.get("messages") if isinstance(source, dict) else None
     return isinstance(messages, list) and any(
         isinstance(message, dict) and "content" in message for message in messages
     )
-
-
-def read_chat_request(source: object) -> Conversation:
-    """The conversation of a chat completions request, read as our server reads it. Raises `RequestError`."""
-    # Only here: a program that reads no request need not wait for the wire's readers.
-    from antiphon.api.chat.conversation import conversation_of
-    from antiphon.api.chat.schema import ChatRequest
-
-    # From text: it keeps the spelling of a call's arguments.
-    return conversation_of(msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest))
 
 
 def incident_form(incident: Incident) -> IncidentForm:

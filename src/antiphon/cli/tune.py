@@ -20,7 +20,7 @@ from antiphon.catalog.files.store import ModelStore
 from antiphon.catalog.known_formats import NO_FORMATS, known_formats
 from antiphon.catalog.loading import NO_SECRETS
 from antiphon.config import LoadedConfig, find_entry
-from antiphon.config.layers import Tuned, TunedEngine, tuned_file, write_tuned
+from antiphon.config.load import Tuned, TunedEngine, tuned_file, write_tuned
 from antiphon.engines import Engine, Sampling
 from antiphon.engines.llama_cpp import LlamaCpp, LlamaCppEngine, LlamaCppSettings
 from antiphon.engines.machine import usable_cores

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
         TracesConfig,
     )
     from .keys import NO_KEYS, KeyPath, flatten, known_keys
-    from .layers import FILE, Layer, Layered
     from .limits import Limits
-    from .load import LoadedConfig, configuration, load_config, public
+    from .load import FILE, Layer, Layered, LoadedConfig, configuration, load_config, public
     from .model_table import changed_entry, shipped_entries, with_catalogue
     from .models import KEYS, O200K, Entries, HarmonyEntry, ModelEntry, SamplingEntry, find_entry, named_by
 else:
@@ -33,9 +32,8 @@ else:
                 "ServerConfig SessionsConfig ToolsConfig TracesConfig"
             ),
             "keys": "NO_KEYS KeyPath flatten known_keys",
-            "layers": "FILE Layer Layered",
             "limits": "Limits",
-            "load": "LoadedConfig configuration load_config public",
+            "load": "FILE Layer Layered LoadedConfig configuration load_config public",
             "model_table": "changed_entry shipped_entries with_catalogue",
             "models": "Entries HarmonyEntry KEYS ModelEntry O200K SamplingEntry find_entry named_by",
         },

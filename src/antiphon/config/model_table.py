@@ -194,7 +194,9 @@ def own_names(tables: Tables) -> dict[str, dict[str, Any]]:
     """
     named: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
-        own = name if _is_own(table) else shipped_name(name)
+        engine = table.get(KEY)
+        is_own = not OWN.isdisjoint(table) or (isinstance(engine, Mapping) and "kind" in engine)
+        own = name if is_own else shipped_name(name)
         if twice := flatten(named.get(own, {})).keys() & flatten(table).keys():
             path = dotted(("models", name, *min(twice)))
             raise ConfigError(f"{path}: [models.{own}] has it too, and is the same model", position=Position(path=path))
@@ -212,28 +214,18 @@ def with_shipped_aliases(tables: Tables) -> dict[str, dict[str, Any]]:
     """The tables whose aliases are added to those of the shipped model, but for what another table has."""
     given = {alias: name for name, table in tables.items() for alias in _aliases(table)}
     taken = {**given, **{name: name for name in tables}}
-    return {
-        name: {**table, "aliases": [*_aliases(table), *_more(name, table, taken)]}
-        if name in shipped_tables()
-        else dict(table)
-        for name, table in tables.items()
-    }
-
-
-def _more(name: str, table: Mapping[str, Any], taken: Mapping[str, str]) -> list[str]:
-    shipped = shipped_tables()[name]["aliases"]
-    return [alias for alias in shipped if alias not in _aliases(table) and taken.get(alias, name) == name]
+    found = {name: dict(table) for name, table in tables.items()}
+    for name in found.keys() & shipped_tables().keys():
+        own, shipped = _aliases(tables[name]), shipped_tables()[name]["aliases"]
+        more = (alias for alias in shipped if alias not in own and taken.get(alias, name) == name)
+        found[name]["aliases"] = [*own, *more]
+    return found
 
 
 def _aliases(table: Mapping[str, Any]) -> list[str]:
     """Returns the aliases of the table; what is no list of names is reported by the entry that it makes."""
     aliases = table.get("aliases")
     return [alias for alias in aliases if isinstance(alias, str)] if isinstance(aliases, list | tuple) else []
-
-
-def _is_own(table: Mapping[str, Any]) -> bool:
-    engine = table.get(KEY)
-    return not OWN.isdisjoint(table) or (isinstance(engine, Mapping) and "kind" in engine)
 
 
 def alias_fault(entries: Mapping[str, ModelEntry], others: Iterable[str]) -> tuple[str, str] | None:

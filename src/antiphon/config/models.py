@@ -122,15 +122,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def defaults(self) -> SamplingDefaults:
         """Sampling settings that the entry has an opinion about, whoever gave it."""
-        return SamplingDefaults(
-            temperature=self.sampling.temperature,
-            top_p=self.sampling.top_p,
-            top_k=self.sampling.top_k,
-            min_p=self.sampling.min_p,
-            repetition_penalty=self.sampling.repetition_penalty,
-            max_tokens=self.default_output_tokens,
-            context=self.context,
-        )
+        sampling = msgspec.structs.asdict(self.sampling)
+        return SamplingDefaults(**sampling, max_tokens=self.default_output_tokens, context=self.context)
 
     def defaults_of(self, *, catalogue: bool) -> SamplingDefaults:
         """Returns the `defaults` of the catalogue; or those of the configuration, or of a program."""
@@ -184,14 +177,10 @@ def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
     if own is not None:
         return own, entries[own]
     if name.startswith(("hf:", "wheel:")) or name.endswith(".gguf"):
-        return local_name(name), ModelEntry(source=name)
+        stem = name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
+        if not stem.strip("."):
+            hint = "Give the path of a GGUF file, or hf:OWNER/REPO/FILE.gguf."
+            raise ModelError(f"{name!r} names no file", hint=hint)
+        return stem.lower(), ModelEntry(source=name)
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
     raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=near(name, known))
-
-
-def local_name(source: str) -> str:
-    """A name for a model that is given by its source alone: the file's name without the ending."""
-    stem = source.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
-    if not stem.strip("."):
-        raise ModelError(f"{source!r} names no file", hint="Give the path of a GGUF file, or hf:OWNER/REPO/FILE.gguf.")
-    return stem.lower()

@@ -24,13 +24,12 @@ from antiphon.conversation import (
     ResponseFormat,
     Settings,
     TextPart,
-    ToolSpec,
 )
 from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, Position, RenderError, RequestError
 from antiphon.structs import ready
 
-from .detect import Json, JsonList, Survey, well_formed_json
+from .detect import Json, JsonList, JsonReader, Survey, well_formed_json
 from .form import CHAT, Lifted, Written, carried_request, read_request, written_request
 
 # OpenAI's chat JSON, read as the server reads it; parts that are no text are carried as they came.
@@ -39,7 +38,7 @@ CONVERSATION_KEYS = ("messages", "tools", "response_format", "reasoning_effort")
 MESSAGE_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
 
 
-class ChatReader:
+class ChatReader(JsonReader):
     """Reads the messages of a request's body, or their list alone."""
 
     path = "messages"
@@ -49,8 +48,11 @@ class ChatReader:
         request = survey.members
         effort = request.get("reasoning_effort")
         extra, carried = read_request(request, CHAT)
+        tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(request.get("tools") or [])]
+        with as_parse_errors():
+            specs = read_tools(tools, any_name=True)
         self.about = Conversation(
-            tools=tools_of(request.get("tools") or []),
+            tools=specs,
             settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
             response_format=response_format(request.get("response_format")),
             extra=extra,
@@ -59,9 +61,6 @@ class ChatReader:
         self.unread = [Loss(key, "not part of a conversation") for key in request if key not in known]
         self._calls = OpenCalls()
 
-    def begin(self) -> Sequence[Message]:
-        return ()
-
     def read(self, element: Any, index: int) -> Sequence[Message]:
         messages = read_message(element, index, self._calls)
         path = f"{self.path}[{index}]"
@@ -69,9 +68,6 @@ class ChatReader:
         if not any(message.parts for message in messages):
             self.unread += [Loss(f"{path}.content", part.kind) for part in _media(element)]
         return messages
-
-    def end(self) -> Sequence[Message]:
-        return ()
 
 
 def read_message(element: Any, index: int, calls: OpenCalls) -> tuple[Message, ...]:
@@ -115,13 +111,6 @@ def decoded(value: object, kind: type[Any], path: str) -> Any:
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         problem, _, where = str(error).partition(" - at `$")
         raise ParseError(problem, code="wrong_value", position=Position(path=f"{path}{where.rstrip('`')}")) from None
-
-
-def tools_of(values: Sequence[Any]) -> tuple[ToolSpec, ...]:
-    """Function tools, of any name. Raises `ParseError` with the path of what is none."""
-    tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(values)]
-    with as_parse_errors():
-        return read_tools(tools, any_name=True)
 
 
 def response_format(value: Any) -> ResponseFormat | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from antiphon.conversation import Conversation, Loss, Message, Role
 from antiphon.errors import NotFoundError, ParseError, RenderError, near
@@ -44,8 +45,11 @@ class TemplateTarget:
     def close(self, about: Conversation) -> list[Written]:
         whole = replace(self._about, messages=tuple(map(without_media, self._messages)))
         text = spell(list(strictly(self._format.render(whole, reply_as=None, history=HistoryPolicy.KEEP_ALL))))
-        readable = [(message, tuple(self._read_back(message, text))) for message in self._messages]
-        parts = (Written("", (message,), read, self._spelled(i, message)) for i, (message, read) in enumerate(readable))
+        parts = []
+        for i, message in enumerate(self._messages):  # a reader gets role and text, or nothing where that is left out
+            read = Message(role=ROLES[message.role], text=message.text, channel=None)
+            there = (read,) if message.text in text else ()
+            parts.append(Written("", (message,), there, self._spelled(i, message)))
         return [*parts, Written(text)]
 
     def _spelled(self, number: int, message: Message) -> tuple[Loss, ...]:
@@ -56,11 +60,6 @@ class TemplateTarget:
             for mark in marks
             if mark in message.text
         )
-
-    def _read_back(self, message: Message, text: str) -> Iterator[Message]:
-        """Yields the message as a reader gets it: role and text; nothing where the template leaves the text out."""
-        if message.text in text:
-            yield Message(role=ROLES[message.role], text=message.text, channel=None)
 
 
 def _chat() -> Target:
@@ -168,7 +167,7 @@ class Conversion:
             return
         chunks = iter(chunks)
         source, begun = self._source(chunks, lenient=self.lenient)
-        for chunk in _chained(begun, chunks):
+        for chunk in chain(begun, chunks):
             yield from self._write(target, source.feed(chunk), source)
         yield from self._write(target, source.close(), source, last=True)
         self._report(source)
@@ -232,10 +231,14 @@ class Conversion:
 
     def _emit(self, written: Iterable[Written]) -> Iterator[bytes]:
         for part in written:
-            for loss in (*message_losses(self._number, _expected(part), part.read), *part.ambiguous):
+            expected = part.messages if part.expected is None else part.expected
+            for loss in (*message_losses(self._number, expected, part.read), *part.ambiguous):
                 self._lose(loss)
             self._number += len(part.messages)
-            output = _encoded(part.text)
+            try:
+                output = part.text.encode("utf-8", "surrogateescape")
+            except UnicodeEncodeError as error:
+                raise RenderError(f"a lone surrogate at character {error.start} stands for no byte") from None
             if self.sidecar_writer is not None:
                 self.sidecar_writer.wrote(output, part.messages, part.read)
             if output:
@@ -252,20 +255,3 @@ class Conversion:
         for loss in source.unread:
             self._lose(loss)
         source.unread.clear()
-
-
-def _expected(part: Written) -> Sequence[Message]:
-    return part.messages if part.expected is None else part.expected
-
-
-def _chained(begun: list[bytes], chunks: Iterator[bytes]) -> Iterator[bytes]:
-    while begun:
-        yield begun.pop(0)
-    yield from chunks
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise RenderError(f"a lone surrogate at character {error.start} stands for no byte") from None

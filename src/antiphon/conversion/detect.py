@@ -117,14 +117,17 @@ class JsonReader(Protocol):
     """The name of the list."""
     about: Conversation
     unread: list[Loss]
-    """What the text says that no conversation has a place for, since the list was last cleared."""
+    """Parts of the text that no conversation has a place for, since the list was last cleared."""
 
-    def begin(self) -> Sequence[Message]: ...
+    def begin(self) -> Sequence[Message]:
+        return ()
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
         """Raises `ParseError` with the path of what is wrong."""
+        ...
 
-    def end(self) -> Sequence[Message]: ...
+    def end(self) -> Sequence[Message]:
+        return ()
 
 
 class JsonSource:
@@ -192,7 +195,7 @@ class JsonList:
         return ("\n" if self._any else "") + f"]{rest}}}\n"
 
 
-class HarmonyJsonReader:
+class HarmonyJsonReader(JsonReader):
     """Reads the reference's JSON."""
 
     path = "messages"
@@ -202,14 +205,8 @@ class HarmonyJsonReader:
         self.about = Conversation(verbatim=True)
         self.unread = [Loss(key, "not part of a conversation") for key in survey.members if key != self.path]
 
-    def begin(self) -> Sequence[Message]:
-        return ()
-
     def read(self, element: Any, index: int) -> Sequence[Message]:
         return (as_harmony(read_message(element, f"$.messages[{index}]")),)
-
-    def end(self) -> Sequence[Message]:
-        return ()
 
 
 class HarmonyJsonTarget:

@@ -103,9 +103,9 @@ class Written:
     messages: tuple[Message, ...] = ()
     read: tuple[Message, ...] = ()
     ambiguous: tuple[Loss, ...] = ()
-    """What a reader would take for something else, though all of the text is in the output."""
+    """Parts that a reader would take for something else, though all of the text is in the output."""
     expected: tuple[Message, ...] | None = None
-    """What a reader should get, where tools move between messages and a list beside them; None: ``messages``."""
+    """Messages for a reader, where tools move between messages and a list beside them; None: ``messages``."""
 
 
 class Source(Protocol):

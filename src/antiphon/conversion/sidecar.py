@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -198,7 +198,8 @@ class SidecarWriter:
 
     def wrote(self, output: bytes, written: Sequence[Message], read: Sequence[Message]) -> None:
         self._digest.update(output)
-        stretches = pairs(written, read) if len(written) == len(read) else [(written, read)]
+        alone = [((one,), (other,)) for one, other in zip(written, read, strict=False)]
+        stretches = alone if len(written) == len(read) else [(written, read)]
         for before, after in stretches:
             if not _lossless(before, after):
                 self._items.append(Item(self._at, len(after), [sidecar_message(message) for message in before]))
@@ -206,11 +207,6 @@ class SidecarWriter:
 
     def sidecar(self, about: Conversation) -> Sidecar:
         return Sidecar(digest=f"sha256:{self._digest.hexdigest()}", about=about_json(about), items=self._items)
-
-
-def pairs(written: Sequence[Message], read: Sequence[Message]) -> Iterator[tuple[Sequence[Message], Sequence[Message]]]:
-    for one, other in zip(written, read, strict=True):
-        yield (one,), (other,)
 
 
 def _lossless(written: Sequence[Message], read: Sequence[Message]) -> bool:
@@ -224,15 +220,11 @@ def _lossless(written: Sequence[Message], read: Sequence[Message]) -> bool:
 
 def sidecar_message(message: Message) -> SidecarMessage:
     trivia = message.extra.get("openchatml")
-    return SidecarMessage(
-        **message_fields(message),
-        parts=tuple(part_json(message, part) for part in message.parts),
-        spelling=_given_fields(trivia) if isinstance(trivia, Trivia) else msgspec.UNSET,
-    )
-
-
-def _given_fields(trivia: Trivia) -> Json:
-    return {f.name: value for f in fields(trivia) if (value := getattr(trivia, f.name)) is not None}
+    spelling: Json | msgspec.UnsetType = msgspec.UNSET
+    if isinstance(trivia, Trivia):
+        spelling = {f.name: value for f in fields(trivia) if (value := getattr(trivia, f.name)) is not None}
+    parts = tuple(part_json(message, part) for part in message.parts)
+    return SidecarMessage(**message_fields(message), parts=parts, spelling=spelling)
 
 
 def restored_message(form: SidecarMessage) -> Message:
@@ -260,12 +252,12 @@ def part_of(message: Message, value: Json) -> Part:
 
 def about_json(about: Conversation) -> Json:
     members = {
-        "tools": _builtins(about.tools),
-        "builtins": _builtins(about.builtins),
-        "settings": _builtins(about.settings),
-        "response_format": _builtins(about.response_format),
+        "tools": msgspec.to_builtins(about.tools),
+        "builtins": msgspec.to_builtins(about.builtins),
+        "settings": msgspec.to_builtins(about.settings),
+        "response_format": msgspec.to_builtins(about.response_format),
         "verbatim": about.verbatim,
-        "envelope": _builtins(about.extra.get("openchatml")),
+        "envelope": msgspec.to_builtins(about.extra.get("openchatml")),
         "request": dict(header_of(about).fields) if REQUEST in about.extra else None,
     }
     return {key: value for key, value in members.items() if value}
@@ -287,16 +279,10 @@ def about_of(value: Mapping[str, Any]) -> Conversation:
 
 
 def _extra(value: Mapping[str, Any]) -> Json:
-    envelope, request = value.get("envelope"), value.get("request")
-    own = {"openchatml": _envelope(envelope)} if envelope else {}
-    return own | ({REQUEST: DocumentHeader(fields=dict(request))} if request else {})
-
-
-def _envelope(value: Mapping[str, Any]) -> TranscriptEnvelope:
-    header = value["header"]
-    known = DocumentHeader(header["version"], header["fields"]) if header else None
-    return TranscriptEnvelope(known, value["text"], value["tail"])
-
-
-def _builtins(value: Iterable[object] | object) -> Any:
-    return msgspec.to_builtins(value)
+    extra: Json = {}
+    if envelope := value.get("envelope"):
+        header = envelope["header"] and DocumentHeader(envelope["header"]["version"], envelope["header"]["fields"])
+        extra["openchatml"] = TranscriptEnvelope(header or None, envelope["text"], envelope["tail"])
+    if request := value.get("request"):
+        extra[REQUEST] = DocumentHeader(fields=dict(request))
+    return extra

@@ -99,7 +99,11 @@ class TranscriptTarget:
         return self._header(envelope), self._carried(about)
 
     def write(self, message: Message) -> list[Written]:
-        _check_parts(message)
+        # Media are left out, and reported; Harmony's own content has no text here.
+        if any(isinstance(part, SystemContent | DeveloperContent) for part in message.parts):
+            what = "OpenChatML carries text only, and a message has a part of another kind"
+            hint = "Convert to harmony first, which writes system and developer content as text."
+            raise RenderError(what, code="unsupported_part", hint=hint)
         if self._writer is None:
             self._waiting.add(message)
             self._way.note(message)
@@ -171,14 +175,4 @@ class TranscriptTarget:
             builtins=tuple(ToolNamespace(namespace.name) for namespace in about.builtins),
             settings=Settings(reasoning_effort=about.settings.reasoning_effort),
             extra=extra,
-        )
-
-
-def _check_parts(message: Message) -> None:
-    """Media are left out, and reported; Harmony's own content has no text here, so it is an error."""
-    if any(isinstance(part, SystemContent | DeveloperContent) for part in message.parts):
-        raise RenderError(
-            "OpenChatML carries text only, and a message has a part of another kind",
-            code="unsupported_part",
-            hint="Convert to harmony first, which writes system and developer content as text.",
         )

@@ -14,8 +14,9 @@ from dataclasses import replace
 from itertools import groupby
 from operator import is_
 
-from antiphon.conversation import Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation import End, Message, MessageEnded, ParserEvent, Role
 from antiphon.errors import AntiphonError
+from antiphon.formats.format import last_events
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.tokens import Control, Piece, spell
 
@@ -53,7 +54,7 @@ def bridged(
     prompt = prompt if shown is request else rendered(model, shown) or ()
     before, rest = place_of_reply(model, request, asked, prompt) or ((), ())
     for written in _replies(model, former, shown, before, rest) if rest else ():
-        ids, length = _up_to_end(model, former.ids, written)
+        ids, length = _up_to_end(model, former, written)
         return ids, _split(rest, length)[1]
     return None
 
@@ -95,7 +96,7 @@ def place_of_reply(
     """
     size = _shared(asked, prompt)
     (_, opened), (before, rest) = _split(asked, size), _split(prompt, size)
-    opens = len(spell(opened)) <= LONGEST_OPENING and not any(_ends(model, piece) for piece in opened)
+    opens = len(spell(opened)) <= LONGEST_OPENING and not any(piece in model.format.stops for piece in opened)
     if not opens or said(model, request, before, opened)[1]:
         return None
     if not opened and isinstance(model.format, ReplyFormat) and spell(rest).startswith(model.format.replies.anchor):
@@ -159,40 +160,40 @@ def _read(
     model: Model, former: Remembered, request: TurnRequest, before: Sequence[Piece], pieces: Sequence[Piece]
 ) -> Sequence[Piece]:
     """The pieces up to a stop; none where they are read otherwise than the reply was."""
-    reply, meanings = said(model, request, before, pieces)
+    cut = former.reply[-1].end is End.NONE
+    reply, meanings = said(model, request, before, pieces, cut=cut)
     return reply if meanings == meanings_of(former.reply) else ()
 
 
 def said(
-    model: Model, request: TurnRequest, before: Sequence[Piece], pieces: Sequence[Piece]
+    model: Model, request: TurnRequest, before: Sequence[Piece], pieces: Sequence[Piece], *, cut: bool = False
 ) -> tuple[list[Piece], list[tuple[str, str]]]:
-    """The pieces that are read as a reply behind ``before``, up to a stop or all; and its meanings."""
+    """The pieces that are read as a reply behind ``before``, up to a stop or all; and its meanings.
+
+    ``cut``: it is read as one that a limit ended there, and not the model.
+    """
     parser = model.format.parser(prompt=before, tools=request.conversation.offered)
     events: list[ParserEvent] = []
     reply: list[Piece] = []
     for piece in _cut_at_stops(pieces, model.format.stops):
-        events += parser.feed((piece,))
         reply.append(piece)
-        if parser.ended is not None and _ends(model, piece):
+        if cut and piece in model.format.stops:
             break
-    events += parser.close()
+        events += parser.feed((piece,))
+        if parser.ended is not None and piece in model.format.stops:
+            break
+    events += last_events(parser, cut=cut)
     return reply, _meanings(event.message for event in events if isinstance(event, MessageEnded))
 
 
 def _cut_at_stops(pieces: Iterable[Piece], stops: Iterable[Control | str]) -> Iterator[Piece]:
-    """The pieces, texts cut behind the stops that they spell, where a vocabulary has those as texts."""
-    behind = "|".join(f"(?<={re.escape(stop)})" for stop in stops if isinstance(stop, str) and stop)
+    """The pieces; stops that a vocabulary has as texts are pieces of their own."""
+    spelled = "|".join(re.escape(stop) for stop in stops if isinstance(stop, str) and stop)
     for piece in pieces:
-        if isinstance(piece, str) and behind:
-            yield from filter(None, re.split(behind, piece))
+        if isinstance(piece, str) and spelled:
+            yield from filter(None, re.split(f"({spelled})", piece))
         else:
             yield piece
-
-
-def _ends(model: Model, piece: Piece) -> bool:
-    """Whether a stop ends with the piece."""
-    texts = tuple(stop for stop in model.format.stops if isinstance(stop, str) and stop)
-    return piece.endswith(texts) if isinstance(piece, str) else piece in model.format.stops
 
 
 def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:
@@ -206,23 +207,26 @@ def meanings_of(reply: Sequence[Message]) -> list[tuple[str, str]]:
     return _meanings(map(_writable, as_history(reply)))
 
 
-def _up_to_end(model: Model, ids: tuple[int, ...], written: Sequence[Piece]) -> tuple[tuple[int, ...], int]:
+def _up_to_end(model: Model, former: Remembered, written: Sequence[Piece]) -> tuple[tuple[int, ...], int]:
     """The ids without their end, and how many characters of ``written`` they stand for: the template writes the end.
 
     In a history Harmony ends with <|end|> the answer that its model ended with <|return|>. A reply that we ended need
     not have the marks that close its call.
     """
+    ids, last = former.ids, former.reply[-1]
     own = ids[:-1] if ids[-1] in end_ids(model) else ids
+    least = 1 if last.is_call and last.end is not End.NONE else 3  # a text may end with any character
     text, said = spell(written), spelled(model, own[-LONGEST_END:])
     place = max((i for i, piece in enumerate(written) if isinstance(piece, Control)), default=-1)
     end = written[place] if place >= 0 and not spell(written[place + 1 :]).strip() else None
+    limit = len(text if end is None else spell(written[:place]))
     if isinstance(end, Control) and ids[-1] == model.tokenizer.control_id(end):
-        return ids[:-1], len(spell(written[:place]))
+        return ids[:-1], limit
     for tail in (said[-LONGEST_TAIL:], said[-LONGEST_TAIL:].rstrip()):
-        for size in range(len(tail), 2, -1):
-            if (at := text.rfind(tail[-size:])) >= 0:
+        for size in range(len(tail), least - 1, -1):
+            if (at := text.rfind(tail[-size:], 0, limit)) >= 0:
                 return own, at + size
-    return own, len(text if end is None else spell(written[:place]))
+    return own, limit
 
 
 def spelled(model: Model, ids: Sequence[int]) -> str:

@@ -20,6 +20,7 @@ from antiphon.tokens import Control, decode
 
 from .bridge import as_written, beginning, end_ids, meanings_of, place_of_reply, rendered, said, spelled
 from .model import Model
+from .reply import as_history
 from .request import TurnRequest
 from .sequences import Remembered, Sequences, common
 
@@ -162,7 +163,7 @@ class _Look(msgspec.Struct, frozen=True):
 
     @property
     def _old(self) -> tuple[Message, ...]:
-        return *self.asked.conversation.messages, *self.former.reply
+        return *self.asked.conversation.messages, *as_history(self.former.reply)
 
     def _with(self, messages: Sequence[Message]) -> TurnRequest:
         """The request with ``messages`` in place of as many of its own."""

@@ -83,7 +83,8 @@ async def _recall(model: Model, tenant: Tenant, keys: Sequence[bytes]) -> None:
 
     Where a conversation was stored up to a turn, so were its turns before.
     """
-    stored, found = model.sequences.stored, list[bytes]()
+    stored = model.sequences.stored
+    found: Sequence[bytes] = ()
     first, last, place = 0, len(keys), 0
     assert stored is not None
     try:

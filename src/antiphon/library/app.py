@@ -32,8 +32,7 @@ from antiphon.http.context import Context
 from antiphon.http.gate.admission import SharedLimits
 from antiphon.http.gate.keys import KeyFile
 from antiphon.observe import Exported, Tracing
-from antiphon.playground.site import site_wire
-from antiphon.playground.wire import PLAYGROUND
+from antiphon.playground.site import PLAYGROUND, site_wire
 from antiphon.store import StoreFactory
 from antiphon.store.key_file import stored_key
 from antiphon.tools import ToolFactory
@@ -85,11 +84,9 @@ def open_app(
             check_path(config, "config")
         return App(read_config(config, flags, additions.get("engines", NO_KINDS)), preload=preload, **additions)
     if flags:
-        raise UnknownOptionError(
-            "flags: they are for a configuration that is read.",
-            position=Position(path="flags"),
-            hint="Change the Config instead.",
-        )
+        what = "flags: they are for a configuration that is read."
+        hint = "Change the Config instead."
+        raise UnknownOptionError(what, position=Position(path="flags"), hint=hint)
     return App(config, preload=preload, **additions)
 
 
@@ -199,8 +196,8 @@ class Parts(msgspec.Struct, frozen=True):
         facts = self.catalog.facts(name)
         if facts is None:
             return ModelSummary()
-        dialect = dialects_of(config.dialect)[config.dialect.name]
-        return ModelSummary(tuple(described_lines(facts_under(facts, dialect))), facts.capabilities)
+        facts = facts_under(facts, dialects_of(config.dialect)[config.dialect.name])
+        return ModelSummary(tuple(described_lines(facts)), facts.capabilities)
 
 
 @asynccontextmanager
@@ -290,10 +287,6 @@ def words(text: str) -> tuple[str, ...]:
 
 def dialects_of(own: DialectConfig) -> dict[str, Dialect]:
     """Every dialect by its name."""
-    return configured_dialects(
-        strict=own.strict,
-        max_seq_len=own.max_seq_len,
-        max_iter_times=own.max_iter_times,
-        endpoint_mode=own.endpoint_mode,
-        endpoint_streams=own.endpoint_streams,
-    )
+    settings = msgspec.structs.asdict(own)
+    del settings["name"]
+    return configured_dialects(**settings)

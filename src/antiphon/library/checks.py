@@ -100,23 +100,16 @@ def _fits(value: object, kind: Any) -> bool:
         return issubclass(value, get_args(kind)[0]) if get_args(kind) and get_args(kind)[0] is not Any else True
     if origin in LISTS:
         return isinstance(value, origin) and not isinstance(value, str | bytes | bytearray | Mapping)
-    if origin is None or isinstance(origin, type):
-        return _is_instance(value, origin)
-    return True
+    return _is_instance(value, origin)
 
 
-def _is_instance(value: object, kind: type | None) -> bool:
+def _is_instance(value: object, kind: Any) -> bool:
     if kind is None:
         return value is None
-    if kind is type:
-        return is_type(value)
+    if kind is type:  # a type or what stands for one: list[int], int | None, Literal["a"]
+        return isinstance(value, type | NewType) or get_origin(value) is not None
     structural = getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False)
-    return structural or isinstance(value, kind)
-
-
-def is_type(value: object) -> bool:
-    """Whether the value is a type or what stands for one: ``list[int]``, ``int | None``, ``Literal["a"]``."""
-    return isinstance(value, type | NewType) or get_origin(value) is not None
+    return structural or not isinstance(kind, type) or isinstance(value, kind)
 
 
 def _parts(value: Any, kind: Any, path: str) -> Iterator[tuple[object, Any, str]]:
@@ -166,8 +159,6 @@ def described(kind: Any) -> str:
 def _plural(kind: Any) -> str:
     """Describes a list's items in words."""
     plurals = {str: "texts", int: "whole numbers", float: "numbers", bytes: "bytes"}
-    if get_origin(kind) in UNIONS:
-        return "items that are each " + described(kind)
     return plurals.get(kind) or f"items that are each {described(kind)}"
 
 
@@ -233,7 +224,7 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
         kinds = _kinds(function)
         for name, value in bound.arguments.items():
             if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                _check_options(value, kinds[name])
+                check_options(value, kinds[name])
             elif name in kinds:
                 check(value, kinds[name], name)
         return function(*args, **kwargs)
@@ -241,11 +232,21 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
     return call
 
 
+def refused(path: str, message: str, hint: str | None, *, code: str = "invalid_value") -> RequestError:
+    """The error about the argument at ``path``, with which its message begins."""
+    return RequestError(f"{path}: {message}", code=code, position=Position(path=path), hint=hint)
+
+
 def check(value: object, kind: Any, name: str) -> None:
     """Raises `RequestError` (``invalid_type``) where ``value``, the argument ``name``, is not as ``kind`` has it."""
     found = mismatch(value, kind, name)
     if found is not None:
-        raise wrong_type(found)
+        raise refused(
+            found.path,
+            f"{described(found.kind)} is expected, not {shown(found.value)}.",
+            f"For example {found.path}={example(found.kind, found.value)}.",
+            code="invalid_type",
+        )
 
 
 def check_path(value: object, name: str) -> None:
@@ -253,22 +254,7 @@ def check_path(value: object, name: str) -> None:
     try:
         os.fsencode(value if isinstance(value, Path) else str(value))
     except UnicodeEncodeError:
-        raise RequestError(
-            f"{name}: it holds a lone surrogate, which is no character.",
-            code="invalid_value",
-            position=Position(path=name),
-            hint="Give a text of characters.",
-        ) from None
-
-
-def wrong_type(found: Mismatch) -> RequestError:
-    """Names the expected type and the value, and shows how it is written."""
-    return RequestError(
-        f"{found.path}: {described(found.kind)} is expected, not {shown(found.value)}.",
-        code="invalid_type",
-        position=Position(path=found.path),
-        hint=f"For example {found.path}={example(found.kind, found.value)}.",
-    )
+        raise refused(name, "it holds a lone surrogate, which is no character.", "Give a text of characters.") from None
 
 
 @cache
@@ -279,16 +265,14 @@ def _kinds(function: Callable[..., Any]) -> Mapping[str, Any]:
     return {name: get_args(hint)[0] if any(map(is_typeddict, get_args(hint))) else hint for name, hint in hints.items()}
 
 
-@cache
-def options_of(kind: type) -> Mapping[str, Any]:
-    """The options of a `TypedDict` by name, with their annotations."""
-    return get_type_hints(kind)
+_hints = cache(get_type_hints)
 
 
-def _check_options(options: Mapping[str, object], kind: Any) -> None:
+def check_options(options: Mapping[str, object], kind: Any) -> None:
+    """Checks options as the `TypedDict` ``kind`` has them; of another kind, none."""
     if not is_typeddict(kind):
         return
-    known = options_of(kind)
+    known = _hints(kind)
     for name, value in options.items():
         if name not in known:
             raise UnknownOptionError(

@@ -18,13 +18,13 @@ from antiphon.conversation import (
     MessageStarted,
     TextDelta,
     TurnEnded,
+    Usage,
     visible_to_user,
 )
 from antiphon.errors import ContextError, EngineError, RequestError, UnsupportedError
 from antiphon.formats import Format
 from antiphon.formats.format import incidents_of
 from antiphon.generation import (
-    EmbeddingPlan,
     Model,
     RoundEvent,
     TurnRequest,
@@ -35,14 +35,55 @@ from antiphon.generation import (
 )
 from antiphon.generation.plan import prompt_of
 from antiphon.tokens import Tokenizer, encode_pieces
-from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolStarted
+from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolResult, ToolStarted
 
-from .checks import checked
-from .inputs import ChatInput
-from .options import ChatOptions, offer_of, request_of
-from .reply import Delta, Reply
+from .checks import check, checked
+from .options import ChatInput, ChatOptions, offer_of, request_of
 from .shape import ResponseType, Shape, with_schema
 from .text import Prompt
+
+# Answers of a chat: a whole reply, and the pieces of one that is streamed.
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply(Generic[Parsed]):
+    """One answer, whole.
+
+    ``text`` is what an end user may read, ``reasoning`` what the model thought before. ``calls`` are tool calls that
+    nobody here answered: they are the caller's. ``parsed`` is the answer as the requested type, None
+    without one, or when the answer was cut before its end. ``messages`` are all messages of the answer, with those of
+    the tools that ran, and ``conversation`` is the whole conversation: hand it in as ``history`` to go on.
+    """
+
+    text: str
+    parsed: Parsed | None
+    reasoning: str
+    calls: tuple[ToolCall, ...]
+    messages: tuple[Message, ...]
+    conversation: Conversation
+    finish_reason: FinishReason
+    usage: Usage
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta(Generic[Parsed]):
+    """New part of a stream; exactly one field is filled.
+
+    ``text`` is more of the visible answer, ``reasoning`` more of what the model thinks. ``call`` is a call of a tool
+    that runs here, and ``result`` its result. ``reply`` comes last: the whole reply.
+    """
+
+    text: str = ""
+    reasoning: str = ""
+    call: ToolCall | None = None
+    result: ToolResult | None = None
+    reply: Reply[Parsed] | None = None
+
 
 # Errors about parts of a request, in the words of the caller's arguments: ``response``, not ``response_format``.
 
@@ -119,7 +160,6 @@ def named(names: ChatNames | EmbedNames) -> Iterator[None]:
 
 # One answer of a model with the tools that run here: the events of generation as what a library user reads.
 
-Parsed = TypeVar("Parsed")
 WHOLE = (FinishReason.STOP_EOS, FinishReason.STOP_SEQUENCE)
 """How an answer ends that nothing cut short."""
 
@@ -336,11 +376,8 @@ class AsyncChatModel(LoadedModel):
         ``dimensions``: so many numbers of each, for a model whose beginnings of vectors are vectors too. Raises
         `RequestError`, `UnsupportedError` for a model that makes none, and `ContextError` for a text that is too long.
         """
-        embeddings = await embed(_embedding(self.model, texts, dimensions=dimensions))
-        return list(embeddings.vectors)
-
-
-@checked
-def _embedding(model: Model, texts: Sequence[str], *, dimensions: int | None) -> EmbeddingPlan:
-    with named(EmbedNames()):
-        return plan_embedding(model, texts, dimensions=dimensions)
+        check(texts, Sequence[str], "texts")
+        check(dimensions, int | None, "dimensions")
+        with named(EmbedNames()):
+            plan = plan_embedding(self.model, texts, dimensions=dimensions)
+        return list((await embed(plan)).vectors)

@@ -5,20 +5,112 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, TypeVar
 
 import msgspec
 
+from antiphon.api.chat.conversation import read_chat, read_messages, read_turn_request
 from antiphon.api.chat.read import read_tool
 from antiphon.api.chat.schema import Tool
-from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat, ToolChoice, ToolSpec
+from antiphon.conversation import Conversation, Message, ReasoningEffort, ResponseFormat, Role, ToolChoice, ToolSpec
 from antiphon.errors import Position, RequestError, near
 from antiphon.generation import TurnRequest
 from antiphon.tools import FunctionTool, Offer, Toolbox
 from antiphon.tools.tool import DescribedToolSet
-from antiphon.wire.json import encode_given
+from antiphon.wire.json import decode, encode_given
 
-from .inputs import ChatInput, read_json, read_turn
+from .checks import refused
+
+# Dictionaries and lists of a caller as the JSON that a wire reads, with errors at the argument's own place.
+
+Read = TypeVar("Read", bound=msgspec.Struct)
+
+
+def read_json(value: object, kind: type[Read], path: str) -> Read:
+    """The value, a dictionary, as a wire has it. Raises `RequestError` at the field below ``path``."""
+    try:
+        read, _ = decode(encode_given(value, path), kind)
+    except RequestError as error:
+        raise below(error, path) from None
+    return read
+
+
+def below(error: RequestError, path: str) -> RequestError:
+    """The error about a field of a value that stands at ``path``."""
+    inner = error.position.path if error.position and error.position.path else ""
+    if inner.startswith(path):
+        return error
+    place = f"{path}.{inner}" if inner else path
+    message = error.message.removeprefix(f"{inner}: ") if inner else error.message
+    return RequestError(f"{place}: {message}", code=error.code, position=Position(path=place), hint=error.hint)
+
+
+ChatInput = str | Message | Conversation | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
+"""A question; messages, values or as chat APIs write them; a conversation; the body of a chat request."""
+
+
+def read_turn(given: ChatInput, *, system: str | None = None, history: Conversation | None = None) -> TurnRequest:
+    """The turn that ``given`` requests: the body of a chat request brings its settings, anything else none.
+
+    Raises `RequestError`, for a conversation without messages too.
+    """
+    if isinstance(given, Mapping):
+        requested = read_turn_request(given)
+        conversation = read_input(requested.conversation, system=system, history=history)
+    else:
+        conversation = read_input(given, system=system, history=history)
+        requested = TurnRequest(conversation=conversation)
+    if not conversation.messages:
+        raise refused("messages", "there are none.", "Give a text.")
+    return replace(requested, conversation=conversation)
+
+
+def read_input(given: ChatInput, *, system: str | None = None, history: Conversation | None = None) -> Conversation:
+    """``given`` after ``history``, or with ``system`` as the first message. Raises `RequestError` for both."""
+    if system and history is not None:
+        raise refused("system", "the history has its own beginning.", "Give one of the two.")
+    added = _conversation(given, () if history is None else history.messages)
+    if history is not None:
+        _check_json(history, "history")
+        return history.add(*added.messages)
+    if not system:
+        return added
+    return replace(added, messages=(Message(role=Role.SYSTEM, text=system), *added.messages))
+
+
+def _conversation(given: ChatInput, earlier: Sequence[Message]) -> Conversation:
+    if isinstance(given, str):
+        return Conversation((Message(role=Role.USER, text=given),))
+    if isinstance(given, Conversation):
+        _check_json(given, "messages")
+        return given
+    if isinstance(given, Message):
+        return Conversation((given,))
+    if isinstance(given, Mapping):
+        return read_chat(given)
+    return _messages(given, earlier)
+
+
+def _check_json(conversation: Conversation, path: str) -> None:
+    """Raises `RequestError` where a schema or an argument of the template holds what JSON cannot carry."""
+    for i, tool in enumerate(conversation.tools):
+        encode_given(tool.parameters, f"{path}.tools[{i}].parameters")
+    if conversation.response_format is not None:
+        encode_given(conversation.response_format.schema, f"{path}.response_format.schema")
+    encode_given(conversation.settings.template_kwargs, f"{path}.settings.template_kwargs")
+
+
+def _messages(given: Sequence[Message | Mapping[str, Any]], earlier: Sequence[Message]) -> Conversation:
+    values = [message for message in given if isinstance(message, Message)]
+    if len(values) == len(given):
+        return Conversation(tuple(values))
+    if values:
+        hint = "antiphon.read_chat(body).messages makes Message values of chat JSON."
+        what = "either all are Message values, or all are chat JSON."
+        raise refused("messages", what, hint, code="invalid_type")
+    written = [message for message in given if isinstance(message, Mapping)]
+    return Conversation(read_messages(written, earlier=earlier))
+
 
 # The tools that a chat is given: functions, which run here, and descriptions, whose calls go back to the caller.
 
@@ -45,9 +137,10 @@ def check_names(specs: Sequence[ToolSpec], earlier: Sequence[ToolSpec] = ()) -> 
     for i, spec in enumerate(specs):
         if not NAME.fullmatch(spec.name):
             hint = "Give it one of letters, digits, _, - and dots."
-            raise _refused(i, f"{spec.name[:64]!r} is no name that a model could call", hint)
+            raise refused(f"tools[{i}]", f"{spec.name[:64]!r} is no name that a model could call.", hint)
         if spec.recipient in taken:
-            raise _refused(i, f"another tool is named {spec.name!r}", "Give each tool once, under a name of its own.")
+            hint = "Give each tool once, under a name of its own."
+            raise refused(f"tools[{i}]", f"another tool is named {spec.name!r}.", hint)
         taken.add(spec.recipient)
 
 
@@ -62,17 +155,8 @@ def _read(tool: GivenTool, path: str) -> ToolSpec | FunctionTool:
         return FunctionTool(tool)
     except (TypeError, ValueError, NameError, AttributeError, msgspec.MsgspecError) as error:
         reason = str(error).partition("\n")[0].removeprefix(f"{name}: ")
-        raise RequestError(
-            f"{path}: {name} cannot be a tool: {reason}.",
-            code="invalid_type",
-            position=Position(path=path),
-            hint="Give a function with a name, and each parameter a type that JSON can carry (str, list[int] …).",
-        ) from error
-
-
-def _refused(index: int, message: str, hint: str) -> RequestError:
-    path = f"tools[{index}]"
-    return RequestError(f"{path}: {message}.", code="invalid_value", position=Position(path=path), hint=hint)
+        hint = "Give a function with a name, and each parameter a type that JSON can carry (str, list[int] …)."
+        raise refused(path, f"{name} cannot be a tool: {reason}.", hint, code="invalid_type") from error
 
 
 class ChatOptions(TypedDict, total=False):
@@ -119,19 +203,17 @@ def request_of(
     if response_format is not None:
         conversation = replace(conversation, response_format=response_format)
     if effort := options.get("reasoning_effort"):
-        settings = replace(conversation.settings, reasoning_effort=_effort(effort))
+        if effort not in set(ReasoningEffort):
+            hint = f"Give one of {', '.join(ReasoningEffort)}."
+            raise refused("reasoning_effort", f"{effort[:64]!r} is none.", hint)
+        settings = replace(conversation.settings, reasoning_effort=ReasoningEffort(effort))
         conversation = replace(conversation, settings=settings)
     return replace(requested, conversation=conversation, **_settings(options, conversation.tools))
 
 
 def _settings(options: ChatOptions, tools: Sequence[ToolSpec]) -> dict[str, Any]:
     """The fields of a `TurnRequest` that the options set."""
-    plain = {
-        "temperature": options.get("temperature"),
-        "top_p": options.get("top_p"),
-        "max_tokens": options.get("max_tokens"),
-        "seed": options.get("seed"),
-    }
+    plain = {name: options.get(name) for name in ("temperature", "top_p", "max_tokens", "seed")}
     fields: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
     if (stop := options.get("stop")) is not None:
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
@@ -146,21 +228,5 @@ def _choice(given: str, tools: Sequence[ToolSpec]) -> ToolChoice:
             return ToolChoice(given)
         case name if name in {called for tool in tools for called in (tool.name, tool.recipient)}:
             return ToolChoice("required", (name,), once=True)
-    raise RequestError(
-        f"tool_choice: no tool is named {given[:64]!r}.",
-        code="invalid_value",
-        position=Position(path="tool_choice"),
-        hint=near(given, ["auto", "none", "required", *(tool.name for tool in tools)]),
-    )
-
-
-def _effort(given: str) -> ReasoningEffort:
-    try:
-        return ReasoningEffort(given)
-    except ValueError:
-        raise RequestError(
-            f"reasoning_effort: {given[:64]!r} is none.",
-            code="invalid_value",
-            position=Position(path="reasoning_effort"),
-            hint=f"Give one of {', '.join(ReasoningEffort)}.",
-        ) from None
+    hint = near(given, ["auto", "none", "required", *(tool.name for tool in tools)])
+    raise refused("tool_choice", f"no tool is named {given[:64]!r}.", hint)

@@ -32,7 +32,7 @@ LIVE = frozenset(
         *(("server", key) for key in "keys tls_cert tls_key public_metrics expose_reasoning gather debug".split()),
     }
 )  # fmt: skip
-"""What changes without a restart."""
+"""Keys that change without a restart."""
 
 
 class Reloaded(msgspec.Struct, frozen=True):
@@ -68,12 +68,13 @@ class Reload:
         if terminal_is_gone():
             server.should_exit = True
             return
-        task = asyncio.ensure_future(self._reload_and_log(server))
+
+        async def reload_and_log() -> None:
+            (await self.reload(server)).log()
+
+        task = asyncio.ensure_future(reload_and_log())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _reload_and_log(self, server: Server) -> None:
-        (await self.reload(server)).log()
 
     async def reload(self, server: Server) -> Reloaded:
         """Takes what can be taken; what became of it, which is not in the log yet."""
@@ -137,8 +138,7 @@ def keys_of(config: Config, *, required: bool) -> list[Key] | None:
 
 def set_up(config: Config) -> None:
     """The log as the configuration has it. Raises `ConfigError`."""
-    log = config.log
-    set_up_log(form=log.form, level=log.level, access=log.access, file=log.file)
+    set_up_log(**msgspec.structs.asdict(config.log))
 
 
 def dotted(keys: list[KeyPath]) -> str:

@@ -12,11 +12,12 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar, cast, get_args, g
 import msgspec
 
 from antiphon.conversation import ResponseFormat, Role, TextPart
-from antiphon.errors import FormatError, Position, RequestError
+from antiphon.errors import FormatError
 from antiphon.formats import Format
 from antiphon.generation import TurnRequest
 from antiphon.wire.json import encode_given
 
+from .checks import refused
 from .msgspec_types import MsgspecType
 
 Value = TypeVar("Value")
@@ -24,7 +25,7 @@ ResponseType = type[Any] | UnionType | Mapping[str, Any] | None
 """A type, a JSON Schema, or nothing."""
 
 UNUSABLE = (TypeError, ValueError, NameError, AttributeError, RuntimeError, LookupError)
-"""What msgspec and pydantic raise for a type that they cannot use."""
+"""Errors that msgspec and pydantic raise for a type that they cannot use."""
 
 
 class JsonType(Protocol):
@@ -62,23 +63,18 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
         try:
             return cast(Value, json_type(self.kind).read(str(text)))
         except (ValueError, ArithmeticError) as error:  # msgspec's and pydantic's errors are ValueErrors
-            raise FormatError(
-                f"the answer is no value of the type requested: {error}",
-                code="answer_type",
-                hint="The type checks more than its JSON Schema says; ask again, or check it yourself.",
-            ) from error
+            what = f"the answer is no value of the type requested: {error}"
+            hint = "The type checks more than its JSON Schema says; ask again, or check it yourself."
+            raise FormatError(what, code="answer_type", hint=hint) from error
 
     def _schema(self) -> dict[str, Any]:
         try:
             return json_type(self.kind).schema()
         except UNUSABLE as error:
             path, kind, reason = culprit(self.kind, error)
-            raise RequestError(
-                f"{path}: {getattr(kind, '__name__', None) or kind} cannot be read from JSON: {reason}.",
-                code="invalid_type",
-                position=Position(path=path),
-                hint="Use texts, numbers, dates, lists, enums, dataclasses, msgspec structs or pydantic models.",
-            ) from error
+            what = f"{getattr(kind, '__name__', None) or kind} cannot be read from JSON: {reason}."
+            hint = "Use texts, numbers, dates, lists, enums, dataclasses, msgspec structs or pydantic models."
+            raise refused(path, what, hint, code="invalid_type") from error
 
 
 def with_schema(request: TurnRequest, format: Format) -> TurnRequest:

@@ -16,8 +16,8 @@ from antiphon.formats import openchatml as transcripts
 from antiphon.formats.format import incidents_of
 from antiphon.tokens import ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, o200k_harmony, spell
 
-from .checks import check, checked
-from .inputs import ChatInput, below, read_input
+from .checks import check, checked, refused
+from .options import ChatInput, below, read_input
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def convert(source: str | bytes, to: str, *, form: str | None = None, lenient: b
     losses: list[Loss] = []
     warnings: list[str] = []
     conversion = Conversion(to=to, source=form, lenient=lenient, on_loss=losses.append, on_warning=warnings.append)
-    data = _utf8(source, "source") if isinstance(source, str) else source
+    data = _utf8(source) if isinstance(source, str) else source
     text = b"".join(conversion.run([data])).decode("utf-8", "surrogateescape")
     return Converted(text, tuple(losses), tuple(warnings))
 
@@ -154,17 +154,13 @@ def _checked_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
         yield part
 
 
-def _utf8(text: str, name: str) -> bytes:
+def _utf8(text: str) -> bytes:
     """The text's bytes; what `surrogateescape` made of bytes is these bytes again. Raises `RequestError`."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise RequestError(
-            f"{name}: a lone surrogate at character {error.start} stands for no byte.",
-            code="invalid_value",
-            position=Position(path=name),
-            hint="Give the bytes as they are.",
-        ) from None
+        what = f"a lone surrogate at character {error.start} stands for no byte."
+        raise refused("source", what, "Give the bytes as they are.") from None
 
 
 def _named(format: str | Format) -> tuple[Format, Tokenizer | None]:
@@ -189,11 +185,7 @@ def _pieces(reply: str | Sequence[int], format: Format, tokenizer: Tokenizer | N
         )
     for i, id in enumerate(reply):
         if not 0 <= id < tokenizer.size:
-            raise RequestError(
-                f"reply[{i}]: the vocabulary of {format.name!r} has no token {id}.",
-                code="invalid_value",
-                position=Position(path=f"reply[{i}]"),
-                hint=f"Its ids are 0 … {tokenizer.size - 1}.",
-            )
+            what = f"the vocabulary of {format.name!r} has no token {id}."
+            raise refused(f"reply[{i}]", what, f"Its ids are 0 … {tokenizer.size - 1}.")
     decoder = PieceDecoder(tokenizer)
     return [*decoder.feed(reply), *decoder.close()]

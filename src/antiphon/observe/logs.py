@@ -66,7 +66,12 @@ def set_up_log(
 
     A file that was moved away is opened anew. Raises `ConfigError` for one that cannot be written.
     """
-    handler = _handler(file)
+    handler: logging.Handler
+    try:
+        path = Path(file).expanduser()
+        handler = logging.handlers.WatchedFileHandler(path, encoding="utf-8") if file else TerminalHandler()
+    except OSError as error:
+        raise ConfigError(f"cannot write the log {file}: {error.strerror}", code="log_file") from None
     formatter = JsonLines if form == "json" else TextLines
     handler.setFormatter(formatter(details=level == "debug"))
     for name in _LOGGERS:
@@ -79,15 +84,6 @@ def set_up_log(
     logging.getLogger("antiphon").setLevel(level.upper())
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the access log has the same
     ACCESS.setLevel(logging.INFO if access else logging.CRITICAL)
-
-
-def _handler(file: str) -> logging.Handler:
-    if not file:
-        return TerminalHandler()
-    try:
-        return logging.handlers.WatchedFileHandler(Path(file).expanduser(), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write the log {file}: {error.strerror}", code="log_file") from None
 
 
 class TerminalHandler(logging.StreamHandler[TextIO]):
@@ -106,9 +102,10 @@ class TextLines(logging.Formatter):
         self._details = details
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{moment(record)} {_printable(record.getMessage())}"
-        if record.levelno > logging.INFO:
-            line = f"{moment(record)} {record.levelname}: {_printable(record.getMessage())}"
+        level = f"{record.levelname}: " if record.levelno > logging.INFO else ""
+        # Nothing that could forge another line, or colour a terminal.
+        message = "".join(c if c.isprintable() else "?" for c in record.getMessage())
+        line = f"{moment(record)} {level}{message}"
         return "\n".join([line, self.fault(record)]) if record.exc_info else line
 
     def fault(self, record: logging.LogRecord) -> str:
@@ -146,8 +143,3 @@ def _kinds(error: BaseException | None, where: TracebackType | None) -> Iterator
         yield "".join(traceback.format_tb(where)) + f"{type(error).__module__}.{type(error).__qualname__}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         where = error.__traceback__ if error is not None else None
-
-
-def _printable(text: str) -> str:
-    """Nothing that could forge another line, or colour a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)

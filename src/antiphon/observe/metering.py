@@ -15,7 +15,6 @@ from antiphon.generation import TurnMeter
 from .metrics import Metrics, TurnCounts
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
     from opentelemetry.trace import Span, StatusCode, TracerProvider
 
 
@@ -94,7 +93,14 @@ class Exported:
             raise ConfigError(
                 f"traces.endpoint: {endpoint!r} is no http:// or https:// address", code="traces_endpoint"
             )
-        self._provider = _provider(endpoint, service)
+        with extra("traces", "the spans of turns"):
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        resource = Resource.create({"service.name": service})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
         self.tracing = Tracing(self._provider)
 
     def close(self) -> None:
@@ -102,31 +108,11 @@ class Exported:
         self._provider.shutdown()
 
 
-def _provider(endpoint: str, service: str) -> SdkTracerProvider:
-    with extra("traces", "the spans of turns"):
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
-    return provider
-
-
 class Account(Protocol):
     """Pays for tokens."""
 
     def __call__(self, *, prompt: int, completion: int, cached: int | None) -> None:
         """A turn took so many tokens; ``cached`` None: its engine does not report it."""
-
-
-def _nothing() -> None:
-    """Nobody waits for the first event."""
-
-
-def _no_code(code: str) -> None:
-    """Nobody is told of incidents."""
 
 
 @dataclass(slots=True)
@@ -143,8 +129,8 @@ class RequestMeter:
     since: float | None = None
     tracing: Tracing | None = None
     parent: str | None = None
-    on_first: Callable[[], None] = _nothing
-    on_incident: Callable[[str], None] = _no_code
+    on_first: Callable[[], None] = lambda: None
+    on_incident: Callable[[str], None] = lambda code: None
 
     def begin(self, prompt_tokens: int) -> TurnMeter:
         # A client waits for its request's first turn from the request on, for those after it from their own beginning.
@@ -153,36 +139,26 @@ class RequestMeter:
         span = None
         if self.tracing is not None:
             span = self.tracing.turn(self.model, prompt_tokens=prompt_tokens, parent=self.parent)
-        return MeteredTurn(counts, span, self.account, prompt_tokens, self.on_first, self.on_incident)
+        return MeteredTurn(self, counts, span, prompt_tokens)
 
 
 class MeteredTurn:
     """One turn of a request."""
 
-    def __init__(
-        self,
-        counts: TurnCounts,
-        span: TurnSpan | None,
-        account: Account,
-        prompt_tokens: int,
-        on_first: Callable[[], None],
-        on_incident: Callable[[str], None],
-    ) -> None:
+    def __init__(self, meter: RequestMeter, counts: TurnCounts, span: TurnSpan | None, prompt_tokens: int) -> None:
+        self._meter = meter
         self._counts = counts
         self._span = span
-        self._account = account
         self._prompt_tokens = prompt_tokens
-        self._on_first = on_first
-        self._on_incident = on_incident
         self._cached_tokens: int | None = None
         self.between = counts.between
 
     def first(self) -> None:
-        self._on_first()
+        self._meter.on_first()
         self._counts.first()
 
     def incident(self, code: str) -> None:
-        self._on_incident(code)
+        self._meter.on_incident(code)
         self._counts.incident(code)
 
     def ended(self, choice: int, end: TurnEnded) -> None:
@@ -196,4 +172,4 @@ class MeteredTurn:
         self._counts.end(completion, error, choices=len(tokens))
         if self._span is not None:
             self._span.end(completion, error)
-        self._account(prompt=self._prompt_tokens, completion=completion, cached=self._cached_tokens)
+        self._meter.account(prompt=self._prompt_tokens, completion=completion, cached=self._cached_tokens)

@@ -97,7 +97,7 @@ HEADERS = {
 
 
 def playground_routes(context: Context) -> list[ApiRoute]:
-    stored = LazyRoutes(context, "antiphon.playground.stored:Stored")
+    stored = LazyRoutes(context, "antiphon.playground.now:Stored")
     now = LazyRoutes(context, "antiphon.playground.now:Now")
     return [
         ApiRoute("GET", TOOLS, now("tools"), INFERENCE, counted=False),

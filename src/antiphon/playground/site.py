@@ -17,7 +17,12 @@ from antiphon.errors import NotFoundError
 from antiphon.http.route import ANYBODY, ApiRoute
 from antiphon.http.route import DOCS as PLACE
 
-from .routes import HEADERS, MEDIA_TYPES, StaticFile, answer, as_sent
+from .routes import HEADERS, MEDIA_TYPES, StaticFile, answer, as_sent, playground_routes
+
+# The playground as a wire: a page, and what it requests of its own.
+
+PLAYGROUND = Wire(name="playground", routes=playground_routes, described="antiphon.playground.now:DESCRIBED")
+
 
 # The built site, which `make docs` packs into the package: its files, by name, as they are sent.
 

@@ -18,7 +18,7 @@ from antiphon.errors import EngineError
 from antiphon.errors.fault import Fault
 from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded
-from antiphon.observe.sums import Family, growing
+from antiphon.observe.metrics import Family, growing
 from antiphon.structs import ready
 
 from .peer import Grant, Handler, Peer, Service

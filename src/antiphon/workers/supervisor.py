@@ -22,7 +22,7 @@ from antiphon.http.server.server import GRACE, Certificate, bound, certificate, 
 from antiphon.http.server.watchdog import LAST
 from antiphon.library.app import ModelSummary
 from antiphon.library.reload import Reloaded, keys_of, set_up, terminal_is_gone
-from antiphon.observe.sums import Family, families_of, summed, text_of
+from antiphon.observe.metrics import Family, families_of, summed, text_of
 
 from .acceptor import Acceptor, Listener
 from .engines import Shared

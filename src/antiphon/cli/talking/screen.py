@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from antiphon.cli.terminal import StatusLine, dim, safe, tell
@@ -93,7 +94,7 @@ class Screen:
 
     def _begun(self, message: Message) -> Part:
         if visible_to_user(message):
-            return Part(self._answer, print)
+            return Part(partial(tell, end="", flush=True), print)
         if message.is_call:
             return CallCard(message.recipient or "", self._terminal)
         if self._reasoning:
@@ -101,9 +102,6 @@ class Screen:
         self._status.begin("thinking")
         began, before = time.perf_counter(), self._tokens
         return Part(lambda text: None, lambda: self._thought(time.perf_counter() - began, self._tokens - before))
-
-    def _answer(self, text: str) -> None:
-        tell(text, end="", flush=True)
 
     def _thought(self, seconds: float, tokens: int) -> None:
         """That the model reasoned, and for how long; what, only its owner may see."""

@@ -11,7 +11,6 @@ import msgspec
 
 from antiphon.catalog import Catalog
 from antiphon.catalog.toolbox import ToolSettings, open_toolbox
-from antiphon.cli.answer import answer_form
 from antiphon.cli.files import near_file, opened, output
 from antiphon.cli.options import as_json
 from antiphon.cli.terminal import tell, waiting_for
@@ -27,7 +26,7 @@ from antiphon.tools import Toolbox, ToolLimits
 from antiphon.tools.mcp import McpHost
 
 from .screen import Screen, quiet
-from .talk import ChatState, ChatTarget, ended, stream_answer
+from .talk import ChatState, ChatTarget, answer_form, ended, stream_answer
 
 # Files of a conversation: those that go with a question, transcripts to save and to go on with, schemas.
 
@@ -47,7 +46,7 @@ IMAGES = {
     b"OggS": "a sound",
     b"ID3": "a sound",
 }
-"""What files begin with that no model here reads."""
+"""Beginnings of files that no model here reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ class Session:
     reasoning: bool = False
     files: list[TextFile] = field(default_factory=list)
     typed: dict[str, str] = field(default_factory=dict)
-    """What was typed for a question that has files, by the whole question."""
+    """Typed words of questions that have files, by the whole question."""
 
     @property
     def model(self) -> str:

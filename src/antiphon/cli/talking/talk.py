@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+import msgspec
+
+from antiphon.cli.transcript import IncidentForm, incident_form
 from antiphon.conversation import (
     Conversation,
     End,
+    FinishReason,
     Incident,
     Message,
     MessageEnded,
@@ -22,7 +26,9 @@ from antiphon.conversation import (
     TextDelta,
     ToolChoice,
     TurnEnded,
+    visible_to_user,
 )
+from antiphon.conversation.json import MessageJson, message_json
 from antiphon.errors import RequestError
 from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, turns_of
 from antiphon.generation.meter import UNLIMITED, Deadline
@@ -199,3 +205,31 @@ def on_interrupt(act: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+# One answer of a model as JSON, for files and pipes.
+
+
+class AnswerForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One answer: ``text`` is what an end user may see of it."""
+
+    text: str
+    messages: tuple[MessageJson, ...]
+    incidents: tuple[IncidentForm, ...]
+    finish_reason: FinishReason | msgspec.UnsetType = msgspec.UNSET
+    usage: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+
+
+def answer_form(events: Sequence[RoundEvent]) -> AnswerForm:
+    """One answer as JSON; without ``finish_reason`` and ``usage`` when it was stopped."""
+    messages = messages_of(events)
+    ended = next((event for event in events if isinstance(event, TurnEnded)), None)
+    return AnswerForm(
+        text="\n".join(message.text for message in messages if visible_to_user(message)),
+        messages=tuple(map(message_json, messages)),
+        incidents=tuple(incident_form(event) for event in events if isinstance(event, Incident)),
+        finish_reason=ended.reason if ended else msgspec.UNSET,
+        usage={"prompt_tokens": ended.usage.prompt_tokens, "completion_tokens": ended.usage.completion_tokens}
+        if ended
+        else msgspec.UNSET,
+    )

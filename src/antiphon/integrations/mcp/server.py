@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from io import TextIOWrapper
 from typing import Any
 
@@ -34,15 +35,15 @@ INSTRUCTIONS = "Prompts and transcripts of language models: render, parse, conve
 
 def serve() -> None:
     """Answers until standard input ends."""
-    anyio.run(_serve)
 
+    async def run() -> None:
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="tool") as threads:
+            server = _server(threads)
+            lines = BoundedLines(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+            async with stdio_server(stdin=lines) as (requests, answers):
+                await server.run(requests, answers, server.create_initialization_options())
 
-async def _serve() -> None:
-    with ThreadPoolExecutor(WORKERS, thread_name_prefix="tool") as threads:
-        server = _server(threads)
-        lines = BoundedLines(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
-        async with stdio_server(stdin=lines) as (requests, answers):
-            await server.run(requests, answers, server.create_initialization_options())
+    anyio.run(run)
 
 
 class BoundedLines(anyio.AsyncFile[str]):
@@ -127,11 +128,8 @@ def tool_error(
 
 
 def _place(error: AntiphonError) -> dict[str, Any]:
-    place = error.position
-    if place is None:
-        return {}
-    named = {"offset": place.offset, "line": place.line, "column": place.column, "path": place.path}
-    return {key: value for key, value in named.items() if value is not None}
+    place = {} if error.position is None else asdict(error.position)
+    return {key: value for key, value in place.items() if value is not None}
 
 
 def _result(content: Any, *, is_error: bool = False) -> types.CallToolResult:

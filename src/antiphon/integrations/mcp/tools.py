@@ -15,9 +15,9 @@ from antiphon.api.native.template_work import checked_template
 from antiphon.api.native.templates import CheckedTemplate, TemplateCheckRequest
 from antiphon.conversation.json import message_json
 from antiphon.errors import RequestError
-from antiphon.formats.openchatml import Finding, format_transcript
+from antiphon.formats.openchatml import format_transcript
 from antiphon.formats.openchatml import validate as findings_of
-from antiphon.formats.openchatml.lint import Diagnostic, findings, mended
+from antiphon.formats.openchatml.lint import findings, mended
 from antiphon.isolation import Isolation
 from antiphon.library.text import convert, parse, read_chat, render
 from antiphon.tokens import Control
@@ -80,7 +80,7 @@ class Parse(Arguments, frozen=True, kw_only=True):
 
 
 class ParseIncident(msgspec.Struct, frozen=True, kw_only=True):
-    """What was repaired."""
+    """A repair."""
 
     code: str
     position: int
@@ -102,7 +102,7 @@ class Convert(Arguments, frozen=True, kw_only=True):
 
 
 class LostPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What the other form cannot hold, and what it becomes there."""
+    """A part that the other form cannot hold, and what it becomes there."""
 
     path: str
     what: str
@@ -221,7 +221,17 @@ def converted(request: Convert) -> ConvertedText:
 
 
 def validated(request: Validate) -> Validity:
-    problems = [_problem(finding) for finding in findings_of(request.transcript, fragment=request.fragment)]
+    problems = [
+        TranscriptFinding(
+            code=found.code,
+            level="warning" if found.warning else "error",
+            message=found.message,
+            line=found.position.line,
+            column=found.position.column,
+            hint=found.hint,
+        )
+        for found in findings_of(request.transcript, fragment=request.fragment)
+    ]
     valid = all(problem.level != "error" for problem in problems)
     return Validity(valid=valid, findings=problems[:MAX_FINDINGS])
 
@@ -233,7 +243,17 @@ def formatted(request: FormatTranscript) -> FormattedTranscript:
 
 def linted(request: Lint) -> LintReport:
     text = mended(request.transcript, fragment=request.fragment) if request.fix else request.transcript
-    found = [_diagnosed(one) for one in findings(text, fragment=request.fragment)[:MAX_FINDINGS]]
+    found = [
+        LintFinding(
+            rule=one.rule,
+            level=str(one.level),
+            message=one.message,
+            line=one.start.line,
+            column=one.start.column,
+            hint=one.hint,
+        )
+        for one in findings(text, fragment=request.fragment)[:MAX_FINDINGS]
+    ]
     return LintReport(findings=found, text=text if request.fix else None)
 
 
@@ -241,28 +261,6 @@ def template_checked(request: CheckTemplate) -> CheckedTemplate:
     wire = TemplateCheckRequest(template=request.template, special_tokens=request.special_tokens or None)
     with closing(Isolation()) as isolated:
         return asyncio.run(checked_template(wire, None, isolated, ""))
-
-
-def _problem(finding: Finding) -> TranscriptFinding:
-    return TranscriptFinding(
-        code=finding.code,
-        level="warning" if finding.warning else "error",
-        message=finding.message,
-        line=finding.position.line,
-        column=finding.position.column,
-        hint=finding.hint,
-    )
-
-
-def _diagnosed(found: Diagnostic) -> LintFinding:
-    return LintFinding(
-        rule=found.rule,
-        level=str(found.level),
-        message=found.message,
-        line=found.start.line,
-        column=found.start.column,
-        hint=found.hint,
-    )
 
 
 TOOLS: Mapping[str, ServerTool[Any]] = {

@@ -1,4 +1,4 @@
-"""what each client needs to use Antiphon: variables of the environment, or its settings file."""
+"""Settings that each client needs to use Antiphon: variables of the environment, or its settings file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ import typer
 
 from antiphon.config import Config
 from antiphon.errors import RequestError
-
-from .merging import Form, present
 
 # Where a server is: what a user types, or what the configuration says.
 
@@ -42,7 +41,7 @@ def check_variable(name: str | None) -> None:
 
 
 ANY_KEY = "any"
-"""What a client that wants a key is given for a server without keys."""
+"""Key of a client that wants one, for a server without keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +72,21 @@ class Endpoint:
         return None if self.key_variable else ANY_KEY
 
 
+class Form(StrEnum):
+    """How a settings file is written."""
+
+    JSON = "json"
+    TOML = "toml"
+    YAML = "yaml"
+
+
+def present(content: Any) -> Any:
+    """The content without fields that are None, which must not be there."""
+    if isinstance(content, dict):
+        return {key: present(value) for key, value in content.items() if value is not None}
+    return [present(item) for item in content] if isinstance(content, list) else content
+
+
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
     """A client's file, its form, and what must be in it; None: this field must not be there.
@@ -84,7 +98,7 @@ class SettingsFile:
     form: Form
     content: Any
     head: Mapping[str, str] = field(default_factory=dict)
-    """What a new file begins with; one that is there keeps its own."""
+    """Beginning of a new file; one that is there keeps its own."""
 
     @property
     def whole(self) -> Any:

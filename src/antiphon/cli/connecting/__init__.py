@@ -1,1 +1,0 @@
-"""Clients of others: what each needs, and their settings files."""
