@@ -8,8 +8,12 @@ from importlib import import_module
 
 
 def exports(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package, whose ``modules`` have these names each, between blanks."""
+    """The ``__getattr__`` of a package, whose ``modules`` have these names each, between blanks.
+
+    They are its ``__all__`` too, where it names no others.
+    """
     home = {name: module for module, names in modules.items() for name in names.split()}
+    sys.modules[package].__dict__["__all__"] = sorted(home)
 
     def get(name: str) -> object:
         if name not in home:

@@ -10,17 +10,32 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
+from antiphon.api.messages.block_writers import arguments_object
 from antiphon.catalog.static import StaticCatalog
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
-from antiphon.tokens import ByteTokenizer, decode
-from kit.api import END, TOKENIZER, Got, app, call, exchange_bytes, ids, post_in_process, scripted
+from antiphon.tokens import ByteTokenizer, Piece, SampledText, decode
+from kit.api import (
+    CALL,
+    END,
+    THINK,
+    TOKENIZER,
+    UNCALL,
+    UNTHINK,
+    Got,
+    app,
+    call,
+    exchange_bytes,
+    ids,
+    post_in_process,
+    scripted,
+)
 from kit.bad_histories import (
     HISTORIES,
-    OFFERED,
+    NAME,
     Chat,
     as_chat,
     as_messages,
@@ -129,7 +144,7 @@ BROKEN = '{"k": False}'
 
 
 def calling() -> tuple[Starlette, Callable[[], str]]:
-    engine = scripted(ids(*call(OFFERED["name"], BROKEN), END))
+    engine = scripted(ids(*call(NAME, BROKEN), END))
     return app(engine), lambda: decode(TOKENIZER, engine.requests[-1][0])
 
 
@@ -179,6 +194,10 @@ async def test_a_broken_call_comes_back_over_messages() -> None:
     assert "INVALID_JSON" not in prompt()
 
 
+def test_sampled_arguments_are_a_text_like_any_other() -> None:
+    assert type(arguments_object(SampledText(BROKEN, (1,), "v"))["INVALID_JSON"]) is str
+
+
 async def test_a_tool_may_have_an_argument_of_that_name() -> None:
     application, prompt = calling()
     chat = as_messages([user(), called('{"INVALID_JSON": "{}"}'), result()])
@@ -190,6 +209,62 @@ async def test_a_broken_call_comes_back_over_ollama() -> None:
     application, prompt = calling()
     fields = {**as_ollama([user()]), "model": "small"}
     answer = await asked(application, "/api/chat", **fields)
-    tool = {"role": "tool", "content": "r", "tool_name": OFFERED["name"]}
+    tool = {"role": "tool", "content": "r", "tool_name": NAME}
     await asked(application, "/api/chat", **{**fields, "messages": [*fields["messages"], answer["message"], tool]})
     assert BROKEN in prompt()
+
+
+REPLIES: dict[str, tuple[Piece, ...]] = {
+    "cut": (CALL, '{"name": "probe", "arguments": {"k": '),
+    "cut in a name": (CALL, '{"name": "pro'),
+    "no close": (CALL, '{"name": "probe", "arguments": {}}', END),
+    "other quotes": (CALL, "{'name': 'probe', 'arguments': {'k': 1}}", UNCALL, END),
+    "a broken value": (*call(NAME, '{"k": ["a", \'b\']}'), END),
+    "more behind the object": (*call(NAME, '{"k": 1} and more'), END),
+    "a list": (*call(NAME, "[1]"), END),
+    "null": (*call(NAME, "null"), END),
+    "nothing": (CALL, UNCALL, END),
+    "no name": (*call("", "{}"), END),
+    "another name": (*call("other", "{}"), END),
+    "a name of words": (*call("get weather", "{}"), END),
+    "twice": (*call(NAME, "False"), *call(NAME, "False"), END),
+    "two, one broken": (*call(NAME, "{}"), *call(NAME, "{"), END),
+    "a text and a broken call": ("So: ", *call(NAME, "nope"), END),
+    "a broken call and a text": (*call(NAME, "nope"), "so", END),
+    "a call within a call": (CALL, *call(NAME, "{}"), UNCALL, END),
+    "a close alone": ("a", UNCALL, "b", END),
+    "reasoning alone": (THINK, "hm", UNTHINK, END),
+    "reasoning without an end": (THINK, "hm", END),
+    "a call in reasoning": (THINK, *call(NAME, "nope"), UNTHINK, END),
+    "blanks": (" ", END),
+    "nothing at all": (END,),
+}
+
+
+@pytest.mark.parametrize("reply", REPLIES)
+async def test_whatever_the_model_wrote_the_next_turn_is_answered_over_every_wire(reply: str) -> None:
+    engine = scripted(ids(*REPLIES[reply]))
+    application = app(engine, expose_reasoning=True)
+    fields = as_chat([user()])
+    for session in ({}, {"session_id": "s"}):
+        message = (await asked(application, "/v1/chat/completions", **fields, **session))["choices"][0]["message"]
+        results = [result(id=one["id"]) for one in message.get("tool_calls") or ()] or [user("more")]
+        more = results if session else [*fields["messages"], message, *results]
+        await asked(application, "/v1/chat/completions", **{**fields, "messages": more}, **session)
+    fields = as_responses([user()])
+    answer = await asked(application, "/v1/responses", **fields)
+    called = [item["call_id"] for item in answer["output"] if item["type"] == "function_call"]
+    outputs = as_responses([result(id=id) for id in called] or [user("more")])["input"]
+    await asked(application, "/v1/responses", **{**fields, "input": [*fields["input"], *answer["output"], *outputs]})
+    await asked(application, "/v1/responses", **{**fields, "input": outputs}, previous_response_id=answer["id"])
+    fields = {**as_messages([user()]), "model": "small", "max_tokens": 99}
+    blocks = (await asked(application, "/v1/messages", **fields))["content"]
+    used = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    more = as_messages([result(id=id) for id in used] or [user("more")])["messages"]
+    said = {"role": "assistant", "content": blocks}
+    await asked(application, "/v1/messages", **{**fields, "messages": [*fields["messages"], said, *more]})
+    fields = {**as_ollama([user()]), "model": "small"}
+    message = (await asked(application, "/api/chat", **fields))["message"]
+    tools = [{"role": "tool", "content": "r", "tool_name": NAME} for _ in message.get("tool_calls") or ()]
+    more = [*fields["messages"], message, *(tools or [user("more")])]
+    await asked(application, "/api/chat", **{**fields, "messages": more})

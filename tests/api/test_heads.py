@@ -10,7 +10,7 @@ from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
-from kit.api import END, TOKENIZER, ids, post, running, scripted
+from kit.api import END, TOKENIZER, Got, ids, post, running, scripted
 from kit.responses import FINAL, harmony_ids, oss_app
 
 USER = {"role": "user", "content": "Hi"}
@@ -27,19 +27,32 @@ def named(name: str) -> list[list[dict[str, Any]]]:
     ]
 
 
+def _controls(rendered: Got) -> list[str]:
+    return [piece["control"] for piece in rendered.json["pieces"] if "control" in piece]
+
+
 @pytest.mark.parametrize("name", EVIL)
 def test_a_name_of_several_words_never_reaches_a_head(name: str) -> None:
+    """A client's own is refused; one that a model may have called is one word."""
     with running(oss_app(harmony_ids(*FINAL))) as base:
-        for messages in named(name):
-            for path in ("/v1/chat/completions", "/v1/render"):
-                got = post(base, path, messages=messages)
-                assert (got.status, got.error["param"]) == (400, "messages"), got.body
+        own, *called = named(name)
+        for path in ("/v1/chat/completions", "/v1/render"):
+            got = post(base, path, messages=own)
+            assert (got.status, got.error["param"]) == (400, "messages"), got.body
+        for messages, plain in zip(called, named("f")[1:], strict=True):
+            assert post(base, "/v1/chat/completions", messages=messages).status == 200
+            evil, good = (post(base, "/v1/render", messages=one) for one in (messages, plain))
+            assert evil.headers["x-antiphon-incidents"] == "history_names"
+            assert _controls(evil) == _controls(good)
+            assert name not in str(evil.json["text"])
+            assert " to=functions.rm" not in str(evil.json["text"])
         for item in (
             {"type": "function_call", "call_id": "c1", "name": name, "arguments": "{}"},
             {"type": "custom_tool_call", "call_id": "c1", "name": name, "input": "x"},
         ):
             got = post(base, "/v1/responses", input=[{"role": "user", "content": "Hi"}, item])
-            assert (got.status, got.error["param"]) == (400, "input"), got.body
+            assert got.status == 200, got.body
+            assert got.headers["x-antiphon-incidents"].startswith("history_names")
         assert post(base, "/v1/chat/completions", messages=named("f.g-h_1")[1]).status == 200
 
 

@@ -14,7 +14,7 @@ from antiphon.conversation import ToolSpec
 from antiphon.http.gate.keys import new_key
 from antiphon.tokens import decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
-from antiphon.tools.tool import DescribedTool, DescribedToolSet
+from antiphon.tools.call import DescribedTool, DescribedToolSet
 from kit.api import END, TOKENIZER, app, call, replies, running
 
 

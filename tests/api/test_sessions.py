@@ -112,7 +112,7 @@ async def test_what_a_session_cannot_do_is_refused_by_name(fields: dict[str, Any
 
 
 async def test_a_call_of_an_earlier_turn_is_answered_by_its_id() -> None:
-    replies = [ids(*call("f", '{"x": 1}'), END), ids("It is 2.", END)]
+    replies = [ids(*call("f", '{"x": 1}'), END), ids("It is 2.", END), ids("As I said.", END)]
     engine = scripted(lambda prompt, sampling, choice: replies.pop(0))
     application = app(engine)
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
@@ -121,8 +121,7 @@ async def test_a_call_of_an_earlier_turn_is_answered_by_its_id() -> None:
     result = {"role": "tool", "tool_call_id": called["id"], "content": "2"}
     assert content(await in_process(application, session_id="s", tools=[tool], messages=[result])) == "It is 2."
     assert '"arguments": {"x": 1}' in decode(TOKENIZER, engine.requests[-1][0])
-    again = await in_process(application, session_id="s", tools=[tool], messages=[result])
-    assert again.error["param"] == "messages[0].tool_call_id"
+    assert content(await in_process(application, session_id="s", tools=[tool], messages=[result])) == "As I said."
 
 
 async def test_an_answer_that_its_limit_cut_is_history_too() -> None:

@@ -15,7 +15,7 @@ from antiphon.catalog.known_formats import check_models, known_formats
 from antiphon.config import Config, EngineConfig, ModelEntry, ModelFilesConfig, SamplingEntry, load_config
 from antiphon.engines import EngineSettings, Scripted
 from antiphon.engines.gguf_file import GgufValue
-from antiphon.engines.grpc.kind import Grpc
+from antiphon.engines.grpc import Grpc
 from antiphon.engines.llama_cpp.kind import LlamaCpp
 from antiphon.engines.llama_server import LlamaServer
 from antiphon.engines.sglang import Sglang

@@ -37,7 +37,6 @@ OF_AN_EXTRA = {
     "antiphon.generation.compile": "local",
     "antiphon.grammar.admitted": "local",
     "antiphon.grammar.compiler": "local",
-    "antiphon.grammar.faults": "local",
     "antiphon.grammar.following": "local",
     "antiphon.integrations.mcp.server": "mcp",
     "antiphon.catalog.files.bert_gguf": "local",
@@ -47,10 +46,8 @@ OF_AN_EXTRA = {
     "antiphon.store.postgres": "postgres",
     "antiphon.store.postgres_leases": "postgres",
     "antiphon.store.postgres_records": "postgres",
-    "antiphon.tools.mcp.answers": "mcp",
-    "antiphon.tools.mcp.connection": "mcp",
     "antiphon.tools.mcp.http": "mcp",
-    "antiphon.tools.mcp.oauth": "mcp",
+    "antiphon.tools.mcp.connection": "mcp",
     "antiphon.tools.mcp.oauth_flow": "mcp",
 }
 """The modules that cannot be imported without their extra. What uses one says so: see the ways in below."""

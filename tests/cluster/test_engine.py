@@ -13,9 +13,7 @@ import pytest
 
 from antiphon.engines import SAMPLING, Engine, EngineEnd, EngineInfo, Sampling, ScriptedEngine, Step
 from antiphon.errors import ContextError, EngineLostError, Position, UnsupportedError
-from antiphon.ray.engine import RayEngine
-from antiphon.ray.hosting import EngineHost, batches
-from antiphon.ray.messages import decode, encode
+from antiphon.ray.engine import EngineHost, RayEngine, batches, decode, encode
 from antiphon.tenancy import Tenant
 from kit.api import ids, scripted
 from kit.breaking import Breaking
@@ -42,7 +40,7 @@ class Here:
                 self.messages += 1
                 yield message
 
-    async def ask(self, method: str, *arguments: object) -> bytes:
+    async def ask(self, method: str, *arguments: bytes) -> bytes:
         answer: bytes = await getattr(self._host, method)(*arguments)
         return answer
 

@@ -16,11 +16,16 @@ from antiphon.config import Config, load_config
 from antiphon.engines import EngineInfo, Sampling
 from antiphon.errors import AntiphonError, ConfigError, OverloadedError
 from antiphon.http.gate.keys import KeyFile, new_key
-from antiphon.ray.engine import Ray, RayFile
-from antiphon.ray.hosting import EngineReplica
-from antiphon.ray.messages import Batch, GenerateCall, decode, encode
-from antiphon.ray.options import deployed_models, engine_options, front_config, ingress_options, replica_config
-from antiphon.ray.replica import ReplicaApp, check_keys
+from antiphon.ray.engine import Batch, EngineReplica, GenerateCall, Ray, RayFile, decode, encode
+from antiphon.ray.replica import (
+    ReplicaApp,
+    check_keys,
+    deployed_models,
+    engine_options,
+    front_config,
+    ingress_options,
+    replica_config,
+)
 
 FILE = """
 model = "fox"

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from google.protobuf.json_format import MessageToDict
 
-from antiphon.engines import SAMPLING, Engine, EngineEnd, ModelSpec, Sampling, Step
+from antiphon.engines import SAMPLING, Engine, EngineEnd, ModelSpec, Sampling
 from antiphon.engines.grpc import Grpc, GrpcEngine
 from antiphon.errors import (
     UNREACHABLE,
@@ -30,7 +30,7 @@ from antiphon.errors import (
 )
 from antiphon.tenancy import Tenant
 from antiphon.tokens import ByteTokenizer
-from kit.engine_contract import GREEDY, EngineContract, ids_of, steps_of
+from kit.engine_contract import GREEDY, EngineContract, ids_of, lost_after, steps_of
 from kit.grpc_server import SERVICERS, Script, Servicer, grpc_server
 from kit.vllm_server import END, SAYS
 from kit.waiting import until
@@ -167,16 +167,7 @@ async def test_log_probabilities_of_none_but_the_sampled_ids(subject: Engine) ->
 
 async def test_a_reply_that_breaks_off_is_lost_and_what_came_was_said(subject: Engine, servicer: Servicer) -> None:
     servicer.script.breaks_after = 3
-    received: list[Step] = []
-
-    async def listen() -> None:
-        async with aclosing(subject.generate([1], GREEDY)) as steps:
-            async for step in steps:
-                received.append(step)
-
-    with pytest.raises(EngineLostError):
-        await listen()
-    assert ids_of(received) == SAYS[:2]
+    assert await lost_after(subject, [1]) == SAYS[:2]
 
 
 async def test_an_engine_that_is_closed_in_the_middle_of_a_reply_loses_it(subject: Engine, servicer: Servicer) -> None:

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from antiphon.engines import EngineEnd, Sampling, Step
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
+from antiphon.engines.llama_cpp.host import ChildHost
 from antiphon.errors import EngineError, EngineLostError, ModelError, OverloadedError, UnsupportedError
 from kit.llama_server import FRANCE
 from kit.waiting import PATIENCE, until_found
@@ -24,9 +26,17 @@ LONG = Sampling(max_tokens=400, temperature=0, ignore_eos=True)
 SHORT = Sampling(max_tokens=24, temperature=0)
 
 
-async def test_a_killed_child_fails_what_it_was_doing_and_is_started_again(settings: LlamaCppSettings) -> None:
+@asynccontextmanager
+async def started(settings: LlamaCppSettings) -> AsyncIterator[LlamaCppEngine]:
     engine = await LlamaCppEngine.start(settings)
     try:
+        yield engine
+    finally:
+        await engine.aclose()
+
+
+async def test_a_killed_child_fails_what_it_was_doing_and_is_started_again(settings: LlamaCppSettings) -> None:
+    async with started(settings) as engine:
         async with aclosing(engine.generate(FRANCE, LONG)) as steps:
             await anext(steps)
             assert engine.pid is not None
@@ -38,20 +48,15 @@ async def test_a_killed_child_fails_what_it_was_doing_and_is_started_again(setti
         assert all(refusal.retry_after > 0 for refusal in refusals)
         assert last is EngineEnd.STOP
         assert engine.restarts == 1
-        assert engine.last_failure is not None
-        assert "signal 9" in engine.last_failure
-    finally:
-        await engine.aclose()
+        assert isinstance(engine.host, ChildHost)
+        assert "signal 9" in (engine.host.last_failure or "")
 
 
 async def test_a_grammar_that_crashes_the_server_costs_its_own_reply_only(settings: LlamaCppSettings) -> None:
-    engine = await LlamaCppEngine.start(settings)
-    try:
+    async with started(settings) as engine:
         with pytest.raises(EngineLostError):
             await anext(engine.generate(FRANCE, SHORT, grammar="root ::= " + "(" * 50_000 + '"a"' + ")" * 50_000))
         assert (await ask_until_answered(engine))[1] is EngineEnd.STOP
-    finally:
-        await engine.aclose()
 
 
 async def ask_until_answered(engine: LlamaCppEngine) -> tuple[list[OverloadedError], EngineEnd | None]:
@@ -93,23 +98,17 @@ async def test_the_child_gets_no_secret_of_the_environment(
     for name in ("AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "NVIDIA_API_KEY", "HF_TOKEN", "LLAMA_API_KEY", "MY_PATH"):
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    engine = await LlamaCppEngine.start(settings)
-    try:
+    async with started(settings) as engine:
         environment = psutil.Process(engine.pid).environ()
         assert "hunter2" not in environment.values()
         assert environment["CUDA_VISIBLE_DEVICES"] == "", "it has to know which devices it may use"
-    finally:
-        await engine.aclose()
 
 
 async def test_the_key_and_the_prompts_are_in_no_argument_list(settings: LlamaCppSettings) -> None:
-    engine = await LlamaCppEngine.start(settings)
-    try:
+    async with started(settings) as engine:
         line = psutil.Process(engine.pid).cmdline()
         assert [Path(part).name for part in line[1:]] == ["-P", "child.py"]
         assert psutil.Process(engine.pid).net_connections("inet") == []
-    finally:
-        await engine.aclose()
 
 
 PARENT = """
@@ -185,8 +184,7 @@ async def test_a_generating_engine_refuses_to_embed(engine: LlamaCppEngine) -> N
 async def test_an_embedding_engine_gives_vectors_of_length_one_and_refuses_to_generate(
     settings: LlamaCppSettings,
 ) -> None:
-    engine = await LlamaCppEngine.start(replace(settings, embeddings=True, slots=2))
-    try:
+    async with started(replace(settings, embeddings=True, slots=2)) as engine:
         assert engine.info.embeddings
         first, same, other = (await engine.embed([FRANCE, FRANCE, FRANCE[3:9]])).vectors
         assert sum(x * x for x in first) == pytest.approx(1.0, abs=1e-4)
@@ -195,5 +193,3 @@ async def test_an_embedding_engine_gives_vectors_of_length_one_and_refuses_to_ge
         assert (await engine.embed([FRANCE, FRANCE])).tokens == 2 * len(FRANCE)
         with pytest.raises(UnsupportedError):
             await anext(engine.generate(FRANCE, SHORT))
-    finally:
-        await engine.aclose()

@@ -5,28 +5,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from antiphon.engines import Engine, EngineEnd, Sampling, Step, remote
+from antiphon.engines import Engine, EngineEnd, Sampling, remote
 from antiphon.engines.kind import ModelSpec
 from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.engines.vllm import VllmEngine
 from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError, UnsupportedError
 from antiphon.tokens import ByteTokenizer
-from kit.engine_contract import ANN, GREEDY, EngineContract, ids_of, steps_of
+from kit.engine_contract import ANN, GREEDY, EngineContract, lost_after, steps_of
 from kit.vllm_server import CONTEXT, END, SAYS, Vllm
 from kit.waiting import until
 
 
-@pytest_asyncio.fixture
-async def subject(vllm: Vllm) -> AsyncIterator[Engine]:
-    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}), grammar=True)
+@asynccontextmanager
+async def connected(vllm: Vllm, **options: Any) -> AsyncIterator[VllmEngine]:
+    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}), **options)
     yield engine
     await engine.aclose()
+
+
+@pytest_asyncio.fixture
+async def subject(vllm: Vllm) -> AsyncIterator[Engine]:
+    async with connected(vllm, grammar=True) as engine:
+        yield engine
 
 
 class TestVllmEngine(EngineContract):
@@ -60,54 +67,50 @@ async def test_settings_go_out_whole_and_the_grammar_as_lark(subject: Engine, vl
 
 async def test_the_route_of_ids_gets_all_that_completions_get(vllm: Vllm) -> None:
     vllm.native = True
-    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}), grammar=True)
-    sampling = Sampling(max_tokens=99, seed=2**63 + 5, logit_bias={7: -float("inf")}, min_p=0.1, logprobs=20)
-    async with aclosing(engine.generate([1, 2], sampling, grammar="start: /.*/\n", tenant=ANN)) as steps:
-        received = [step async for step in steps]
-    (sent,) = vllm.natives
-    how = sent.pop("sampling_params")
-    assert sent == {
-        "model": "toy", "token_ids": [1, 2], "stream": True, "stream_options": {"include_usage": True},
-        "reasoning_ended": True, "cache_salt": ANN.domain(),
-    }  # fmt: skip
-    assert how == {
-        "max_tokens": CONTEXT - 2, "n": 1, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.1, "seed": 5,
-        "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "logit_bias": {"7": -100.0},
-        "stop_token_ids": [], "ignore_eos": False, "logprobs": 20, "detokenize": False,
-        "structured_outputs": {"grammar": "start: /.*/\n"},
-    }  # fmt: skip
-    assert received[-1].end is EngineEnd.STOP
-    await engine.aclose()
+    async with connected(vllm, grammar=True) as engine:
+        sampling = Sampling(max_tokens=99, seed=2**63 + 5, logit_bias={7: -float("inf")}, min_p=0.1, logprobs=20)
+        async with aclosing(engine.generate([1, 2], sampling, grammar="start: /.*/\n", tenant=ANN)) as steps:
+            received = [step async for step in steps]
+        (sent,) = vllm.natives
+        how = sent.pop("sampling_params")
+        assert sent == {
+            "model": "toy", "token_ids": [1, 2], "stream": True, "stream_options": {"include_usage": True},
+            "reasoning_ended": True, "cache_salt": ANN.domain(),
+        }  # fmt: skip
+        assert how == {
+            "max_tokens": CONTEXT - 2, "n": 1, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.1, "seed": 5,
+            "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "logit_bias": {"7": -100.0},
+            "stop_token_ids": [], "ignore_eos": False, "logprobs": 20, "detokenize": False,
+            "structured_outputs": {"grammar": "start: /.*/\n"},
+        }  # fmt: skip
+        assert received[-1].end is EngineEnd.STOP
 
 
 async def test_the_route_of_ids_counts_the_sampled_id_among_alternatives_and_we_do_not(vllm: Vllm) -> None:
     vllm.native = vllm.unlikely = True
-    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}))
-    (step, *_) = await steps_of(engine, [1], replace(GREEDY, logprobs=2))
-    (entry,) = step.logprobs
-    assert (entry.id, entry.logprob) == (SAYS[0], -0.5)
-    assert [(other.id, other.logprob) for other in entry.top] == [(SAYS[0] + 1, -0.1), (SAYS[0] + 2, -0.2)]
-    await engine.aclose()
+    async with connected(vllm) as engine:
+        (step, *_) = await steps_of(engine, [1], replace(GREEDY, logprobs=2))
+        (entry,) = step.logprobs
+        assert (entry.id, entry.logprob) == (SAYS[0], -0.5)
+        assert [(other.id, other.logprob) for other in entry.top] == [(SAYS[0] + 1, -0.1), (SAYS[0] + 2, -0.2)]
 
 
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("cached", [None, 0, 2])
 async def test_what_it_says_of_its_cache_comes_with_the_last_end(vllm: Vllm, native: bool, cached: int | None) -> None:
     vllm.native, vllm.cached = native, cached
-    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}))
-    steps = await steps_of(engine, [1], GREEDY, n=2)
-    assert [step.cached_tokens for step in steps] == [*[None] * (len(steps) - 1), cached]
-    assert [step.choice for step in steps if step.end] == [0, 1]
-    assert len(vllm.natives) == int(native)
-    await engine.aclose()
+    async with connected(vllm) as engine:
+        steps = await steps_of(engine, [1], GREEDY, n=2)
+        assert [step.cached_tokens for step in steps] == [*[None] * (len(steps) - 1), cached]
+        assert [step.choice for step in steps if step.end] == [0, 1]
+        assert len(vllm.natives) == int(native)
 
 
 @pytest.mark.parametrize("native", [False, True])
 async def test_a_text_is_cut_by_whichever_route_is_on(vllm: Vllm, native: bool) -> None:
     vllm.native = native
-    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset())
-    assert await engine.tokenize("ab") == ([97, 98] if native else None)
-    await engine.aclose()
+    async with connected(vllm) as engine:
+        assert await engine.tokenize("ab") == ([97, 98] if native else None)
 
 
 async def test_log_probabilities_carry_the_bytes_of_their_ids(subject: Engine) -> None:
@@ -119,16 +122,7 @@ async def test_log_probabilities_carry_the_bytes_of_their_ids(subject: Engine) -
 
 async def test_a_reply_that_breaks_off_is_lost_and_what_came_was_said(subject: Engine, vllm: Vllm) -> None:
     vllm.breaks_after = 3
-    received: list[Step] = []
-
-    async def listen() -> None:
-        async with aclosing(subject.generate([1], GREEDY)) as steps:
-            async for step in steps:
-                received.append(step)
-
-    with pytest.raises(EngineLostError):
-        await listen()
-    assert ids_of(received) == SAYS[:2]
+    assert await lost_after(subject, [1]) == SAYS[:2]
 
 
 async def test_a_refusal_is_the_callers_mistake_in_our_words_and_the_servers_go_to_the_log(
@@ -153,10 +147,9 @@ async def test_nobody_there_is_an_overload_that_passes(unused_tcp_port: int) -> 
 
 
 async def test_a_grammar_is_refused_where_it_was_not_declared(vllm: Vllm) -> None:
-    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset())
-    with pytest.raises(UnsupportedError):
-        await anext(engine.generate([1], GREEDY, grammar='%llguidance {}\nstart: "a"\n'))
-    await engine.aclose()
+    async with connected(vllm) as engine:
+        with pytest.raises(UnsupportedError):
+            await anext(engine.generate([1], GREEDY, grammar='%llguidance {}\nstart: "a"\n'))
 
 
 async def test_whole_replies_are_no_streams_and_the_route_of_ids_streams_all_the_same(vllm: Vllm) -> None:
@@ -201,10 +194,9 @@ async def test_who_leaves_before_a_whole_reply_comes_hangs_up(subject: Engine, v
 
 async def test_a_long_whole_reply_is_read_in_parts(vllm: Vllm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "_PART", 3)
-    engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}))
-    vllm.cached = 2
-    steps = await steps_of(engine, [1], replace(GREEDY, whole=True, logprobs=1))
-    assert [len(step.ids) for step in steps] == [3, 3, 2]
-    assert [[entry.id for entry in step.logprobs] for step in steps] == [list(step.ids) for step in steps]
-    assert [(step.end, step.cached_tokens) for step in steps] == [(None, None)] * 2 + [(EngineEnd.LENGTH_OUTPUT, 2)]
-    await engine.aclose()
+    async with connected(vllm) as engine:
+        vllm.cached = 2
+        steps = await steps_of(engine, [1], replace(GREEDY, whole=True, logprobs=1))
+        assert [len(step.ids) for step in steps] == [3, 3, 2]
+        assert [[entry.id for entry in step.logprobs] for step in steps] == [list(step.ids) for step in steps]
+        assert [(step.end, step.cached_tokens) for step in steps] == [(None, None)] * 2 + [(EngineEnd.LENGTH_OUTPUT, 2)]

@@ -24,7 +24,7 @@ from antiphon.grammar import (
 )
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.grammar.following import Matcher
-from antiphon.grammar.text import text_without
+from antiphon.grammar.rules import text_without
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner
 
 EOS, END, START = Control("<eos>"), Control("<|end|>"), Control("<|start|>")

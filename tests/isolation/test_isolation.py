@@ -36,22 +36,26 @@ async def isolation(monkeypatch: pytest.MonkeyPatch, **settings: float) -> Async
         opened.close()
 
 
-async def test_a_piece_is_worked_on_elsewhere_and_its_answer_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with isolation(monkeypatch) as isolated:
-        assert isolated.pid is None, "nothing is started before it is needed"
-        assert await isolated.run(task("echo"), b"a" * 300_000) == b"a" * 300_000
-        found = json.loads(await isolated.run(task("seen"), b""))
+@pytest.fixture
+async def isolated(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Isolation]:
+    async with isolation(monkeypatch) as opened:
+        yield opened
+
+
+async def test_a_piece_is_worked_on_elsewhere_and_its_answer_comes_back(isolated: Isolation) -> None:
+    assert isolated.pid is None, "nothing is started before it is needed"
+    assert await isolated.run(task("echo"), b"a" * 300_000) == b"a" * 300_000
+    found = json.loads(await isolated.run(task("seen"), b""))
     assert found["pid"] not in (os.getpid(), isolated.pid)
 
 
-async def test_a_process_has_nothing_of_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_has_nothing_of_the_servers(isolated: Isolation) -> None:
     secret = os.open(__file__, os.O_RDONLY)
     os.set_inheritable(secret, True)
     try:
-        async with isolation(monkeypatch) as isolated:
-            others = [asyncio.ensure_future(isolated.run(task("spin", processor=SOON), b"")) for _ in range(1)]
-            found = json.loads(await isolated.run(task("seen"), b""))
-            await asyncio.gather(*others, return_exceptions=True)
+        others = [asyncio.ensure_future(isolated.run(task("spin", processor=SOON), b"")) for _ in range(1)]
+        found = json.loads(await isolated.run(task("seen"), b""))
+        await asyncio.gather(*others, return_exceptions=True)
     finally:
         os.close(secret)
     assert "ANTIPHON_SECRET" not in found["environment"]
@@ -62,17 +66,15 @@ async def test_a_process_has_nothing_of_the_servers(monkeypatch: pytest.MonkeyPa
     assert found["written"] == 0
 
 
-async def test_no_piece_finds_anything_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with isolation(monkeypatch) as isolated:
-        assert [await isolated.run(task("leave"), name) for name in (b"a", b"b")] == [b"", b""]
+async def test_no_piece_finds_anything_of_an_earlier_one(isolated: Isolation) -> None:
+    assert [await isolated.run(task("leave"), name) for name in (b"a", b"b")] == [b"", b""]
 
 
-async def test_errors_come_back_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with isolation(monkeypatch) as isolated:
-        with pytest.raises(TemplateError, match="no end") as refused:
-            await isolated.run(task("refuse"), b"no end")
-        with pytest.raises(RequestError) as pointed:
-            await isolated.run(task("point"), b"here")
+async def test_errors_come_back_with_their_place(isolated: Isolation) -> None:
+    with pytest.raises(TemplateError, match="no end") as refused:
+        await isolated.run(task("refuse"), b"no end")
+    with pytest.raises(RequestError) as pointed:
+        await isolated.run(task("point"), b"here")
     assert refused.value.position is not None
     assert (refused.value.code, refused.value.position.line, refused.value.hint) == ("bad_template", 3, "Look there.")
     assert pointed.value.param == "a.b"
@@ -83,23 +85,21 @@ async def test_errors_come_back_with_their_place(monkeypatch: pytest.MonkeyPatch
     [("spin", b""), ("power", b"1000000000"), ("grow", b"1000000000"), ("abort", b""), ("panic", b"")],
 )
 async def test_a_piece_beyond_a_limit_is_refused_and_the_next_is_worked_on(
-    monkeypatch: pytest.MonkeyPatch, name: str, piece: bytes
+    isolated: Isolation, name: str, piece: bytes
 ) -> None:
-    async with isolation(monkeypatch) as isolated:
-        with pytest.raises(RequestError) as caught:
-            await isolated.run(task(name, processor=SOON), piece)
-        assert (caught.value.code, caught.value.param) == ("work_limit", "piece")
-        assert await isolated.run(task("echo"), b"next") == b"next"
+    with pytest.raises(RequestError) as caught:
+        await isolated.run(task(name, processor=SOON), piece)
+    assert (caught.value.code, caught.value.param) == ("work_limit", "piece")
+    assert await isolated.run(task("echo"), b"next") == b"next"
 
 
 async def test_a_mistake_of_ours_is_an_internal_error_that_the_log_has(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    isolated: Isolation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with isolation(monkeypatch) as isolated:
-        with pytest.raises(AntiphonError) as caught:
-            await isolated.run(task("mistake"), b"here")
-        with pytest.raises(AntiphonError):
-            await isolated.run(task("nowhere"), b"")
+    with pytest.raises(AntiphonError) as caught:
+        await isolated.run(task("mistake"), b"here")
+    with pytest.raises(AntiphonError):
+        await isolated.run(task("nowhere"), b"")
     assert caught.value.code == "internal_error"
     assert "ZeroDivisionError" in caplog.text
     assert "nowhere" in caplog.text
@@ -124,13 +124,12 @@ async def gone(pid: int) -> None:
     await until(lambda: is_gone(pid))
 
 
-async def test_a_piece_that_nobody_waits_for_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async with isolation(monkeypatch) as isolated:
-        piece, pid = await waiting(isolated, tmp_path)
-        piece.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await piece
-        await gone(pid)
+async def test_a_piece_that_nobody_waits_for_is_ended(isolated: Isolation, tmp_path: Path) -> None:
+    piece, pid = await waiting(isolated, tmp_path)
+    piece.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await piece
+    await gone(pid)
 
 
 async def test_a_piece_is_ended_at_its_deadline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -142,25 +141,23 @@ async def test_a_piece_is_ended_at_its_deadline(monkeypatch: pytest.MonkeyPatch,
         await gone(pid)
 
 
-async def test_all_pieces_end_with_the_isolation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async with isolation(monkeypatch) as isolated:
-        piece, pid = await waiting(isolated, tmp_path)
-        isolated.close()
-        with pytest.raises(OverloadedError) as caught:
-            await piece
-        assert caught.value.code == "draining"
-        await gone(pid)
+async def test_all_pieces_end_with_the_isolation(isolated: Isolation, tmp_path: Path) -> None:
+    piece, pid = await waiting(isolated, tmp_path)
+    isolated.close()
+    with pytest.raises(OverloadedError) as caught:
+        await piece
+    assert caught.value.code == "draining"
+    await gone(pid)
 
 
-async def test_what_forks_is_started_again_where_it_was_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async with isolation(monkeypatch) as isolated:
-        assert await isolated.run(task("echo"), b"a") == b"a"
-        first = isolated.pid
-        assert first is not None
-        os.kill(first, signal.SIGKILL)
-        await gone(first)
-        assert await isolated.run(task("echo"), b"b") == b"b"
-        assert isolated.pid != first
+async def test_what_forks_is_started_again_where_it_was_killed(isolated: Isolation, tmp_path: Path) -> None:
+    assert await isolated.run(task("echo"), b"a") == b"a"
+    first = isolated.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    await gone(first)
+    assert await isolated.run(task("echo"), b"b") == b"b"
+    assert isolated.pid != first
 
 
 async def test_what_forks_ends_where_no_piece_comes_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,7 @@ HISTORIES: dict[str, tuple[Chat, str]] = {
     "a call first": ([called(), result(), user()], "result"),
     "the model twice": ([user(), said("one"), said("two"), user()], "two"),
     "a question behind a result": ([user(), called(), result(), user("word")], "word"),
+    "a broken call behind two answers": ([user(), said("a"), said("b"), called("nope"), result(), user()], "nope"),
     "all of it": (
         [said("first"), called("nope"), user(), said(""), said("x"), result("orphan", id="q"), called("["), user()],
         "orphan",

@@ -37,9 +37,14 @@ from kit.family_server import SOURCES, family
 CALL_WORD = re.compile(r"call(\d)word\d+")
 WORD = re.compile(r"call\dword\d+|saidword\d+")
 _PART = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]|\w+|\s+|.", re.DOTALL)
+_TAG = re.compile(r"<[^<>\n]*>|\[[A-Z_]+\]|\]\]>|\]\(!|>>>|```")
+_SAME = 4
+"""Characters that the beginning of a call shares with what may stand in its place."""
 _ONE_CALL = ("bare object", "harmony", "openchatml")
 _THINKS = ("deepseek r1", "arguments in tags")
 """Their prompts open the thought."""
+_CALLS_ALONE = ("bare object", "muse", "solar")
+"""Their templates leave out what was said beside calls."""
 SCHEMA = {
     "type": "object",
     "properties": {"a": {"type": "string"}, "b": {"type": "array"}, "c": {"type": "object"}, "d": {"type": "integer"}},
@@ -103,6 +108,7 @@ def speaker(name: str) -> Speaker:
     """The format of that name behind a server, whose model says what `Speaker.reply` holds."""
     reply: list[int] = []
     end_ids: frozenset[int] = frozenset()
+    format: Format
     if name in SOURCES:
         known = family(name)
         format, tokenizer, end_ids = known.format, known.tokenizer, known.end_ids
@@ -122,7 +128,7 @@ def speaker(name: str) -> Speaker:
 
 
 FORMATS = ("harmony", "openchatml", *SOURCES)
-TOOLS = [
+TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name, "description": "Knows.", "parameters": SCHEMA}} for name in NAMES
 ]
 
@@ -132,7 +138,7 @@ TOOLS = [
 
 def message(chance: random.Random, format: str) -> dict[str, Any]:
     """A reply as the chat API has it; each word of a call's values says of which call it is."""
-    said = {"role": "assistant", "content": "", "tool_calls": []}
+    said: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": []}
     if format in _THINKS or chance.random() < 0.3:
         said["reasoning_content"] = "I think of it."
     calls = chance.choice([0, 1, 1, 1, 2, 2, 3])
@@ -209,7 +215,7 @@ def _rename(text: str, chance: random.Random) -> str:
 
 
 def _trail(text: str, chance: random.Random) -> str:
-    ends = [found.end() for found in re.finditer(r"[}\])>]", text)]
+    ends = [found.end() for found in re.finditer(r"[}\])]", text)]
     at = chance.choice(ends) if ends else len(text)
     return f"{text[:at]} so be it {text[at:]}"
 
@@ -234,10 +240,8 @@ DAMAGES: Mapping[str, Damage] = {
 }
 
 
-APART = ("none", "unknown names", "trailing text")
-"""Damages that touch neither quotes nor brackets: behind them calls that only commas part are what they were, too."""
-TOUCHES_MARKS = ("cut", "missing close")
-"""Damages behind which there may be no further call."""
+APART = ("none", "unknown names")
+"""Damages that touch nothing but names: behind them calls that only commas part are what they were, too."""
 LISTS = ("command", "mistral list", "name as key", "the way Python calls")
 
 
@@ -473,8 +477,8 @@ def reply_of(draw: Draw) -> Reply:
     damaged = body[:at] + DAMAGES[draw.damage](body[at:], chance)
     how = chance.choice(["end", "end", "stop", "length"])
     touched = len(body) - _shared(body[::-1], damaged[::-1])
-    behind = [call["function"] for call, begin in zip(calls, begins, strict=True) if begin > touched]
-    if draw.damage in TOUCHES_MARKS or (draw.format in LISTS and draw.damage not in APART):
+    behind = [call["function"] for call, begin in zip(calls, begins, strict=True) if begin > touched + _SAME]
+    if _TAG.findall(body) != _TAG.findall(damaged) or (draw.format in LISTS and draw.damage not in APART):
         behind = []
     intact = [(function["name"], function["arguments"]) for function in behind]
     return Reply(damaged + (end if how == "end" else ""), how, tuple(intact))
@@ -544,7 +548,8 @@ async def _next(draw: Draw, answer: Answer) -> AsyncIterator[str]:
     if prompt[: len(before)] == before:
         return
     spelled = model.spelled(prompt)
-    words = WORD.findall(" ".join([answer.content, *(arguments for _, arguments in answer.calls)]))
+    content = "" if answer.calls and draw.format in _CALLS_ALONE else answer.content
+    words = WORD.findall(" ".join([content, *(arguments for _, arguments in answer.calls)]))
     lost = [word for word in words if word not in spelled]
     if lost:
         yield f"lost {lost} of {answer.told}"

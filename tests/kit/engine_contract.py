@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from antiphon.engines import Engine, EngineEnd, Sampling, Step
-from antiphon.errors import ContextError, UnsupportedError
+from antiphon.errors import ContextError, EngineLostError, UnsupportedError
 from antiphon.tenancy import Tenant
 
 ANN, BOB = Tenant(owner="ann"), Tenant(owner="bob")
@@ -23,6 +23,18 @@ GREEDY = Sampling(max_tokens=8, temperature=0)
 async def steps_of(engine: Engine, prompt: Sequence[int], sampling: Sampling, n: int = 1) -> list[Step]:
     async with aclosing(engine.generate(prompt, sampling, n=n)) as steps:
         return [step async for step in steps]
+
+
+async def lost_after(engine: Engine, prompt: Sequence[int]) -> list[int]:
+    """The ids of a reply that came before the engine was lost."""
+    received: list[int] = []
+    try:
+        async with aclosing(engine.generate(prompt, GREEDY)) as steps:
+            async for step in steps:
+                received += step.ids
+    except EngineLostError:
+        return received
+    raise AssertionError("the engine was not lost")
 
 
 def ids_of(steps: Sequence[Step], choice: int = 0) -> list[int]:

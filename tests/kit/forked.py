@@ -49,13 +49,11 @@ from antiphon.observe.metrics import summed, text_of
 from antiphon.store import SqliteStore
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.workers.acceptor import Acceptor, Listener
-from antiphon.workers.engines import Shared
-from antiphon.workers.given import part_of
+from antiphon.workers.engines import Shared, part_of
 from antiphon.workers.peer import Grant, Handler, Peer, Service
-from antiphon.workers.remote import RemoteLimits
 from antiphon.workers.spawned import Process, WorkerProcess
 from antiphon.workers.supervisor import Counts
-from antiphon.workers.worker import cancelled_here
+from antiphon.workers.worker import RemoteLimits, cancelled_here
 from kit.lent import Lender, LentClock, Loan
 from kit.raw_http import answer_over
 from kit.waiting import PATIENCE

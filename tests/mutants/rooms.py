@@ -113,10 +113,9 @@ ROOMS = (
         "router",
         {
             "tools/call.py": "tools/test_function.py tools/test_router.py tools/test_router_faults.py "
-            "generation/test_rounds.py",
+            "generation/test_rounds.py tools/test_registry.py catalog/test_toolbox.py",
             "tools/toolbox.py": "catalog/test_toolbox.py api/test_server_tools.py tools/test_registry.py "
             "cli/test_tools.py",
-            "tools/registry.py": "tools/test_registry.py catalog/test_toolbox.py",
             "tools/function.py": "tools/test_function.py tools/test_router_faults.py tools/test_threads.py",
             "tools/mcp/http.py": "tools/test_mcp_public.py",
             "tools/mcp/*.py": "tools/test_mcp_answers.py tools/test_mcp.py tools/test_mcp_sessions.py "
@@ -130,9 +129,8 @@ ROOMS = (
     Room(
         "sandbox",
         {
-            "tools/python/cell.py": "tools/test_sandbox_limits.py tools/test_sandbox_replies.py tools/test_python.py",
-            "tools/python/interpreter.py": "tools/test_sandbox_limits.py tools/test_sandbox_stop.py "
-            "tools/test_python.py tools/test_sandbox_walls.py",
+            "tools/python/interpreter.py": "tools/test_sandbox_limits.py tools/test_sandbox_replies.py "
+            "tools/test_sandbox_stop.py tools/test_python.py tools/test_sandbox_walls.py",
             "tools/python/seccomp.py": "tools/test_system_calls.py tools/test_sandbox_walls.py tools/test_python.py",
             "tools/python/sandbox.py": "tools/test_sandbox_limits.py tools/test_sandbox_walls.py tools/test_python.py",
             "tools/python/*.py": "tools/test_sandbox_limits.py tools/test_python.py tools/test_sandbox_replies.py "
@@ -172,7 +170,7 @@ ROOMS = (
     Room(
         "grammar",
         {
-            "grammar/text.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
+            "grammar/rules.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
             "grammar/following.py": "grammar/test_edges.py grammar/test_grammar.py "
             "grammar/test_cost.py generation/test_constrain.py",
             "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_cost.py "

@@ -38,6 +38,12 @@ def folder(tmp_path: Path) -> Path:
     return pages
 
 
+@pytest.fixture
+async def offline(folder: Path) -> AsyncIterator[Browser]:
+    async with aclosing(Browser(Corpus(folder))) as browser:
+        yield browser
+
+
 async def ask(browser: Browser, name: str, body: str, session: str = "s") -> ToolResult:
     call = ToolCall(
         call_id=f"{name}{body}{time.monotonic_ns()}", recipient=f"browser.{name}", body=body, session=session
@@ -46,29 +52,27 @@ async def ask(browser: Browser, name: str, body: str, session: str = "s") -> Too
 
 
 @pytest.mark.spec("HAR-109", "HAR-104")
-async def test_search_open_and_find_show_cursors_line_numbers_and_link_ids(folder: Path) -> None:
-    async with aclosing(Browser(Corpus(folder))) as browser:
-        results = (await ask(browser, "search", '{"query": "bees and honey"}')).text(envelope=False)
-        assert results.startswith("[0] Results for 'bees and honey'")
-        assert "【0†Bees】 corpus:/bees.md" in results
-        assert "secret" not in results
-        page = (await ask(browser, "open", '{"id": 0}')).text(envelope=False)
-        assert page == (
-            "[1] Bees (corpus:/bees.md)\n**viewing lines [0 - 4] of 5**\n\n"
-            "L0: # Bees\nL1: \nL2: Bees make honey.\nL3: \nL4: See 【0†wasps】 and 【1†the sun†sun.test】."
-        )
-        wasps = (await ask(browser, "open", '{"id": 0, "cursor": 1}')).text(envelope=False)
-        assert wasps.startswith("[2] Wasps (corpus:/wasps.html)")
-        found = (await ask(browser, "find", '{"pattern": "HONEY", "cursor": 1}')).text(envelope=False)
-        assert "# match 1 at L2" in found
-        assert "L2: Bees make honey." in found
+async def test_search_open_and_find_show_cursors_line_numbers_and_link_ids(offline: Browser) -> None:
+    results = (await ask(offline, "search", '{"query": "bees and honey"}')).text(envelope=False)
+    assert results.startswith("[0] Results for 'bees and honey'")
+    assert "【0†Bees】 corpus:/bees.md" in results
+    assert "secret" not in results
+    page = (await ask(offline, "open", '{"id": 0}')).text(envelope=False)
+    assert page == (
+        "[1] Bees (corpus:/bees.md)\n**viewing lines [0 - 4] of 5**\n\n"
+        "L0: # Bees\nL1: \nL2: Bees make honey.\nL3: \nL4: See 【0†wasps】 and 【1†the sun†sun.test】."
+    )
+    wasps = (await ask(offline, "open", '{"id": 0, "cursor": 1}')).text(envelope=False)
+    assert wasps.startswith("[2] Wasps (corpus:/wasps.html)")
+    found = (await ask(offline, "find", '{"pattern": "HONEY", "cursor": 1}')).text(envelope=False)
+    assert "# match 1 at L2" in found
+    assert "L2: Bees make honey." in found
 
 
-async def test_open_without_an_id_scrolls_the_page(folder: Path) -> None:
-    async with aclosing(Browser(Corpus(folder))) as browser:
-        await ask(browser, "open", '{"id": "corpus:/many.txt"}')
-        page = (await ask(browser, "open", '{"loc": 300, "num_lines": 2}')).text(envelope=False)
-        assert page.endswith("**viewing lines [300 - 301] of 500**\n\nL300: line number 300\nL301: line number 301")
+async def test_open_without_an_id_scrolls_the_page(offline: Browser) -> None:
+    await ask(offline, "open", '{"id": "corpus:/many.txt"}')
+    page = (await ask(offline, "open", '{"loc": 300, "num_lines": 2}')).text(envelope=False)
+    assert page.endswith("**viewing lines [300 - 301] of 500**\n\nL300: line number 300\nL301: line number 301")
 
 
 @pytest.mark.parametrize(
@@ -85,17 +89,15 @@ async def test_open_without_an_id_scrolls_the_page(folder: Path) -> None:
         ("search", '{"query": "x", "source": "news"}'),
     ],
 )
-async def test_what_is_not_there_is_an_error_that_the_model_reads(folder: Path, name: str, body: str) -> None:
-    async with aclosing(Browser(Corpus(folder))) as browser:
-        await ask(browser, "search", '{"query": "honey"}')
-        assert (await ask(browser, name, body)).error is not None
+async def test_what_is_not_there_is_an_error_that_the_model_reads(offline: Browser, name: str, body: str) -> None:
+    await ask(offline, "search", '{"query": "honey"}')
+    assert (await ask(offline, name, body)).error is not None
 
 
-async def test_sessions_have_their_own_cursors(folder: Path) -> None:
-    async with aclosing(Browser(Corpus(folder))) as browser:
-        await ask(browser, "search", '{"query": "honey"}', "one")
-        assert (await ask(browser, "open", '{"id": 0}', "two")).error is not None
-        assert (await ask(browser, "open", '{"id": 0, "cursor": 0}', "")).error is not None
+async def test_sessions_have_their_own_cursors(offline: Browser) -> None:
+    await ask(offline, "search", '{"query": "honey"}', "one")
+    assert (await ask(offline, "open", '{"id": 0}', "two")).error is not None
+    assert (await ask(offline, "open", '{"id": 0, "cursor": 0}', "")).error is not None
 
 
 async def test_find_is_literal_and_linear(folder: Path) -> None:
@@ -105,15 +107,14 @@ async def test_find_is_literal_and_linear(folder: Path) -> None:
         assert "No matches." in (await ask(browser, "find", '{"pattern": "(a+)+$"}')).text(envelope=False)
 
 
-async def test_citations_name_the_pages_of_their_session(folder: Path) -> None:
-    async with aclosing(Browser(Corpus(folder))) as browser:
-        await ask(browser, "open", '{"id": "corpus:/bees.md"}')
-        text = "Honey【0†L2】 and more【0†L2-L4】 but not【7†L1】."
-        cited = browser.citations("s", text)
-        assert [(text[c.start : c.end], c.url, c.lines) for c in cited] == [
-            ("【0†L2】", "corpus:/bees.md", (2, 2)),
-            ("【0†L2-L4】", "corpus:/bees.md", (2, 4)),
-        ]
+async def test_citations_name_the_pages_of_their_session(offline: Browser) -> None:
+    await ask(offline, "open", '{"id": "corpus:/bees.md"}')
+    text = "Honey【0†L2】 and more【0†L2-L4】 but not【7†L1】."
+    cited = offline.citations("s", text)
+    assert [(text[c.start : c.end], c.url, c.lines) for c in cited] == [
+        ("【0†L2】", "corpus:/bees.md", (2, 2)),
+        ("【0†L2-L4】", "corpus:/bees.md", (2, 4)),
+    ]
 
 
 def test_marks_in_a_page_cannot_pass_for_ours() -> None:

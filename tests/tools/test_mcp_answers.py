@@ -16,7 +16,7 @@ from antiphon.tools import Router, ToolCall, ToolResult
 from antiphon.tools.mcp import McpLimits, McpServer, McpToolSet, read_mcp_config
 from antiphon.tools.mcp.config import MAX_TOOLS, START_SECONDS
 from antiphon.tools.mcp.connection import CALL_SECONDS
-from antiphon.tools.mcp.session import END_SECONDS
+from antiphon.tools.mcp.tool_set import END_SECONDS
 from antiphon.tools.pool import PoolSize
 
 ODD_PATH = Path(__file__).parents[1] / "kit" / "mcp_odd_server.py"

@@ -16,7 +16,7 @@ from antiphon.tools import Router, ToolCall
 from antiphon.tools.mcp import McpHost, McpServer, McpToolSet, TokenStore
 from antiphon.tools.mcp.config import LARGEST_BODY, MAX_LISTING
 from antiphon.tools.mcp.fault import challenged, fault_of_error, readable_scopes
-from antiphon.tools.mcp.session import MAX_PAGES
+from antiphon.tools.mcp.tool_set import MAX_PAGES
 from kit import mcp_http
 from kit.mcp_counter import answer, handshake
 
@@ -39,6 +39,11 @@ async def refusal(url: str) -> ConfigError:
     with pytest.raises(ConfigError) as refused:
         await McpToolSet.connect("far", McpServer(url=url))
     return refused.value
+
+
+async def refusal_of(handler: Handler) -> ConfigError:
+    async with serving(handler) as url:
+        return await refusal(url)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +69,7 @@ async def test_a_status_is_named_with_its_remedy(status: int, headers: dict[str,
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=status, headers=headers, text="a secret of the server's")
 
-    async with serving(answer) as url:
-        error = await refusal(url)
+    error = await refusal_of(answer)
     assert (error.code, str(status) in error.message) == (code, True)
     assert says in str(error)
     assert "a secret" not in str(error)
@@ -77,8 +81,7 @@ async def test_what_the_server_itself_says_is_told_too() -> None:
         error = {"code": -32602, "message": "the moon is full"}
         return web.json_response({"jsonrpc": "2.0", "id": id, "error": error}, status=400)
 
-    async with serving(answer) as url:
-        error = await refusal(url)
+    error = await refusal_of(answer)
     assert "the moon is full" in error.message
     assert "400" in error.message
 
@@ -108,8 +111,7 @@ async def test_a_body_without_an_end_is_given_up() -> None:
             await response.write(b" " * 65_536)
         return response
 
-    async with serving(answer) as url:
-        error = await refusal(url)
+    error = await refusal_of(answer)
     assert "longer than" in error.message
 
 
@@ -118,8 +120,7 @@ async def test_a_body_that_unpacks_to_any_size_is_not_read() -> None:
         assert request.headers["accept-encoding"] == "identity"
         return web.Response(body=b"\x1f\x8b", headers={"content-encoding": "gzip", "content-type": "application/json"})
 
-    async with serving(answer) as url:
-        error = await refusal(url)
+    error = await refusal_of(answer)
     assert "compressed" in error.message
 
 
@@ -154,8 +155,7 @@ async def test_all_pages_of_the_tools_are_listed_up_to_a_limit() -> None:
 
 
 async def test_tools_whose_words_would_fill_every_prompt_are_refused() -> None:
-    async with serving(paging(2, "x" * (MAX_LISTING // 2))) as url:
-        error = await refusal(url)
+    error = await refusal_of(paging(2, "x" * (MAX_LISTING // 2)))
     assert "too long" in error.message
 
 
@@ -194,6 +194,10 @@ def test_scopes_of_a_server_s_text_hold_nothing_that_a_shell_or_a_terminal_reads
     assert len(readable_scopes(" ".join(f"s{n}" for n in range(99))).split()) == 32
 
 
+async def show(server: str, address: str) -> None:
+    raise AssertionError("nobody is sent anywhere")
+
+
 async def test_a_server_of_another_origin_gets_no_token(tmp_path: Path) -> None:
     """Addresses of metadata that are not https, and not of this machine for a server of this machine, are not used."""
     seen: list[str] = []
@@ -205,9 +209,6 @@ async def test_a_server_of_another_origin_gets_no_token(tmp_path: Path) -> None:
             return web.json_response({"resource": resource, "authorization_servers": ["http://169.254.169.254"]})
         return web.Response(status=401)
 
-    async def show(server: str, address: str) -> None:
-        raise AssertionError("nobody is sent anywhere")
-
     async with serving(answer) as url:
         with pytest.raises(ConfigError, match="not https") as refused:
             await McpToolSet.connect("far", McpServer(url=url), host=McpHost(sign_in=show), tokens=TokenStore(tmp_path))
@@ -218,9 +219,6 @@ async def test_a_server_of_another_origin_gets_no_token(tmp_path: Path) -> None:
 async def test_where_nobody_can_register_the_error_says_what_to_do_instead(tmp_path: Path) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(status=401 if request.path == "/mcp" else 404)
-
-    async def show(server: str, address: str) -> None:
-        raise AssertionError("nobody is sent anywhere")
 
     host, tokens = McpHost(sign_in=show), TokenStore(tmp_path)
     async with serving(answer) as url:

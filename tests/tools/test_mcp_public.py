@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from antiphon.tools.mcp.http import PublicTransport, objection_to_text
-from antiphon.tools.mcp.remote import function_name
+from antiphon.tools.mcp.tool_set import function_name
 from kit.certificates import signed
 
 HERE = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))

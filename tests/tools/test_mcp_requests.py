@@ -23,13 +23,7 @@ from antiphon.tools.mcp import (
     SamplingAnswer,
     SamplingRequest,
 )
-from antiphon.tools.mcp.answers import (
-    MAX_FIELDS,
-    MAX_MESSAGE,
-    MAX_REQUESTS,
-    MAX_SAMPLED_TEXT,
-    MAX_SAMPLED_TOKENS,
-)
+from antiphon.tools.mcp.connection import MAX_FIELDS, MAX_MESSAGE, MAX_REQUESTS, MAX_SAMPLED_TEXT, MAX_SAMPLED_TOKENS
 from kit import mcp_asking, obedient
 from kit.api import CHATML
 from kit.waiting import PATIENCE

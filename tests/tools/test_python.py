@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,13 +30,6 @@ LIMITS = SandboxLimits(seconds=10, memory=512 << 20, scratch=8 << 20, files=2_00
 @pytest.fixture(scope="session")
 def sandbox() -> Bubblewrap:
     return Bubblewrap(LIMITS)
-
-
-@pytest.fixture
-async def interpreter(sandbox: Bubblewrap) -> AsyncIterator[Interpreter]:
-    fresh = await sandbox.start()
-    yield fresh
-    await fresh.aclose()
 
 
 def code(body: str, session: str = "", call_id: str = "c1") -> ToolCall:

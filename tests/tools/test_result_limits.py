@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.conversation import End, OpaquePart, TextPart
 from antiphon.tools import FunctionTool, Router, ToolCall, ToolError, ToolFailure, ToolLimits, ToolOutput
-from antiphon.tools.python.cell import IMAGE_BYTES, IMAGES
+from antiphon.tools.python.interpreter import IMAGE_BYTES, IMAGES
 
 
 def call(name: str, body: str = "{}") -> ToolCall:

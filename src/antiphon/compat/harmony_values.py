@@ -307,16 +307,15 @@ def _any_content(handler: Any) -> Any:
     """Pydantic's schema of a content of any kind, which is dumped with the ``type`` by which it is read."""
     core = import_module("pydantic_core.core_schema")
     kinds = {tag: handler.generate_schema(kind) for tag, kind in CONTENTS.items()}
-    dump = core.wrap_serializer_function_ser_schema(_dump_content, schema=core.tagged_union_schema(kinds, _tag))
+    dump = core.wrap_serializer_function_ser_schema(
+        lambda content, dump: {"type": TAGS[type(content)], **dump(content)},
+        schema=core.tagged_union_schema(kinds, _tag),
+    )
     return core.tagged_union_schema(kinds, _tag, serialization=dump)
 
 
 def _tag(raw: Any) -> Any:
     return raw.get("type") if isinstance(raw, dict) else TAGS.get(type(raw))
-
-
-def _dump_content(content: Content, dump: Any) -> Json:
-    return {"type": TAGS[type(content)], **dump(content)}
 
 
 def _namespace(trained: ToolNamespace) -> ToolNamespaceConfig:

@@ -163,7 +163,8 @@ def _default(declared: Field[Any]) -> Callable[[], object] | None:
 def _check(hint: Any) -> Check:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is UnionType:
-        return _optional(_check(arguments[0]))
+        given = _check(arguments[0])
+        return lambda value, path, mismatches: None if value is None else given(value, path, mismatches)
     if origin is list:
         return _list(_check(arguments[0]))
     if origin is dict:
@@ -171,10 +172,6 @@ def _check(hint: Any) -> Check:
     if hint in PLAIN:
         return PLAIN[hint]
     return _member(hint) if issubclass(hint, Enum) else _value(hint)
-
-
-def _optional(check: Check) -> Check:
-    return lambda value, path, mismatches: None if value is None else check(value, path, mismatches)
 
 
 def _text(value: object, path: Path, mismatches: list[Mismatch]) -> object:
@@ -193,11 +190,7 @@ def _truth(value: object, path: Path, mismatches: list[Mismatch]) -> object:
     return value
 
 
-def _anything(value: object, path: Path, mismatches: list[Mismatch]) -> object:
-    return value
-
-
-PLAIN: dict[Any, Check] = {str: _text, bool: _truth, Any: _anything}
+PLAIN: dict[Any, Check] = {str: _text, bool: _truth, Any: lambda value, path, mismatches: value}
 
 
 def _member(kind: type[Enum]) -> Check:

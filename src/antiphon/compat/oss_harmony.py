@@ -5,54 +5,12 @@ It installs the module `openai_harmony` too; calls are rendered in its dialect (
 
 from __future__ import annotations
 
-from .openai_harmony import (
-    Author,
-    ChannelConfig,
-    Content,
-    Conversation,
-    DeveloperContent,
-    HarmonyEncoding,
-    HarmonyEncodingName,
-    HarmonyError,
-    Message,
-    ReasoningEffort,
-    RenderConversationConfig,
-    RenderOptions,
-    Role,
-    StreamableParser,
-    StreamState,
-    SystemContent,
-    TextContent,
-    ToolDescription,
-    ToolNamespaceConfig,
-)
+from .openai_harmony import *  # noqa: F403 - all of its names, and no other
+from .openai_harmony import HarmonyEncoding, HarmonyEncodingName
+from .openai_harmony import __all__ as __all__
 from .openai_harmony import load_harmony_encoding as load
 
 
-def load_harmony_encoding(name: str | HarmonyEncodingName) -> HarmonyEncoding:
+def load_harmony_encoding(name: str | HarmonyEncodingName) -> HarmonyEncoding:  # type: ignore[no-redef]  # in its place
     """The encoding by name; read once a process. Raises ValueError."""
     return load(name, dialect="b")
-
-
-__all__ = [
-    "Author",
-    "ChannelConfig",
-    "Content",
-    "Conversation",
-    "DeveloperContent",
-    "HarmonyEncoding",
-    "HarmonyEncodingName",
-    "HarmonyError",
-    "Message",
-    "ReasoningEffort",
-    "RenderConversationConfig",
-    "RenderOptions",
-    "Role",
-    "StreamState",
-    "StreamableParser",
-    "SystemContent",
-    "TextContent",
-    "ToolDescription",
-    "ToolNamespaceConfig",
-    "load_harmony_encoding",
-]

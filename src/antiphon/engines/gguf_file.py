@@ -21,20 +21,7 @@ GgufValue = int | float | bool | str | list["GgufValue"]
 _STRING: Final = 8
 _ARRAY: Final = 9
 _SCALARS: Final = {
-    kind: struct.Struct(f"<{letter}")
-    for kind, letter in {
-        0: "B",
-        1: "b",
-        2: "H",
-        3: "h",
-        4: "I",
-        5: "i",
-        6: "f",
-        7: "?",
-        10: "Q",
-        11: "q",
-        12: "d",
-    }.items()
+    kind: struct.Struct(f"<{letter}") for kind, letter in zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True)
 }
 _MAX_DEPTH: Final = 4
 _MAX_DIMENSIONS: Final = 8

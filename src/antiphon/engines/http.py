@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -29,16 +29,19 @@ from .connection import Connect, Connection, over_network
 from .engine import Sampling, Step
 from .kind import EngineSettings, ModelSpec
 
-# The settings that all engines behind HTTP share: where the server is, its key, and whether it takes grammars.
-
 # Whether a server takes llguidance's grammars: found out with one that no model would follow by itself.
 
 WORDS = ("~Qx7~", "~Zk4~")
 TOKENS = 24
 """More than any vocabulary needs for a word of the grammar, which five single bytes would spell."""
 
-Generate = Callable[[list[int], Sampling, str], AsyncGenerator[Step, None]]
-"""(prompt, sampling, grammar) → the steps."""
+
+class Generate(Protocol):
+    """As much of `Engine.generate` as is used here."""
+
+    def __call__(
+        self, prompt: Sequence[int], sampling: Sampling, *, grammar: str | None
+    ) -> AsyncGenerator[Step, None]: ...
 
 
 async def takes_grammars(generate: Generate, tokenizer: Tokenizer, end_ids: Collection[int]) -> bool:
@@ -50,7 +53,7 @@ async def takes_grammars(generate: Generate, tokenizer: Tokenizer, end_ids: Coll
     end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else ""
     grammar = f'%llguidance {{}}\nstart: ("{WORDS[0]}" | "{WORDS[1]}") {end}\n'
     try:
-        async with aclosing(generate(tokenizer.encode("Hello"), Sampling(max_tokens=TOKENS), grammar)) as steps:
+        async with aclosing(generate(tokenizer.encode("Hello"), Sampling(max_tokens=TOKENS), grammar=grammar)) as steps:
             async for step in steps:
                 ids += step.ids
     except (OverloadedError, EngineLostError):

@@ -15,7 +15,7 @@ from antiphon.tokens import Tokenizer
 from .engine import SAMPLING, Embeddings, EngineInfo, Ranking, Sampling, Step
 from .http import ServerSettings, takes_grammars
 from .kind import ANY_TASK, ModelSpec, Task
-from .llama_cpp.client import LlamaClient, ServedModel, check
+from .llama_cpp.client import LlamaClient, Seat, ServedModel, check
 from .llama_cpp.scoring import Forced
 from .llama_cpp.wire import MAX_LOGPROBS, Fragments, Probability
 from .turns import embed_in_turns, rank_in_turns
@@ -75,10 +75,7 @@ class LlamaServerEngine:
             if ranks:
                 await _check_ranks(client)
             if grammar is None and tokenizer is not None and generates:
-                generate = partial(client.generate, model=model, n=1)
-                grammar = await takes_grammars(
-                    lambda ids, how, text: generate(ids, how, grammar=text), tokenizer, model.ends
-                )
+                grammar = await takes_grammars(partial(client.generate, model=model, n=1), tokenizer, model.ends)
         except BaseException:
             await client.aclose()
             raise
@@ -103,7 +100,9 @@ class LlamaServerEngine:
             raise UnsupportedError("this engine was not declared to take grammars")
         check(prompt, sampling, self._model, n=n, grammar=grammar)
         async with self._gate.places(tenant) as apart:
-            steps = self._client.generate(prompt, sampling, self._model, n=n, grammar=grammar, reuse=not apart)
+            steps = self._client.generate(
+                prompt, sampling, self._model, n=n, grammar=grammar, seat=Seat(reuse=not apart)
+            )
             async with aclosing(steps):
                 async for step in steps:
                     yield step
@@ -120,7 +119,7 @@ class LlamaServerEngine:
 
     async def _forced(self, tenant: Tenant, forced: Forced) -> Mapping[int, Probability]:
         async with self._gate.places(tenant) as apart:
-            return await self._client.forced(forced, self._model, reuse=not apart)
+            return await self._client.forced(forced, self._model, Seat(reuse=not apart))
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         if not self._info.embeddings:

@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -131,6 +132,20 @@ class RemoteEngine(ABC):
         """The ``count`` most probable of (id, log probability): servers add the sampled id to them, or more."""
         chosen = sorted(top, key=lambda pair: -pair[1])[:count]
         return tuple(self.logprob(id, logprob) for id, logprob in chosen)
+
+
+def common_settings(sampling: Sampling) -> dict[str, Any]:
+    """Names the settings that servers of vLLM and SGLang call alike; for what is not named they have defaults."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "presence_penalty": sampling.presence_penalty,
+        "frequency_penalty": sampling.frequency_penalty,
+        "repetition_penalty": sampling.repetition_penalty,
+        "stop_token_ids": sorted(sampling.stop_ids),
+        "ignore_eos": sampling.ignore_eos,
+    }
 
 
 def _parts(step: Step) -> Iterator[Step]:

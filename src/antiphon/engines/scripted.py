@@ -136,28 +136,28 @@ class ScriptedEngine:
         return (None, *self._logprobs(prompt[1:], sampling))
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
-        if self._embedding is None:
+        embedding, places = self._embedding, partial(self._room.places, tenant.owner)
+        if embedding is None:
             raise UnsupportedError("the scripted engine has no embeddings")
-        places = partial(self._room.places, tenant.owner)
-        return await embed_in_turns(inputs, self._embedded, places, at_once=self._info.slots)
 
-    async def _embedded(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
-        assert self._embedding is not None
-        vectors = tuple(tuple(self._embedding(input)) for input in inputs)
-        await asyncio.sleep(self._delay)
-        return Embeddings(vectors, sum(map(len, inputs)))
+        async def embedded(inputs: Sequence[Sequence[int]]) -> Embeddings:
+            vectors = tuple(tuple(embedding(input)) for input in inputs)
+            await asyncio.sleep(self._delay)
+            return Embeddings(vectors, sum(map(len, inputs)))
+
+        return await embed_in_turns(inputs, embedded, places, at_once=self._info.slots)
 
     async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
-        if self._scoring is None:
+        scoring, places = self._scoring, partial(self._room.places, tenant.owner)
+        if scoring is None:
             raise UnsupportedError("the scripted engine ranks no documents")
-        places = partial(self._room.places, tenant.owner)
-        return await rank_in_turns(documents, partial(self._ranked, query), places, at_once=self._info.slots)
 
-    async def _ranked(self, query: str, documents: Sequence[str]) -> Ranking:
-        assert self._scoring is not None
-        scores = tuple(self._scoring(query, document) for document in documents)
-        await asyncio.sleep(self._delay)
-        return Ranking(scores, sum(len((query + document).encode()) for document in documents))
+        async def ranked(documents: Sequence[str]) -> Ranking:
+            scores = tuple(scoring(query, document) for document in documents)
+            await asyncio.sleep(self._delay)
+            return Ranking(scores, sum(len((query + document).encode()) for document in documents))
+
+        return await rank_in_turns(documents, ranked, places, at_once=self._info.slots)
 
     async def tokenize(self, text: str) -> list[int] | None:
         return None

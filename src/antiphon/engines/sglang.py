@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, TypeAlias
@@ -21,7 +20,18 @@ from antiphon.tokens import Tokenizer
 from .engine import SAMPLING, EngineInfo, Sampling, Step
 from .http import STREAMS, HttpClient, ServerSettings, takes_grammars, values_of
 from .kind import CHAT, ModelSpec, Task
-from .remote import LEAST_BIAS, Aborts, ErrorMessage, RemoteEngine, Tokens, refusal, refuse, served_model, unanswered
+from .remote import (
+    LEAST_BIAS,
+    Aborts,
+    ErrorMessage,
+    RemoteEngine,
+    Tokens,
+    common_settings,
+    refusal,
+    refuse,
+    served_model,
+    unanswered,
+)
 from .turns import together
 
 MAX_LOGPROBS = 20
@@ -99,8 +109,7 @@ class SglangEngine(RemoteEngine):
             context = min(context, facts.max_total_num_tokens or context) - RESERVED
             info = declared(context, streams, end_ids, grammar=True, seeds=facts.enable_deterministic_inference)
             if grammar is None and facts.grammar_backend in (None, _GUIDANCE):
-                send = cls(client, calls, tokenizer, info).generate
-                grammar = await takes_grammars(lambda ids, how, text: send(ids, how, grammar=text), tokenizer, end_ids)
+                grammar = await takes_grammars(cls(client, calls, tokenizer, info).generate, tokenizer, end_ids)
         except BaseException:
             await client.aclose()
             await calls.aclose()
@@ -108,14 +117,12 @@ class SglangEngine(RemoteEngine):
         info = replace(info, grammar=bool(grammar), whole=whole)
         return cls(client, calls, tokenizer, info, share_cache=share_cache)
 
-    async def steps(
+    def steps(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> AsyncGenerator[Step, None]:
         """Choices are requests of their own, which find each other's prompt in the server's cache."""
         reply = partial(self._reply, prompt, grammar, domain)
-        async with aclosing(reply(sampling) if n == 1 else together(reply, sampling, n)) as steps:
-            async for step in steps:
-                yield step
+        return reply(sampling) if n == 1 else together(reply, sampling, n)
 
     async def _reply(
         self, prompt: Sequence[int], grammar: str | None, domain: str, sampling: Sampling
@@ -174,15 +181,8 @@ class SglangEngine(RemoteEngine):
         sent: dict[str, object] = {
             # What is beyond its context it would cut by itself, or refuse.
             "max_new_tokens": min(sampling.max_tokens, self.room(prompt)),
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
             "top_k": sampling.top_k or -1,
-            "min_p": sampling.min_p,
-            "presence_penalty": sampling.presence_penalty,
-            "frequency_penalty": sampling.frequency_penalty,
-            "repetition_penalty": sampling.repetition_penalty,
-            "stop_token_ids": sorted(sampling.stop_ids),
-            "ignore_eos": sampling.ignore_eos,
+            **common_settings(sampling),
         }
         if sampling.seed is not None:
             sent["sampling_seed"] = sampling.seed % _SEEDS

@@ -17,7 +17,7 @@ from antiphon.tokens import Tokenizer
 from .engine import SAMPLING, EngineInfo, Ranking, Sampling
 from .http import STREAMS, HttpClient, ServerSettings, takes_grammars
 from .kind import ModelSpec, Task
-from .remote import LEAST_BIAS, CompletionsEngine, Tokens, refuse, served_model, unanswered
+from .remote import LEAST_BIAS, CompletionsEngine, Tokens, common_settings, refuse, served_model, unanswered
 
 MAX_LOGPROBS = 20
 _SEEDS = 2**63
@@ -85,8 +85,7 @@ class VllmEngine(CompletionsEngine):
             info = declared(context, streams, end_ids, grammar=True, ranks=ranks)
             kind = NativeVllmEngine if not ranks and await _has_ids_route(client) else VllmEngine
             if grammar is None:
-                send = kind(client, name, tokenizer, info).generate
-                grammar = await takes_grammars(lambda ids, how, text: send(ids, how, grammar=text), tokenizer, end_ids)
+                grammar = await takes_grammars(kind(client, name, tokenizer, info).generate, tokenizer, end_ids)
         except BaseException:
             await client.aclose()
             raise
@@ -121,7 +120,11 @@ class VllmEngine(CompletionsEngine):
         """
         if not self._info.ranks:
             raise UnsupportedError("this engine was not declared to rank")
-        self._check_texts((query, *documents))
+        spellings = [control.spelling for control in self._tokenizer.controls]
+        spelled = next((one for text in (query, *documents) for one in spellings if one in text), None)
+        if spelled is not None:
+            hint = "Leave it out: the server would take it for one."
+            raise RequestError(f"a text spells the control {spelled!r}", code="invalid_value", hint=hint)
         body = {"model": self._name, "text_1": query, "text_2": list(documents)}
         async with self._client.open_reply("POST", "/score", body, refuse) as reply:
             answer = msgspec.json.decode(await reply.read(), type=ready(_Scores))
@@ -129,13 +132,6 @@ class VllmEngine(CompletionsEngine):
         if [row.index for row in rows] != list(range(len(documents))):
             raise EngineError("the server has not scored each document")
         return Ranking(tuple(min(1.0, max(0.0, row.score)) for row in rows), answer.usage.prompt_tokens)
-
-    def _check_texts(self, texts: Sequence[str]) -> None:
-        spellings = [control.spelling for control in self._tokenizer.controls]
-        spelled = next((one for text in texts for one in spellings if one in text), None)
-        if spelled is not None:
-            hint = "Leave it out: the server would take it for one."
-            raise RequestError(f"a text spells the control {spelled!r}", code="invalid_value", hint=hint)
 
     def _scored(self, id: int, tops: dict[int, _Score] | None, alternatives: int) -> TokenLogprob | None:
         """Reads the server's report of one id: itself and the most probable, each by its id."""
@@ -182,15 +178,8 @@ class VllmEngine(CompletionsEngine):
             # vLLM refuses more than its context has room for.
             "max_tokens": min(sampling.max_tokens, self.room(prompt)),
             "n": n,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
             "top_k": sampling.top_k,
-            "min_p": sampling.min_p,
-            "presence_penalty": sampling.presence_penalty,
-            "frequency_penalty": sampling.frequency_penalty,
-            "repetition_penalty": sampling.repetition_penalty,
-            "stop_token_ids": sorted(sampling.stop_ids),
-            "ignore_eos": sampling.ignore_eos,
+            **common_settings(sampling),
         }
         if sampling.seed is not None:
             sent["seed"] = sampling.seed % _SEEDS

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
-from typing import assert_never
+from typing import Any, assert_never
 
 import llguidance
 import msgspec
@@ -20,11 +20,10 @@ from llguidance import LLMatcher, LLTokenizer
 from msgspec.structs import replace
 
 from antiphon.conversation import JsonSchema
-from antiphon.errors import RequestError
+from antiphon.errors import Position, RequestError
 from antiphon.tokens import Control, Tokenizer
 
-from .faults import FaultFinder, first_fault, refusal
-from .following import Matcher
+from .following import ClosingTokens, Matcher
 from .grammar import (
     AnyText,
     Chain,
@@ -46,125 +45,147 @@ from .lark_text import lark
 from .limits import LIMITS, Limits, check_pattern
 from .schema import CompiledSchema, Enforced, compile_schema, exclude_controls, refuse_markers
 from .schema.controls import SPELLING
+from .schema.exact import subschemas, walk
 
-# The shortest way from where a reply stands to its end, as far as a bounded search finds it.
-#
-# A reply is closed by few tokens: its ends, quotes and brackets. Where none of them may come, the grammar leaves
-# little choice (a name, a word), or any token will do. So few tokens are tried at each place, several ways beside each
-# other.
+# Why a grammar does not compile, in our words and with its place; the engine's go along as a note, for the log.
 
-WAYS = 2
-"""How many ways are followed beside each other."""
-FIRST_WAYS = 4
-"""How many at first, where a reply may have to leave a thought, or choose between a call and an answer."""
-FIRST = 64
-"""So many tokens of an ending are at first."""
-TRIED = 3
-"""How many tokens are tried at each place of a way."""
-FEW = 64
-"""So many allowed tokens are all looked at; of more, those that close something."""
-LONGEST = 512
-"""Tokens of an ending that is looked for: some hundredths of a second for a hundred of them."""
-_BRACKETS = re.compile(rb"[}\]]+\n?")
-_QUOTES = re.compile(rb"[\"'][}\]]*\n?")
-_MARKS = (b"</", b"<", b"[", b"\n")
-_VALUES = (b",", b":", b"0", b"1", b"null", b"true", b"[]", b"{}", b'""', b'"', b"(", b"[", b"{", b"-", b" ")
-_LETTERS = (b"aaaa", b"aa", b"a", b"A", b"x")
-_BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
-_SOME = re.compile(rb"[^\0]")
+MOST_PROBES = 300
+"""How many parts of a schema are compiled by themselves."""
+NOTHING_FITS = "NoExtensionBias"
+"""llguidance's word for a grammar that has no text."""
+
+_PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
+_REASONS = (
+    (
+        re.compile(r"^Unable to determine"),
+        "it has patterns, bounds or steps that cannot be decided together",
+        "Ask for fewer of them at once, or for simpler ones.",
+    ),
+    (
+        re.compile(r"^(Unsatisfiable schema|NoExtension|Failed to generate regex for)|[Rr]egex is empty"),
+        "no value fits it",
+        "Look for bounds, types, patterns or required properties that contradict each other.",
+    ),
+    (
+        re.compile(r"(?i)regex|lookaround|unicode|repetition|escape"),
+        "it has a pattern that cannot be enforced",
+        "Write patterns without look-around, back-references and what only some dialects have.",
+    ),
+    (
+        re.compile(r"(?i)too |exceed|limit|fuel|complex"),
+        "it is more than a grammar may be",
+        "Ask for less at once: fewer tools, smaller schemas, simpler patterns.",
+    ),
+    (re.compile(r"circular"), "a reference leads back to itself beside other keywords", "Put the keywords elsewhere."),
+)
+_STEPS = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])
 
 
-class ClosingTokens:
-    """The tokens of a vocabulary by which replies are closed. Made once a vocabulary.
+def first_fault(start: LLMatcher) -> str:
+    """The fault of a fresh matcher, in a line of the engine's; some faults show only at the first mask."""
+    probe = start
+    if not start.is_error():
+        probe = start.deep_copy()
+        probe.compute_bitmask()
+    return _PLACE.sub("", probe.get_error().split("\n")[0])
 
-    ``texts`` are the bytes of each id; of the ids in ``controls`` none is text, and those in ``ends`` end a reply.
-    """
 
-    def __init__(self, texts: Sequence[bytes], controls: Collection[int], ends: Collection[int]) -> None:
-        self._texts = texts
-        self._ends = tuple(sorted(ends))
-        self._controls = tuple(sorted({*controls} - {*ends}))
-        apart = {*controls, *ends}
-        places = {text: id for id, text in reversed([*enumerate(texts)]) if id not in apart}
-        self._brackets, self._quotes = (
-            sorted(
-                (id for text, id in places.items() if kind.fullmatch(text)),
-                key=lambda id: (texts[id][:1] == b"'", -len(texts[id])),
-            )
-            for kind in (_BRACKETS, _QUOTES)
-        )
-        self._marks, self._values, self._letters = (
-            [places[text] for text in texts_of if text in places] for texts_of in (_MARKS, _VALUES, _LETTERS)
-        )
-        self._text = places.get(b"q", -1)
+def refusal(fault: str, path: str | None, code: str = "invalid_schema") -> RequestError:
+    """The error for the engine's words, which it has as a note."""
+    found = ((text, hint) for pattern, text, hint in _REASONS if pattern.search(fault))
+    text, hint = next(found, ("the engine has no means for it", "Ask for something simpler."))
+    what = "the reply's grammar" if path is None else "this"
+    error = RequestError(f"{what} cannot be enforced: {text}", code=code, position=Position(path=path), hint=hint)
+    error.add_note(fault)
+    return error
 
-    def ending(self, matcher: Matcher, most: int) -> tuple[int, ...] | None:
-        """The ids of an ending of at most ``most``; None where the search finds none. The matcher stays where it is."""
-        if matcher.accepting:
-            return ()
-        ways: list[tuple[tuple[int, ...], Matcher]] = [((), matcher)]
-        for step in range(min(most, LONGEST)):
-            longer = list(self._longer(ways))
-            done = next((ids for ids, after in longer if after.accepting), None)
-            if done is not None or not longer:
-                return done
-            ways = longer[: FIRST_WAYS if step < FIRST else WAYS]
+
+class FaultFinder:
+    """Compiles parts of a grammar by themselves. ``shown`` gives what the engine is shown of a schema."""
+
+    def __init__(self, tokens: LLTokenizer, shown: Callable[[Json], JsonSchema]) -> None:
+        self._tokens = tokens
+        self._shown = shown
+        self._left = MOST_PROBES
+
+    def leaf(self, leaf: Json | Regex | NamedRules) -> RequestError | None:
+        """The error of a schema, a pattern or rules that do not even compile alone, with its place."""
+        fault = self._fault(leaf)
+        if not fault:
+            return None
+        if isinstance(leaf, NamedRules):
+            return refusal(fault, leaf.path, "invalid_grammar")
+        return refusal(fault, leaf.path if isinstance(leaf, Regex) else leaf.path + self._deepest(leaf))
+
+    def stuck(self, leaf: Json) -> RequestError | None:
+        """The error of a step between bounds in which the engine, which takes them together, finds no number."""
+        top = self._shown(leaf)
+        for schema, where in walk(top):
+            if "multipleOf" not in schema or _STEPS.isdisjoint(schema):
+                continue
+            node = {key: value for key, value in schema.items() if key in {*_STEPS, "type", "multipleOf"}}
+            if self._left and self._fault(Json(node)):
+                return refusal(NOTHING_FITS, f"{leaf.path}{_known(leaf.schema, where)}.multipleOf")
         return None
 
-    def _longer(self, ways: Sequence[tuple[tuple[int, ...], Matcher]]) -> Iterator[tuple[tuple[int, ...], Matcher]]:
-        """The ways by one token more: first the best of each, then the second."""
-        tried = [self._tried(matcher.mask()) for _, matcher in ways]
-        for place in range(TRIED):
-            for (ids, matcher), candidates in zip(ways, tried, strict=True):
-                if place < len(candidates):
-                    after = matcher.copy()
-                    if after.consume([candidates[place]]) is None:
-                        yield (*ids, candidates[place]), after
+    def _fault(self, leaf: Json | Regex | NamedRules) -> str:
+        self._left -= 1
+        shown = self._shown if isinstance(leaf, Json) and leaf.path else lambda node: node.schema
+        text = lark(leaf, controls={}, end_ids=(), engine_schema=shown, finite=False)
+        return first_fault(LLMatcher(self._tokens, text, log_level=0))
 
-    def _tried(self, mask: bytes) -> list[int]:
-        """The allowed tokens that are likeliest to lead to an end, the best first."""
+    def _deepest(self, leaf: Json) -> str:
+        """The place of the innermost part at fault, as far as the schema itself has that place."""
+        node, where = self._shown(leaf), ""
+        while (inner := self._part_at_fault(node, self._shown(leaf))) is not None:
+            node, where = inner[0], where + inner[1]
+        known = _known(leaf.schema, where)
+        if known == where:
+            key = _keyword(node, _AT_FAULT)
+            return f"{known}.{key}" if key else known
+        key = _keyword(node, (*_AT_FAULT, *_TOGETHER))
+        return next((f"{place}.{key}" for place, keys in _places(leaf.schema) if key in keys), known)
 
-        def allowed(ids: Sequence[int], most: int = TRIED) -> list[int]:
-            return [id for id, _ in zip((id for id in ids if mask[id // 8] >> id % 8 & 1), range(most), strict=False)]
+    def _part_at_fault(self, node: Any, top: JsonSchema) -> tuple[Any, str] | None:
+        named = top if isinstance(top, dict) else {}
+        definitions: dict[str, Any] = {key: named[key] for key in ("$defs", "definitions") if key in named}
+        for part, step in subschemas(node) if isinstance(node, dict) else ():
+            if isinstance(part, dict) and self._left > 0 and self._fault(Json({**definitions, **part})):
+                return part, step
+        return None
 
-        if not mask:
-            return []
-        ends = allowed(self._ends, 1)
-        if self._text >= 0 and allowed([self._text]):
-            if closers := [*ends, *allowed(self._controls, 2)]:
-                return closers  # What would close a string closes nothing here.
-            return [*allowed(self._quotes, 2), *allowed(self._marks, 1), *allowed(self._letters, 1)][:TRIED]
-        if int.from_bytes(mask).bit_count() <= FEW:
-            few = (found.start() * 8 + bit for found in _SOME.finditer(mask) for bit in _BITS[found[0][0]])
-            return self._different(sorted(few, key=self._rank))
-        ways = (ends, allowed(self._controls, 1), allowed(self._brackets, 1), allowed(self._values, 1))
-        return [id for way in (*ways, allowed(self._quotes, 1)) for id in way][:TRIED] or self._any(mask)
 
-    def _different(self, ids: Sequence[int]) -> list[int]:
-        """The first of them, without those that only begin another: they would be the same way in more steps."""
-        chosen: list[int] = []
-        for id in ids:
-            text = self._texts[id] if id < len(self._texts) else b""
-            if not any(self._texts[other].startswith(text) for other in chosen if other < len(self._texts)):
-                chosen.append(id)
-            if len(chosen) == TRIED:
-                break
-        return chosen
+_AT_FAULT = ("pattern", "enum", "const", "$ref")
+_TOGETHER = ("multipleOf", "format", *sorted(_STEPS), "maxLength", "minLength")
+"""Keywords that contradict others beside them."""
 
-    def _rank(self, id: int) -> tuple[int, int]:
-        """Sorts ends first, then closings, then long spellings, and openings last."""
-        if id in self._ends or id >= len(self._texts):
-            return -100, 0
-        text = self._texts[id]
-        opened, closed = (sum(map(text.count, signs)) for signs in ((b"{", b"["), (b"}", b"]")))
-        signed = 3 * text.count(b"-")
-        return 10 * opened - 5 * closed + signed - len(text), self._values.index(id) if id in self._values else len(
-            self._values
-        )
 
-    def _any(self, mask: bytes) -> list[int]:
-        found = (match.start() * 8 + bit for match in _SOME.finditer(mask) for bit in _BITS[match[0][0]])
-        return [id for id, _ in zip(found, range(TRIED), strict=False)]
+def _keyword(node: Any, keywords: Sequence[str]) -> str:
+    """The first of the keywords that a part has."""
+    return next((key for key in keywords if isinstance(node, dict) and key in node), "")
+
+
+def _places(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The schema and those within it, with their places."""
+    todo = [(schema, "")]
+    while todo:
+        node, place = todo.pop(0)
+        if isinstance(node, dict):
+            yield place, node
+            todo += [(inner, place + step) for inner, step in subschemas(node)]
+        elif isinstance(node, list):
+            todo += [(item, f"{place}[{i}]") for i, item in enumerate(node)]
+
+
+def _known(schema: JsonSchema, where: str) -> str:
+    """``where`` if the schema has such a place, else nothing: what the engine is shown may be built otherwise."""
+    places, todo = set[str](), [(schema, "")]
+    while todo and where:
+        node, place = todo.pop()
+        places.add(place)
+        if isinstance(node, dict):
+            todo += [(inner, place + step) for inner, step in subschemas(node) if where.startswith(place + step)]
+    return where if where in places else ""
 
 
 class Vocabulary:
@@ -284,7 +305,11 @@ def compile_grammar(
         refuse_markers(node.schema, spelled, node.path)
         return exclude_controls(engine, node.path) if any(map(SPELLING.match, spelled)) else engine
 
-    text, start = _started(lambda finite: _text(grammar, vocabulary, shown, finite=finite), vocabulary, limits)
+    text, start = _started(
+        partial(lark, grammar, controls=vocabulary.controls, end_ids=vocabulary.end_ids, engine_schema=shown),
+        vocabulary,
+        limits,
+    )
     _check(start, leaves(grammar), FaultFinder(vocabulary.tokens, shown), tried=enforced)
     by_path = {schema.path: schema for schema in schemas.values()}
     return CompiledGrammar(text, _digest(text), vocabulary, start, by_path, limits.mask_seconds)
@@ -294,24 +319,14 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _text(grammar: Grammar, vocabulary: Vocabulary, shown: Callable[[Json], JsonSchema], *, finite: bool) -> str:
-    return lark(
-        grammar,
-        controls=vocabulary.controls,
-        end_ids=vocabulary.end_ids,
-        engine_schema=shown,
-        finite=finite,
-    )
-
-
-def _started(written: Callable[[bool], str], vocabulary: Vocabulary, limits: Limits) -> tuple[str, LLMatcher]:
+def _started(written: Callable[..., str], vocabulary: Vocabulary, limits: Limits) -> tuple[str, LLMatcher]:
     """The grammar whose numbers end; where it does not compile, with JSON left to the engine, which combines more."""
-    text = written(True)
+    text = written(finite=True)
     if len(text) <= limits.text:
         start = LLMatcher(vocabulary.tokens, text, log_level=0)
         if not first_fault(start):
             return text, start
-    text = written(False)
+    text = written(finite=False)
     if len(text) > limits.text:
         raise RequestError(f"tools and response format together make a grammar of more than {limits.text} characters")
     return text, LLMatcher(vocabulary.tokens, text, log_level=0)

@@ -1,8 +1,9 @@
-"""Checks sampled ids against a grammar, one reply at a time."""
+"""Checks sampled ids against a grammar, one reply at a time, and finds how a reply may end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 from llguidance import LLMatcher
@@ -76,3 +77,123 @@ class Matcher:
         if self._violation is not None or self._matcher.is_stopped():
             return bytes(0)
         return self._matcher.compute_bitmask()
+
+
+# The shortest way from where a reply stands to its end, as far as a bounded search finds it.
+#
+# A reply is closed by few tokens: its ends, quotes and brackets. Where none of them may come, the grammar leaves
+# little choice (a name, a word), or any token will do. So few tokens are tried at each place, several ways beside each
+# other.
+
+WAYS = 2
+"""How many ways are followed beside each other."""
+FIRST_WAYS = 4
+"""How many at first, where a reply may have to leave a thought, or choose between a call and an answer."""
+FIRST = 64
+"""So many tokens of an ending are at first."""
+TRIED = 3
+"""How many tokens are tried at each place of a way."""
+FEW = 64
+"""So many allowed tokens are all looked at; of more, those that close something."""
+LONGEST = 512
+"""Tokens of an ending that is looked for: some hundredths of a second for a hundred of them."""
+_BRACKETS = re.compile(rb"[}\]]+\n?")
+_QUOTES = re.compile(rb"[\"'][}\]]*\n?")
+_MARKS = (b"</", b"<", b"[", b"\n")
+_VALUES = (b",", b":", b"0", b"1", b"null", b"true", b"[]", b"{}", b'""', b'"', b"(", b"[", b"{", b"-", b" ")
+_LETTERS = (b"aaaa", b"aa", b"a", b"A", b"x")
+_BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
+_SOME = re.compile(rb"[^\0]")
+
+
+class ClosingTokens:
+    """The tokens of a vocabulary by which replies are closed. Made once a vocabulary.
+
+    ``texts`` are the bytes of each id; of the ids in ``controls`` none is text, and those in ``ends`` end a reply.
+    """
+
+    def __init__(self, texts: Sequence[bytes], controls: Collection[int], ends: Collection[int]) -> None:
+        self._texts = texts
+        self._ends = tuple(sorted(ends))
+        self._controls = tuple(sorted({*controls} - {*ends}))
+        apart = {*controls, *ends}
+        places = {text: id for id, text in reversed([*enumerate(texts)]) if id not in apart}
+        self._brackets, self._quotes = (
+            sorted(
+                (id for text, id in places.items() if kind.fullmatch(text)),
+                key=lambda id: (texts[id][:1] == b"'", -len(texts[id])),
+            )
+            for kind in (_BRACKETS, _QUOTES)
+        )
+        self._marks, self._values, self._letters = (
+            [places[text] for text in texts_of if text in places] for texts_of in (_MARKS, _VALUES, _LETTERS)
+        )
+        self._text = places.get(b"q", -1)
+
+    def ending(self, matcher: Matcher, most: int) -> tuple[int, ...] | None:
+        """The ids of an ending of at most ``most``; None where the search finds none. The matcher stays where it is."""
+        if matcher.accepting:
+            return ()
+        ways: list[tuple[tuple[int, ...], Matcher]] = [((), matcher)]
+        for step in range(min(most, LONGEST)):
+            longer = list(self._longer(ways))
+            done = next((ids for ids, after in longer if after.accepting), None)
+            if done is not None or not longer:
+                return done
+            ways = longer[: FIRST_WAYS if step < FIRST else WAYS]
+        return None
+
+    def _longer(self, ways: Sequence[tuple[tuple[int, ...], Matcher]]) -> Iterator[tuple[tuple[int, ...], Matcher]]:
+        """The ways by one token more: first the best of each, then the second."""
+        tried = [self._tried(matcher.mask()) for _, matcher in ways]
+        for place in range(TRIED):
+            for (ids, matcher), candidates in zip(ways, tried, strict=True):
+                if place < len(candidates):
+                    after = matcher.copy()
+                    if after.consume([candidates[place]]) is None:
+                        yield (*ids, candidates[place]), after
+
+    def _tried(self, mask: bytes) -> list[int]:
+        """The allowed tokens that are likeliest to lead to an end, the best first."""
+
+        def allowed(ids: Sequence[int], most: int = TRIED) -> list[int]:
+            return [id for id, _ in zip((id for id in ids if mask[id // 8] >> id % 8 & 1), range(most), strict=False)]
+
+        if not mask:
+            return []
+        ends = allowed(self._ends, 1)
+        if self._text >= 0 and allowed([self._text]):
+            if closers := [*ends, *allowed(self._controls, 2)]:
+                return closers  # What would close a string closes nothing here.
+            return [*allowed(self._quotes, 2), *allowed(self._marks, 1), *allowed(self._letters, 1)][:TRIED]
+        if int.from_bytes(mask).bit_count() <= FEW:
+            few = (found.start() * 8 + bit for found in _SOME.finditer(mask) for bit in _BITS[found[0][0]])
+            return self._different(sorted(few, key=self._rank))
+        ways = (ends, allowed(self._controls, 1), allowed(self._brackets, 1), allowed(self._values, 1))
+        return [id for way in (*ways, allowed(self._quotes, 1)) for id in way][:TRIED] or self._any(mask)
+
+    def _different(self, ids: Sequence[int]) -> list[int]:
+        """The first of them, without those that only begin another: they would be the same way in more steps."""
+        chosen: list[int] = []
+        for id in ids:
+            text = self._texts[id] if id < len(self._texts) else b""
+            if not any(self._texts[other].startswith(text) for other in chosen if other < len(self._texts)):
+                chosen.append(id)
+            if len(chosen) == TRIED:
+                break
+        return chosen
+
+    def _rank(self, id: int) -> tuple[int, int]:
+        """Sorts ends first, then closings, then long spellings, and openings last."""
+        if id in self._ends or id >= len(self._texts):
+            return -100, 0
+        text = self._texts[id]
+        opened, closed = (sum(map(text.count, signs)) for signs in ((b"{", b"["), (b"}", b"]")))
+        signed = 3 * text.count(b"-")
+        return 10 * opened - 5 * closed + signed - len(text), self._values.index(id) if id in self._values else len(
+            self._values
+        )
+
+    def _any(self, mask: bytes) -> list[int]:
+        found = (match.start() * 8 + bit for match in _SOME.finditer(mask) for bit in _BITS[match[0][0]])
+        return [id for id, _ in zip(found, range(TRIED), strict=False)]

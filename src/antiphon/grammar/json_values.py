@@ -26,8 +26,7 @@ import msgspec
 from antiphon.conversation import JsonSchema
 
 from .grammar import Blanks
-from .rules import TYPES, Part, Rules, definition, listed_items, sequence, target, types_of
-from .text import quote, quoted
+from .rules import TYPES, Part, Rules, definition, listed_items, quote, quoted, sequence, target, types_of
 
 DIGITS = 19
 """Of the largest integer of 64 bits."""
@@ -252,7 +251,10 @@ class JsonWriter:
             for name, schema in named.items()
             if schema is not False
         ]
-        more = None if others is False else self._part(self._other_name(list(named)), others)
+        more = None
+        if others is not False:
+            known = "|".join(quote(json.dumps(name, ensure_ascii=False)) for name in named)
+            more = self._part(self._rules.rule("NAME", f"/{_STRING}/{f' & ~/({known})/' if known else ''}"), others)
         return " ".join(filter(None, [self._bracket("{"), sequence(self._rules, parts, more=more), self._bracket("}")]))
 
     def _bracket(self, bracket: str) -> str:
@@ -264,13 +266,6 @@ class JsonWriter:
     def _part(self, name: str, schema: JsonSchema, *, required: bool = False) -> Part:
         member = f"{name} {self._colon} {self._value(schema)}"
         return Part(member, f"{self._comma} {member}", required)
-
-    def _other_name(self, names: list[str]) -> str:
-        pattern = f"/{_STRING}/"
-        if names:
-            known = "|".join(quote(json.dumps(name, ensure_ascii=False)) for name in names)
-            pattern += f" & ~/({known})/"
-        return self._rules.rule("NAME", pattern)
 
     def _reference(self, reference: str) -> str:
         key = ("json", id(self._root), reference, self._digits, self._blanks)

@@ -6,15 +6,15 @@ What this spelling cannot be held to is checked when the call is whole; of a str
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError, UnsupportedError
 
+from .grammar import Pieces, Spelling, ValueSpelling
 from .literals import LiteralStyle, LiteralWriter, RawValueWriter, Relax, other_members
-from .rules import Part, Rules, of_type, resolved, sequence, target, types_of
-from .spelling import Pieces, Spelling, ValueSpelling
-from .text import quote
+from .rules import Part, Rules, of_type, quote, resolved, sequence, target, types_of
 
 if TYPE_CHECKING:
     from .grammar import Json
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 _ITEM = "item"
 
 
+@dataclass(frozen=True, slots=True)
 class NestedValueWriter:
     """Writes a value and its closing tag, behind its opening one."""
 
-    def __init__(self, rules: Rules, spelling: Spelling, form: ValueSpelling, root: JsonSchema, relax: Relax) -> None:
-        self._rules = rules
-        self._spelling = spelling
-        self._form = form
-        self._root = root
-        self._relax = relax
+    _rules: Rules
+    _spelling: Spelling
+    _form: ValueSpelling
+    _root: JsonSchema
+    _relax: Relax
 
     def value(self, name: str, node: JsonSchema, where: str) -> str | None:
         """The value of the member ``name``."""
@@ -239,7 +239,11 @@ class KeyValuesWriter:
 
     def _member(self, name: str, schema: JsonSchema, where: str, *, required: bool) -> Part | None:
         values = list(self._values(schema, where, name))
-        if not values or not self._is_name(name):
+        befores = ["".join(map(str, form.before)).split("\n")[0].strip() for form in self._spelling.values]
+        bare = bool(self._spelling.key) or name.isidentifier()
+        # Else a reader would not find the name between its markers as it is.
+        plain = bare and name == name.strip().strip("\"'") and not any(mark and mark in name for mark in befores)
+        if not values or not plain:
             return None
         return self._part(name, self._rules.rule("member", " | ".join(values)), required=required)
 
@@ -248,22 +252,18 @@ class KeyValuesWriter:
         first, later = self._rules.pieces((*key, name)), self._rules.pieces((*separator, *key, name))
         return Part(f"{first} {value}", f"{later} {value}", required)
 
-    def _is_name(self, name: str) -> bool:
-        """Whether a reader finds the name between its markers as it is."""
-        befores = ["".join(map(str, form.before)).split("\n")[0].strip() for form in self._spelling.values]
-        bare = bool(self._spelling.key) or name.isidentifier()
-        return bare and name == name.strip().strip("\"'") and not any(mark and mark in name for mark in befores)
-
     def _values(self, node: JsonSchema, where: str, name: str = "") -> Iterator[str]:
         """A value in each of the forms that it may have, with the markers round it."""
         kinds = types_of(node, self._root)
+        bounds = ("enum", "const", "pattern", "minLength", "anyOf")
+        may_be_empty = "string" in kinds and not (isinstance(node, dict) and not node.keys().isdisjoint(bounds))
         for place, form in enumerate(self._spelling.values):
             if not _may_be(form, kinds):
                 continue
             value = self._value(form, node, where, name, first=not place)
             if value is not None:
                 yield f"{self._rules.pieces(form.before)} {value}"
-            if value is not None and self._begins_another(form) and _may_be_empty(node, kinds):
+            if value is not None and may_be_empty and self._begins_another(form):
                 yield self._rules.pieces((*form.before, *form.after))
 
     def _begins_another(self, form: ValueSpelling) -> bool:
@@ -299,8 +299,3 @@ def _may_be(form: ValueSpelling, kinds: tuple[str, ...]) -> bool:
     before = "".join(map(str, form.before))
     named = [kind for kind in ("string", "number", "boolean", "null", "object", "array") if f'"{kind}"' in before]
     return not named or any(kind in named or (kind == "integer" and "number" in named) for kind in kinds)
-
-
-def _may_be_empty(node: JsonSchema, kinds: tuple[str, ...]) -> bool:
-    bounded = isinstance(node, dict) and not node.keys().isdisjoint(("enum", "const", "pattern", "minLength", "anyOf"))
-    return "string" in kinds and not bounded

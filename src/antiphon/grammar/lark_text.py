@@ -23,8 +23,7 @@ body_1[lazy]: TEXT_0 "<|end|>"
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import assert_never
 
 from antiphon.conversation import JsonSchema
@@ -33,7 +32,6 @@ from antiphon.tokens import Control
 
 from .grammar import (
     AnyText,
-    Blanks,
     Chain,
     Choice,
     ControlToken,
@@ -51,8 +49,7 @@ from .grammar import (
 )
 from .json_values import JsonWriter, digits_of
 from .key_values import KeyValuesWriter
-from .spelling import Pieces
-from .text import NOT_BLANK, not_first, quote, quoted, spelled_out, text_without
+from .rules import NOT_BLANK, Rules, not_first, quoted, spelled_out, text_without
 
 EMPTY = '""'
 HEADER = '%llguidance {"no_forcing": true}'
@@ -76,8 +73,8 @@ def lark(
     return "\n".join([HEADER, f"start: {start}", *writer.rules, ""])
 
 
-class _Writer:
-    """Writes expressions; what needs a name of its own becomes a rule, equal bodies one rule."""
+class _Writer(Rules):
+    """Writes expressions; what needs a name of its own becomes a rule."""
 
     def __init__(
         self,
@@ -87,22 +84,18 @@ class _Writer:
         *,
         finite: bool,
     ) -> None:
+        super().__init__(controls)
         self._finite = finite
-        self._controls = controls
         self._end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else '""'
         self._engine_schema = engine_schema
-        self._names: dict[Hashable, str] = {}
         self._referred: Mapping[str, str] = {}
-        self.rules: list[str] = []
 
     def expression(self, node: Grammar) -> str:
         match node:
             case Literal(text):
                 return quoted(text)
             case ControlToken() | EndOfTurn():
-                return (
-                    self._control(node.control) if isinstance(node, ControlToken) else self._end_of_turn(node.control)
-                )
+                return self.control(node.control) if isinstance(node, ControlToken) else self._end_of_turn(node.control)
             case AnyText():
                 return self._text(node)
             case Json() | KeyValues():
@@ -155,80 +148,21 @@ class _Writer:
             return JsonWriter(self, engine, digits=digits_of(node.schema), blanks=node.blanks).text()
         return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
 
-    def _id(self, control: Control | str | None) -> int | None:
-        return self._controls.get(control) if isinstance(control, Control) else None
-
-    def _control(self, control: Control | str) -> str:
-        id = self._id(control)
-        return quoted(str(control)) if id is None else f"<[{id}]>"
-
-    def pieces(self, pieces: Pieces) -> str:
-        """Texts that stand side by side are one lexeme."""
-        written, text = [], ""
-        for piece in pieces:
-            if self._id(piece) is None:
-                text += str(piece)
-            else:
-                written += [quoted(text), self._control(piece)]
-                text = ""
-        return " ".join(filter(None, [*written, quoted(text)]))
-
-    def closed(self, text: str, closing: Pieces) -> str:
-        """A text of a terminal's pattern and what closes it, which is spelled out or begins where a control does."""
-        at = next((i for i, piece in enumerate(closing) if self._id(piece) is not None), len(closing))
-        spelled = "".join(map(str, closing[:at]))
-        if at == len(closing):
-            return self.rule("body", f"{self.rule('TEXT', text)} {quoted(spelled)}", "[lazy]")
-        before = self.rule("TEXT", f"{self.rule('TEXT', text)} {quoted(spelled)}" if spelled else text)
-        return f"{before} {self.pieces(closing[at:])}"
-
-    def clear(self, text: str, spellings: Collection[str]) -> str:
-        """The terminal's pattern, where it spells none of the texts."""
-        if not spellings:
-            return text
-        return f"{text} & ~/(?s:.*)({'|'.join(map(quote, sorted(spellings)))})(?s:.*)/"
-
     def _text(self, node: AnyText) -> str:
-        spelled = {str(c) for c in (*node.avoid, node.until) if c is not None and self._id(c) is None}
-        closed = node.until is not None and self._id(node.until) is None
+        spelled = {str(c) for c in (*node.avoid, node.until) if c is not None and self.id(c) is None}
+        closed = node.until is not None and self.id(node.until) is None
         pattern = text_without(spelled, limit=node.limit, escaped=node.escaped, closed=closed)
         pattern += f" & {NOT_BLANK}" if node.nonblank else ""
         pattern += f" & {not_first(node.not_first)}" if node.not_first else ""
         pattern += f" & ~/({node.not_begun})(?s:.*)/" if node.not_begun else ""
         return self.rule("TEXT", pattern) if node.until is None else self.closed(pattern, (node.until,))
 
-    def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:
-        if blanks not in ("never", "always"):
-            return f"({self.json(schema)} | {self.json(schema, blanks='always')})"
-        top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
-        guidance: dict[str, object] = {"whitespace_flexible": False}
-        if blanks == "always":
-            guidance |= {"item_separator": ", ", "key_separator": ": "}
-        return self.rule("json", f"%json {json.dumps({'x-guidance': guidance, **top})}")
-
     def _end_of_turn(self, control: Control | str | None) -> str:
         if control is None:
             return self._end
-        if self._id(control) is not None:
-            return self._control(control)
+        if self.id(control) is not None:
+            return self.control(control)
         return f"{quoted(str(control))} ({self._end})?"
-
-    def rule(self, kind: str, body: str, attributes: str = "") -> str:
-        definition = f"{attributes}: {body}"
-        name = self._names.get(definition)
-        if name is None:
-            name = self._names[definition] = f"{kind}_{len(self.rules)}"
-            self.rules.append(f"{name}{definition}")
-        return name
-
-    def recursive(self, key: Hashable, body: Callable[[], str]) -> str:
-        """The rule of a key, whose body may refer to it; written once."""
-        if key not in self._names:
-            self._names[key] = name = f"value_{len(self.rules)}"
-            self.rules.append("")
-            place = len(self.rules) - 1
-            self.rules[place] = f"{name}: {body()}"
-        return self._names[key]
 
 
 def _between_slashes(pattern: str, path: str) -> str:

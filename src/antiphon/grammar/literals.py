@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,10 +16,9 @@ import msgspec
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
 
+from .grammar import ValueSpelling
 from .json_values import JsonWriter
-from .rules import Part, Rules, listed_items, of_type, resolved, sequence, target, types_of
-from .spelling import ValueSpelling
-from .text import any_text, quoted
+from .rules import Part, Rules, any_text, listed_items, of_type, quoted, resolved, sequence, target, types_of
 
 MOST_COUNTED = 256
 """How many characters of a string are counted: beyond, the engine's lexer gives up."""
@@ -29,7 +29,6 @@ _JSON_CHARACTER = r'[^"\\\x00-\x1f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4}'
 _BLANK = r"\s\x1c-\x1f"
 """What a reader, which is Python's, takes for blanks."""
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_OF_STRINGS = ("pattern",)
 _WORD = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
 
 
@@ -60,14 +59,14 @@ class LiteralStyle(msgspec.Struct, frozen=True, kw_only=True):
         return sorted(names, key=lambda name: (name.lower(), name)) if self.quote else list(names)
 
 
+@dataclass(frozen=True, slots=True)
 class LiteralWriter:
     """Writes the rules of literals of one schema, whose references lead into ``root``."""
 
-    def __init__(self, rules: Rules, style: LiteralStyle, root: JsonSchema, relax: Relax) -> None:
-        self._rules = rules
-        self._style = style
-        self._root = root
-        self._relax = relax
+    _rules: Rules
+    _style: LiteralStyle
+    _root: JsonSchema
+    _relax: Relax
 
     def value(self, node: JsonSchema, where: str = "") -> str | None:
         """A literal of the schema; None where no value fits."""
@@ -96,15 +95,17 @@ class LiteralWriter:
                 items = [self.fixed(item) for item in value]
                 return self._bracketed("[]", _joined(items, self._style.comma)) if None not in items else None
             case dict():
-                members = [self._fixed_member(name, value[name]) for name in self._style.ordered(list(value))]
-                return self._bracketed("{}", _joined(members, self._style.comma)) if None not in members else None
+                names = self._style.ordered(list(value))
+                spelled = [(self.name(name), self.fixed(value[name])) for name in names]
+                members = [f"{name} {self._style.colon} {text}" for name, text in spelled]
+                whole = not any(None in member for member in spelled)
+                return self._bracketed("{}", _joined(members, self._style.comma)) if whole else None
             case _:
                 return quoted(json.dumps(value))
 
     def string(self, node: dict[str, Any], where: str = "") -> str:
-        for key in _OF_STRINGS:
-            if key in node:
-                self._relax(key, f"{where}.{key}")
+        if "pattern" in node:
+            self._relax("pattern", f"{where}.pattern")
         least, most = int(node.get("minLength", 0)), node.get("maxLength")
         if max(least, most or 0) > MOST_COUNTED:
             self._relax("maxLength", f"{where}.maxLength" if most else f"{where}.minLength")
@@ -199,10 +200,6 @@ class LiteralWriter:
         value = self.value(other_members(node), f"{where}.additionalProperties")
         return None if value is None else f"{self._any_name()} {self._style.colon} {value}"
 
-    def _fixed_member(self, name: str, value: Any) -> str | None:
-        spelled, text = self.name(name), self.fixed(value)
-        return None if spelled is None or text is None else f"{spelled} {self._style.colon} {text}"
-
     def _fixed_string(self, text: str) -> str | None:
         if self._style.quote:
             if str(self._style.quote) in text:
@@ -264,15 +261,15 @@ def _joined(items: Sequence[str | None], comma: str) -> str:
 _SIGN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[[^]]*\]|[^]\\])*\]|.", re.DOTALL)
 
 
+@dataclass(frozen=True, slots=True)
 class RawValueWriter:
     """Writes a value's rules together with the marker behind it."""
 
-    def __init__(self, rules: Rules, literals: LiteralWriter, form: ValueSpelling, root: JsonSchema, relax: Relax):
-        self._rules = rules
-        self._literals = literals
-        self._form = form
-        self._root = root
-        self._relax = relax
+    _rules: Rules
+    _literals: LiteralWriter
+    _form: ValueSpelling
+    _root: JsonSchema
+    _relax: Relax
 
     def value(self, node: JsonSchema, where: str, *, strings: bool = True, others: bool = True) -> str | None:
         """A value of the schema, of those that are ``strings`` (as they are) or ``others``; None for no value."""
@@ -299,7 +296,9 @@ class RawValueWriter:
             yield (text := self._string(given, where))
             others = others and text != self._closed(any_text(None))
         if others and set(types) != {"string"}:
-            literal = self._literals.value(_without_strings(given, types), where)
+            literal = self._literals.value(
+                {**of_type(given, ""), "type": [name for name in types if name != "string"]}, where
+            )
             if literal is not None:
                 yield f"{literal} {self._rules.pieces(self._form.after)}"
 
@@ -332,10 +331,6 @@ class RawValueWriter:
 
     def _closed(self, text: str) -> str:
         return self._rules.closed(self._rules.clear(text, self._form.avoid), self._form.after)
-
-
-def _without_strings(node: dict[str, Any], types: tuple[str, ...]) -> JsonSchema:
-    return {**of_type(node, ""), "type": [name for name in types if name != "string"]}
 
 
 def whole_pattern(pattern: str) -> str | None:

@@ -1,17 +1,171 @@
-"""The names and texts of rules, which all writers of rules share."""
+r"""The names and texts of rules, which all writers of rules share.
+
+Regular expressions of free text without some spellings, in the dialect of llguidance's lexer.
+
+>>> print(text_without(["<|end|>"], limit=None, escaped=False, closed=False))
+/(?s:.*)/ & ~/(?s:.*)(<\|end\|>)(?s:.*)/
+>>> print(text_without(["<|end|>"], limit=80, escaped=False, closed=False))
+/([^<]|<[^<\|]){0,80}/
+
+Patterns as ECMA-262 means them, in the engine's dialect, which is that of Rust's regex crate.
+
+The two look alike and differ: to the engine ``\d`` and ``\w`` may be of any script, ``\s`` has U+0085 and lacks U+FEFF,
+``.`` takes a carriage return, and a class has operators (``&&``, ``--``, ``[:alpha:]``) where ECMA-262 has characters.
+
+>>> spelled_out(r"^\d+[a&&b-]$")
+'^[0-9]+[a\\&\\&b\\-]$'
+>>> spelled_out(".")
+'[^\\n\\r\\u2028\\u2029]'
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import Any, Protocol
+import json
+import re
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from antiphon.conversation import JsonSchema
+from antiphon.tokens import Control
 
-from .grammar import Blanks
-from .spelling import Pieces
+from .grammar import Blanks, Pieces
+
+_SIGN = re.compile(r"\\c[A-Za-z]|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL)
+_SETS = {
+    "d": "0-9",
+    "w": "A-Za-z0-9_",
+    "s": r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff",
+}
+_DOT = r"[^\n\r\u2028\u2029]"
+_DOT_IS_ANY = re.compile(r"\(\?[a-z]*s")
+"""A flag after which ``.`` is any character."""
+_OPERATORS = frozenset("[&~")
+"""What has a meaning in an engine's class, and none in one of ECMA-262."""
+
+
+def spelled_out(pattern: str) -> str:
+    """The same texts for the engine. What ECMA-262 does not have, and what neither can read, is left as it is."""
+    return "".join(parts(pattern))
+
+
+def parts(pattern: str) -> Iterator[str]:
+    """`spelled_out` in pieces: a class, or what is between classes, sign by sign."""
+    dot = "." if _DOT_IS_ANY.search(pattern) else _DOT
+    members: list[str] = []
+    inside: _Class | None = None
+    for match in _SIGN.finditer(pattern):
+        sign = match[0]
+        if inside is not None:
+            members.append(inside.item(sign, last=pattern[match.end() : match.end() + 1] == "]"))
+            if inside.closed:
+                yield "".join(members)
+                inside = None
+        elif sign == "[":
+            inside, members = _Class(), [sign]
+        else:
+            yield dot if sign == "." else _escape(sign, inside=False)
+    if inside is not None:
+        yield "".join(members)
+
+
+class _Class:
+    """A character class as it is read: whether a ``-`` makes a range there or is itself."""
+
+    def __init__(self) -> None:
+        self._first = True
+        self._low = self._range = False
+        self.closed = False
+
+    def item(self, sign: str, *, last: bool) -> str:
+        """One sign of it; ``last``: the class ends after it."""
+        first, self._first = self._first, False
+        if sign == "^" and first:
+            return sign
+        if sign == "]":
+            self.closed = True
+            return sign
+        if sign == "-" and self._low and not last:
+            self._low, self._range = False, True
+            return sign
+        # After a range, or a set, a `-` begins nothing.
+        is_set = len(sign) == 2 and sign[1].lower() in _SETS
+        self._low = not self._range and not is_set
+        self._range = False
+        return f"\\{sign}" if sign == "-" or sign in _OPERATORS else _escape(sign, inside=True)
+
+
+def _escape(sign: str, *, inside: bool) -> str:
+    letter = sign[1:2]
+    if len(sign) == 3:  # \cJ, a control character
+        return f"\\x{ord(sign[2].upper()) - 64:02x}"
+    if len(sign) != 2 or letter.lower() not in _SETS:
+        return sign
+    members = _SETS[letter.lower()]
+    return members if inside and letter.islower() else f"[{'^' * letter.isupper()}{members}]"
+
+
+_SPECIAL = re.compile(r"[][\\^$.|?*+(){}/&~\-#]")
+
+NOT_BLANK = r"/\S(?s:.*)/"
+"""A text that does not begin with a blank, and is not empty."""
+
+
+def quote(text: str) -> str:
+    """The text as a pattern of itself, fit to be between slashes."""
+    return _SPECIAL.sub(r"\\\g<0>", text).replace("\n", r"\n").replace("\r", r"\r")
+
+
+def quoted(text: str) -> str:
+    """A Lark literal; empty for the empty text, which Lark has no need of."""
+    return json.dumps(text, ensure_ascii=False) if text else ""
+
+
+def not_first(char: str) -> str:
+    """A text whose first character that is no blank is not this one."""
+    return rf"/\s*([^\s{quote(char)}](?s:.*))?/"
+
+
+def any_text(limit: int | None) -> str:
+    """Any characters, at most ``limit``."""
+    return r"/(?s:.*)/" if limit is None else rf"/(?s:.{{0,{limit}}})/"
+
+
+def text_without(spellings: Collection[str], *, limit: int | None, escaped: bool, closed: bool) -> str:
+    """Any characters that spell none of ``spellings``, as a body of a Lark terminal.
+
+    ``escaped``: a spelling after ``<`` is text (``<<|end|>``). ``closed``: a spelled-out closer comes next, and would
+    be text after a ``<``. A text with a ``limit`` spells not even their first two characters.
+    """
+    if not spellings:
+        return any_text(limit)
+    if limit is not None:
+        return _bounded(spellings, limit)
+    before = r"((?s:.*)[^<])?" if escaped else r"(?s:.*)"
+    clear = f"{any_text(None)} & ~/{before}({'|'.join(map(quote, sorted(spellings)))})(?s:.*)/"
+    return f"{clear} & /{before}/" if escaped and closed else clear
+
+
+def _bounded(spellings: Collection[str], limit: int) -> str:
+    """At most ``limit`` characters, or pairs that begin like a spelling and go on otherwise.
+
+    A counted repetition met with a complement makes the engine's lexer give up in mid-reply; this costs what it says.
+    """
+    seconds: dict[str, set[str]] = {}
+    for spelling in spellings:
+        seconds.setdefault(spelling[0], set()).update(spelling[1:2])
+    # After a spelling of one character nothing may come: that character is no text at all.
+    alone = {spelling for spelling in spellings if len(spelling) == 1}
+    firsts = "".join(map(quote, sorted(seconds)))
+    pairs = [
+        f"{quote(first)}[^{firsts}{''.join(map(quote, sorted(then - seconds.keys())))}]"
+        for first, then in sorted(seconds.items())
+        if first not in alone
+    ]
+    return f"/({'|'.join([f'[^{firsts}]', *pairs])}){{0,{limit}}}/"
+
 
 # What types a place in a schema may have, by its keywords: a reader of untyped text decides by the same.
 
@@ -91,32 +245,79 @@ def of_type(node: dict[str, Any], name: str) -> dict[str, Any]:
     return {**{key: value for key, value in node.items() if key not in ("$defs", "definitions")}, "type": name}
 
 
-class Rules(Protocol):
-    """Lark rules and terminals, written as they are needed; each method returns an expression."""
+class Rules:
+    """Lark rules and terminals, written as they are needed, equal bodies once; each method returns an expression.
+
+    ``controls`` are those that the vocabulary has, with their ids.
+    """
+
+    def __init__(self, controls: Mapping[Control, int]) -> None:
+        self._controls = controls
+        self._names: dict[Hashable, str] = {}
+        self.rules: list[str] = []
 
     def rule(self, kind: str, body: str, attributes: str = "") -> str:
         """The name of a rule, or a terminal, with this body."""
-        ...
+        definition = f"{attributes}: {body}"
+        name = self._names.get(definition)
+        if name is None:
+            name = self._names[definition] = f"{kind}_{len(self.rules)}"
+            self.rules.append(f"{name}{definition}")
+        return name
 
     def recursive(self, key: Hashable, body: Callable[[], str]) -> str:
         """The name of the rule of a key, whose body may refer to it; written once."""
-        ...
+        if key not in self._names:
+            self._names[key] = name = f"value_{len(self.rules)}"
+            self.rules.append("")
+            place = len(self.rules) - 1
+            self.rules[place] = f"{name}: {body()}"
+        return self._names[key]
 
     def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:
         """A JSON text of the engine's schema. Blanks that may be are at all places or none: the engine has no more."""
-        ...
+        if blanks not in ("never", "always"):
+            return f"({self.json(schema)} | {self.json(schema, blanks='always')})"
+        top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
+        guidance: dict[str, object] = {"whitespace_flexible": False}
+        if blanks == "always":
+            guidance |= {"item_separator": ", ", "key_separator": ": "}
+        return self.rule("json", f"%json {json.dumps({'x-guidance': guidance, **top})}")
 
     def pieces(self, pieces: Pieces) -> str:
-        """These and nothing else."""
-        ...
+        """These and nothing else. Texts that stand side by side are one lexeme."""
+        written, text = [], ""
+        for piece in pieces:
+            if self.id(piece) is None:
+                text += str(piece)
+            else:
+                written += [quoted(text), self.control(piece)]
+                text = ""
+        return " ".join(filter(None, [*written, quoted(text)]))
 
     def closed(self, text: str, closing: Pieces) -> str:
-        """A text of a terminal's pattern, and what closes it."""
-        ...
+        """A text of a terminal's pattern and what closes it, which is spelled out or begins where a control does."""
+        at = next((i for i, piece in enumerate(closing) if self.id(piece) is not None), len(closing))
+        spelled = "".join(map(str, closing[:at]))
+        if at == len(closing):
+            return self.rule("body", f"{self.rule('TEXT', text)} {quoted(spelled)}", "[lazy]")
+        before = self.rule("TEXT", f"{self.rule('TEXT', text)} {quoted(spelled)}" if spelled else text)
+        return f"{before} {self.pieces(closing[at:])}"
 
     def clear(self, text: str, spellings: Collection[str]) -> str:
-        """The terminal's pattern without texts that spell one of these."""
-        ...
+        """The terminal's pattern, where it spells none of the texts."""
+        if not spellings:
+            return text
+        return f"{text} & ~/(?s:.*)({'|'.join(map(quote, sorted(spellings)))})(?s:.*)/"
+
+    def id(self, control: Control | str | None) -> int | None:
+        """The id of a control that the vocabulary has; None for a text."""
+        return self._controls.get(control) if isinstance(control, Control) else None
+
+    def control(self, control: Control | str) -> str:
+        """A control, by its id where the vocabulary has it."""
+        id = self.id(control)
+        return quoted(str(control)) if id is None else f"<[{id}]>"
 
 
 class Part(msgspec.Struct, frozen=True):

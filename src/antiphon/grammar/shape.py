@@ -10,14 +10,20 @@ The schema of a call's arguments, which are always an object, whatever else a to
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from antiphon.conversation import JsonSchema, ResponseFormat, ToolChoice, ToolNamespace, ToolSpec, described, is_named
 from antiphon.errors import Position, RequestError
-from antiphon.tokens import Control
+from antiphon.errors.extras import extra
+from antiphon.tokens import Control, Tokenizer
 
 from .grammar import Blanks, Grammar, Json, Regex, choice
+
+if TYPE_CHECKING:  # llguidance is an extra
+    from .following import Matcher
+
 
 NOTHING: JsonSchema = {"type": "object", "additionalProperties": False}
 """The parameters of a tool that declares none: it takes an empty object."""
@@ -127,7 +133,8 @@ class ReplyShape:
 
     def arguments(self, tool: ToolSpec, avoid: tuple[Control | str, ...] = ()) -> Json:
         """The arguments of a call of the tool."""
-        path = f"{self.tools_param}[{self._place(tool)}].function.parameters"
+        place = next(i for i, offered in enumerate(self.tools) if offered is tool)
+        path = f"{self.tools_param}[{place}].function.parameters"
         return Json(arguments_schema(tool.parameters, path), path, strict=tool.strict is True, avoid=avoid)
 
     def builtin_calls(self, avoid: tuple[Control | str, ...] = ()) -> list[tuple[str, Json | None]]:
@@ -140,9 +147,6 @@ class ReplyShape:
                 arguments = Json(arguments_schema(tool.parameters, path), path, avoid=avoid)
                 calls.append((f"{namespace.name}.{tool.name}", arguments))
         return [call for call in calls if self.tool_choice.allows(call[0])]
-
-    def _place(self, tool: ToolSpec) -> int:
-        return next(i for i, offered in enumerate(self.tools) if offered is tool)
 
     def answer(self, avoid: tuple[Control | str, ...] = (), blanks: Blanks = "never") -> Grammar | None:
         """The form of the final answer, None for free text; ``blanks``: of JSON that need not be compact."""
@@ -168,3 +172,23 @@ class ReplyShape:
                 from .source.read import read_grammar  # few replies have a grammar of their client's
 
                 return read_grammar(form.grammar or "", f"{self.format_param}.grammar")
+
+
+class HasGrammar(Protocol):
+    """Any `antiphon.formats.Format`."""
+
+    def grammar(self, shape: ReplyShape) -> Grammar: ...
+
+
+def matcher(format: HasGrammar, shape: ReplyShape, tokenizer: Tokenizer, end_ids: Collection[int]) -> Matcher:
+    """A matcher for one reply, whose ``mask()`` any engine can lay over its logits. Needs the extra ``local``.
+
+    ``end_ids`` are the model's own end tokens. Building the vocabulary takes a quarter of a second for a real model;
+    who calls it more than once makes a `Vocabulary` and uses `compile_grammar`.
+
+    Errors: `RequestError` for a shape that cannot be enforced, with its place.
+    """
+    with extra("local", "a grammar"):
+        from .compiler import Vocabulary, compile_grammar
+
+    return compile_grammar(format.grammar(shape), Vocabulary(tokenizer, end_ids)).matcher()

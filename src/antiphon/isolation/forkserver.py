@@ -112,7 +112,7 @@ class Forkserver:
         from pkgutil import resolve_name
 
         try:
-            resolve_name("antiphon.isolation.outcome")
+            resolve_name("antiphon.isolation.task")
             for place in (order["run"], order["prepare"]):
                 if place is not None and place not in self._ready:
                     found = resolve_name(place)
@@ -140,7 +140,7 @@ def run(order: _Order, end: socket.socket, failed: BaseException | None) -> None
     """In the new process: reads the piece, works within its limits, and writes the outcome."""
     from pkgutil import resolve_name
 
-    from antiphon.isolation.outcome import outcome_of
+    from antiphon.isolation.task import outcome_of
 
     with end.makefile("rwb") as file:
         piece = file.read(int.from_bytes(file.read(8), "big"))

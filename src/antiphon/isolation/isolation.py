@@ -25,8 +25,7 @@ from antiphon.errors.fault import Fault
 from antiphon.structs import ready
 from antiphon.tenancy import FairRoom
 
-from .outcome import BROKEN, DONE, REFUSED
-from .task import Task
+from .task import BROKEN, DONE, REFUSED, Task
 
 log = logging.getLogger("antiphon.isolation")
 
@@ -238,14 +237,15 @@ class _Forkserver:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
                 [sys.executable, "-P", str(_PROGRAM)],
                 stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                start_new_session=True, env=_environment(os.environ),
+                start_new_session=True,
+                env={name: value for name, value in os.environ.items() if _NEEDED.fullmatch(name)},
             )  # fmt: skip
         ours.setblocking(False)
         self._control = ours
         self._last = 0
         self._ready: set[str] = set()
-        self._end = weakref.finalize(self, _end, self._process, ours)  # also where nobody closes it
-        self._end.atexit = False  # Then its input ends anyway.
+        self.close = weakref.finalize(self, _end, self._process, ours)  # also where nobody closes it
+        self.close.atexit = False  # Then its input ends anyway.
 
     @property
     def pid(self) -> int:
@@ -292,15 +292,8 @@ class _Forkserver:
         except OSError:
             raise _Died from None
 
-    def close(self) -> None:
-        self._end()
-
 
 def _end(process: subprocess.Popen[bytes], control: socket.socket) -> None:
     """The process ends its children and itself at the end of its input; it is waited for when nobody waits."""
     control.close()
     threading.Thread(target=process.wait, name="isolation", daemon=True).start()
-
-
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if _NEEDED.fullmatch(name)}

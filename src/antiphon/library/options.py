@@ -16,7 +16,7 @@ from antiphon.conversation import Conversation, Message, ReasoningEffort, Respon
 from antiphon.errors import Position, RequestError, near
 from antiphon.generation import TurnRequest
 from antiphon.tools import FunctionTool, Offer, Toolbox
-from antiphon.tools.tool import DescribedToolSet
+from antiphon.tools.call import DescribedToolSet
 from antiphon.wire.json import decode, encode_given
 
 from .checks import refused

@@ -11,9 +11,16 @@ from antiphon.config import Config
 from antiphon.library.app import read_config
 from antiphon.observe.logs import set_up_log
 
-from .hosting import EngineReplica
-from .options import deployed_models, engine_options, front_config, ingress_options, replica_config
-from .replica import ReplicaApp, check_keys
+from .engine import EngineReplica
+from .replica import (
+    ReplicaApp,
+    check_keys,
+    deployed_models,
+    engine_options,
+    front_config,
+    ingress_options,
+    replica_config,
+)
 
 
 def app(arguments: Mapping[str, Any]) -> serve.Application:

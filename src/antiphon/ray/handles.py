@@ -72,7 +72,7 @@ class RayChannel:
             if not over:
                 response.cancel()
 
-    async def ask(self, method: str, *arguments: object) -> bytes:
+    async def ask(self, method: str, *arguments: bytes) -> bytes:
         try:
             response: Response = getattr(self._calls, method).remote(*arguments)
             return await response

@@ -10,7 +10,7 @@ from .prefixes import BLOCK, CAPACITY, Block, PrefixIndex, block_hashes
 
 
 class PrefixRouter(RequestRouter):
-    """Routes calls of `hosting.EngineReplica.generate` by the ids of their prompts, all others by load.
+    """Routes calls of `engine.EngineReplica.generate` by the ids of their prompts, all others by load.
 
     It runs in the process that has the handle, and each has its own: what another one sent is not known here.
     """

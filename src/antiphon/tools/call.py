@@ -1,17 +1,18 @@
-"""Calls of tools and their results: values, with the machine-readable reply envelope of OpenChatML §8.3."""
+"""Calls, their results and the tools that answer: values, with the reply envelope for programs of OpenChatML §8.3."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.conversation import Channel, JsonSchema, Message, OpaquePart, Part, TextPart
+from antiphon.conversation import Channel, JsonSchema, Message, OpaquePart, Part, TextPart, ToolNamespace, ToolSpec
 from antiphon.conversation.calls import make_answer
 
 if TYPE_CHECKING:
@@ -187,8 +188,16 @@ class ArgumentReader:
         values = _parse(call.body)
         deadline = None
         if not self._owns_deadline and "deadline_ms" in values:
-            deadline = _deadline(values.pop("deadline_ms"))
-        self._check(values)
+            deadline = values.pop("deadline_ms")
+            if isinstance(deadline, bool) or not isinstance(deadline, int) or deadline <= 0:
+                message = "deadline_ms must be a whole number of milliseconds above 0"
+                raise BadArguments(message, path="$.deadline_ms")
+        try:
+            for error in self._validator.iter_errors(values):
+                path = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+                raise BadArguments(error.message, path=f"${path}")
+        except UnicodeEncodeError as error:
+            raise BadArguments("the arguments hold a lone surrogate, which is no character") from error
         return Arguments(values, deadline)
 
     @cached_property
@@ -200,14 +209,6 @@ class ArgumentReader:
         import jsonschema_rs  # here and not above: most servers run no tool
 
         return jsonschema_rs.validator_for(self._schema, offline=True)
-
-    def _check(self, values: dict[str, Any]) -> None:
-        try:
-            for error in self._validator.iter_errors(values):
-                path = "".join(f"[{part!r}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
-                raise BadArguments(error.message, path=f"${path}")
-        except UnicodeEncodeError as error:
-            raise BadArguments("the arguments hold a lone surrogate, which is no character") from error
 
 
 def _parse(body: str) -> dict[str, Any]:
@@ -248,7 +249,86 @@ def _number(text: str) -> float:
     return number
 
 
-def _deadline(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise BadArguments("deadline_ms must be a whole number of milliseconds above 0", path="$.deadline_ms")
-    return value
+# Tools and sets of them.
+
+
+class ToolFailure(Exception):
+    """Raised by a tool to answer with a typed error; every other exception becomes ``E-TOOL-FAILED``."""
+
+    def __init__(self, error: ToolError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Tool(Protocol):
+    """One thing that a model can call. Runs may be concurrent; a run that is cancelled must stop and clean up."""
+
+    @property
+    def recipient(self) -> str:
+        """The qualified name that calls are addressed to."""
+
+    @property
+    def parameters(self) -> JsonSchema | None:
+        """The schema that a call's body must satisfy; None when the body is not JSON (``python``'s is code)."""
+
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        """The output of one call. ``arguments`` is empty where ``parameters`` is None: the body is in ``call``."""
+
+
+class DescribedTool(ABC):
+    """Base of a tool that is offered as a function: its name and its parameters are those of its ``spec``."""
+
+    __slots__ = ()
+    spec: ToolSpec
+
+    @property
+    def recipient(self) -> str:
+        return self.spec.recipient
+
+    @property
+    def parameters(self) -> JsonSchema | None:
+        return self.spec.parameters
+
+    @abstractmethod
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        """The output of one call, as `Tool.run` has it."""
+
+
+@runtime_checkable
+class ToolSet(Protocol):
+    """Tools that come together: a Python module's functions, an MCP server, the browser."""
+
+    @property
+    def tools(self) -> tuple[Tool, ...]: ...
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """How functions are described to the model."""
+
+    @property
+    def builtins(self) -> tuple[ToolNamespace, ...]:
+        """How built-ins are described to the model (Harmony's system message)."""
+
+    async def aclose(self) -> None: ...
+
+
+class DescribedToolSet:
+    """Base of a tool set of functions, which are described to the model one by one, and of no built-ins."""
+
+    def __init__(self, tools: Iterable[DescribedTool] = ()) -> None:
+        self._tools = tuple(tools)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return self._tools
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(tool.spec for tool in self._tools)
+
+    @property
+    def builtins(self) -> tuple[ToolNamespace, ...]:
+        return ()
+
+    async def aclose(self) -> None:
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,14 @@ from .call import (
     ArgumentReader,
     Arguments,
     BadArguments,
+    Tool,
     ToolCall,
     ToolError,
+    ToolFailure,
     ToolOutput,
     dump,
     without_surrogates,
 )
-from .tool import Tool, ToolFailure
 
 # What a tool does for one call: work that always has an outcome, and can be given up whatever the tool does.
 
@@ -72,13 +73,10 @@ class ToolWork:
             await asyncio.wait({self._task}, timeout=GRACE)
         finally:
             if not self._task.done():
-                self._abandon()
-
-    def _abandon(self) -> None:
-        closing = asyncio.get_running_loop().call_later(CLEANUP, self._task.cancel)
-        self._abandoned.add(self)
-        self._task.add_done_callback(lambda _: self._abandoned.discard(self))
-        self._task.add_done_callback(lambda _: closing.cancel())
+                closing = asyncio.get_running_loop().call_later(CLEANUP, self._task.cancel)
+                self._abandoned.add(self)
+                self._task.add_done_callback(lambda _: self._abandoned.discard(self))
+                self._task.add_done_callback(lambda _: closing.cancel())
 
     async def _caught(self) -> ToolOutcome:
         try:
@@ -123,6 +121,25 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {words}"
 
 
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """``deadline`` seconds for a call that names none, ``longest`` for one that does, both from its arrival.
+
+    ``result``: characters of a result. ``media``: characters of the pictures and other media beside it, as they are
+    sent (base64). ``concurrent``: calls of one `Router.run` at once. ``remembered``: results of sessions' calls.
+    ``abandoned``: calls of one tool that were given up and have not ended; a tool that has so many gets no further ones
+    (``E-TOOL-BUSY``).
+    """
+
+    deadline: float = 30.0
+    longest: float = 300.0
+    result: int = 100_000
+    media: int = 24_000_000
+    concurrent: int = 16
+    remembered: int = 1024
+    abandoned: int = 16
+
+
 class CheckedTool(msgspec.Struct, frozen=True):
     """A tool, the reader of its arguments (None where the body is not JSON), and the calls that it did not end."""
 
@@ -145,17 +162,17 @@ class CheckedTool(msgspec.Struct, frozen=True):
         except Exception as error:
             raise ToolFailure(ToolError(TOOL_FAILED, described(error))) from error
 
-    def begin(self, call: ToolCall, arguments: Arguments, *, characters: int, media: int, abandoned: int) -> ToolWork:
-        """Begin the call. Raises `ToolFailure` when ``abandoned`` calls that were given up still go on."""
-        if len(self.abandoned) >= abandoned:
+    def begin(self, call: ToolCall, arguments: Arguments, limits: ToolLimits) -> ToolWork:
+        """Begin the call. Raises `ToolFailure` when too many calls that were given up still go on."""
+        if len(self.abandoned) >= limits.abandoned:
             message = f"{len(self.abandoned)} earlier calls of this tool were given up and have not ended"
             raise ToolFailure(ToolError(TOOL_BUSY, message, retryable=True))
 
         async def output() -> ToolOutput:
             try:
-                return bounded(await self.tool.run(call, arguments.values), characters, media)
+                return bounded(await self.tool.run(call, arguments.values), limits.result, limits.media)
             except ToolFailure as failure:
-                raise ToolFailure(bounded_error(failure.error, characters)) from failure
+                raise ToolFailure(bounded_error(failure.error, limits.result)) from failure
 
         return ToolWork(output, self.abandoned)
 

@@ -18,8 +18,7 @@ import msgspec
 from antiphon.conversation import FUNCTIONS, ToolSpec
 from antiphon.structs import ready
 
-from .call import TOOL_BUSY, BadArguments, ToolCall, ToolError, ToolOutput
-from .tool import DescribedTool, DescribedToolSet, ToolFailure
+from .call import TOOL_BUSY, BadArguments, DescribedTool, DescribedToolSet, ToolCall, ToolError, ToolFailure, ToolOutput
 
 # Threads for one tool's calls. A call that hangs keeps its thread, and no other tool's.
 
@@ -133,7 +132,9 @@ class FunctionTool(DescribedTool):
             value = await self._function(**typed)
         else:
             value = await self._in_thread(typed)
-        return value if isinstance(value, ToolOutput) else ToolOutput(content=_content(value))
+        if isinstance(value, ToolOutput):
+            return value
+        return ToolOutput(content=value if isinstance(value, str) else msgspec.to_builtins(value, str_keys=True))
 
     async def _in_thread(self, typed: Mapping[str, Any]) -> Any:
         loop = asyncio.get_running_loop()
@@ -189,8 +190,3 @@ def _schema(arguments: type[msgspec.Struct], described: Mapping[str, str]) -> di
         if name in own.get("properties", {}):
             own["properties"][name].setdefault("description", text)
     return own | ({"$defs": components} if components else {})
-
-
-def _content(value: Any) -> Any:
-    """The returned value as JSON data; text stays text."""
-    return value if isinstance(value, str) else msgspec.to_builtins(value, str_keys=True)

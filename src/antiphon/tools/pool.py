@@ -11,8 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from .call import TOOL_BUSY, ToolError
-from .tool import ToolFailure
+from .call import TOOL_BUSY, ToolError, ToolFailure
 
 _REMEMBERED = 1024
 EVICTED = "there was no room for it beside those of other sessions"
@@ -225,12 +224,9 @@ class SessionPool(Generic[Resource]):
         elif seat not in self._seats or seat.resource is None or not seat.resource.alive or not seat.session.name:
             await self._leave(seat)
         else:
-            self._start_timer(seat)
+            if self._size.idle is not None and seat.session.owner:
+                seat.timer = asyncio.get_running_loop().call_later(self._size.idle, self._expire, seat)
             self._serve()
-
-    def _start_timer(self, seat: Seat[Resource]) -> None:
-        if self._size.idle is not None and seat.session.owner:
-            seat.timer = asyncio.get_running_loop().call_later(self._size.idle, self._expire, seat)
 
     def _expire(self, seat: Seat[Resource]) -> None:
         self._remember(seat.session, UNUSED)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from antiphon.errors import ConfigError
 from antiphon.plugins import TOOLS, load_plugin, plugin_names
 
-from .tool import DescribedTool, DescribedToolSet, ToolSet
+from .call import DescribedTool, DescribedToolSet, ToolSet
 
 ToolFactory = Callable[[str], ToolSet | DescribedTool]
 """Takes what follows ``NAME:`` in the name that was given, or "". Raises `ConfigError` for what it cannot use."""

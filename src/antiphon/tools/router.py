@@ -18,13 +18,13 @@ from .call import (
     TOOL_FAILED,
     TOOL_TIMEOUT,
     TOOL_UNKNOWN,
-    Arguments,
+    Tool,
     ToolCall,
     ToolError,
+    ToolFailure,
     ToolResult,
 )
-from .checked import CheckedTool, ToolOutcome
-from .tool import Tool, ToolFailure
+from .checked import CheckedTool, ToolLimits
 
 # Calls that run together: what happens to them, in the order in which it happens.
 
@@ -125,25 +125,6 @@ def repeated(call: ToolCall) -> ToolResult:
 
 OVER = "the time for tools is over"
 Notify = Callable[[ToolEvent], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolLimits:
-    """``deadline`` seconds for a call that names none, ``longest`` for one that does, both from its arrival.
-
-    ``result``: characters of a result. ``media``: characters of the pictures and other media beside it, as they are
-    sent (base64). ``concurrent``: calls of one `Router.run` at once. ``remembered``: results of sessions' calls.
-    ``abandoned``: calls of one tool that were given up and have not ended; a tool that has so many gets no further ones
-    (``E-TOOL-BUSY``).
-    """
-
-    deadline: float = 30.0
-    longest: float = 300.0
-    result: int = 100_000
-    media: int = 24_000_000
-    concurrent: int = 16
-    remembered: int = 1024
-    abandoned: int = 16
 
 
 @dataclass(slots=True)
@@ -289,26 +270,27 @@ class Router:
             arguments = tool.arguments(call)
         except ToolFailure as refusal:
             notify(ToolStarted(call))
-            return failed(call, refusal.error)
-        deadline = self._deadline(arguments)
+            return ToolResult(call=call, error=refusal.error)
+        limits = self.limits
+        deadline = limits.deadline  # Seconds from the call's arrival.
+        if arguments.deadline_ms is not None:
+            deadline = min(arguments.deadline_ms, limits.longest * 1000) / 1000
         with self._cancellable(call, deadline) as pending:
             try:
                 async with pending.timer, gate:
                     pending.started = self.clock()
                     notify(ToolStarted(call))
-                    outcome = await self._outcome(tool, call, arguments)
+                    outcome = await tool.begin(call, arguments, limits).outcome()
+            except ToolFailure as refusal:
+                outcome = refusal.error
             except TimeoutError:
-                outcome = _given_up(pending, deadline)
+                outcome = ToolError(TOOL_TIMEOUT, f"no result within {deadline:g} s", retryable=True)
+                if pending.reason is not None:
+                    outcome = ToolError(TOOL_CANCELLED, pending.reason, retryable=True)
         seconds = 0.0 if pending.started is None else self.clock() - pending.started
-        return result_of(call, outcome, seconds)
-
-    async def _outcome(self, tool: CheckedTool, call: ToolCall, arguments: Arguments) -> ToolOutcome:
-        limits = self.limits
-        try:
-            work = tool.begin(call, arguments, characters=limits.result, media=limits.media, abandoned=limits.abandoned)
-        except ToolFailure as refusal:
-            return refusal.error
-        return await work.outcome()
+        if isinstance(outcome, ToolError):
+            return ToolResult(call=call, error=outcome, seconds=seconds)
+        return ToolResult(call=call, output=outcome, seconds=seconds)
 
     @contextmanager
     def _cancellable(self, call: ToolCall, deadline: float) -> Iterator[PendingCall]:
@@ -333,40 +315,15 @@ class Router:
             raise ToolFailure(ToolError(TOOL_FAILED, "no more tool calls are allowed: answer with what you know"))
         if self._calls_left is not None:
             self._calls_left -= 1
-        self._use(call.recipient)
-        return tool
-
-    def _use(self, recipient: str) -> None:
-        left = self._uses_left.get(recipient)
+        left = self._uses_left.get(call.recipient)
         if left == 0:
-            message = f"no more calls of {recipient!r} are allowed: answer with what you know"
+            message = f"no more calls of {call.recipient!r} are allowed: answer with what you know"
             raise ToolFailure(ToolError(TOOL_FAILED, message, details={"max_uses": 0}))
         if left is not None:
-            self._uses_left[recipient] = left - 1
-
-    def _deadline(self, arguments: Arguments) -> float:
-        """Seconds from the call's arrival."""
-        if arguments.deadline_ms is None:
-            return self.limits.deadline
-        return min(arguments.deadline_ms, self.limits.longest * 1000) / 1000
-
-
-def result_of(call: ToolCall, outcome: ToolOutcome, seconds: float) -> ToolResult:
-    if isinstance(outcome, ToolError):
-        return ToolResult(call=call, error=outcome, seconds=seconds)
-    return ToolResult(call=call, output=outcome, seconds=seconds)
-
-
-def failed(call: ToolCall, error: ToolError) -> ToolResult:
-    return ToolResult(call=call, error=error)
+            self._uses_left[call.recipient] = left - 1
+        return tool
 
 
 def cancelled(call: ToolCall, reason: str) -> ToolResult:
     """OCM-138: the runtime gave the call up."""
-    return failed(call, ToolError(TOOL_CANCELLED, reason, retryable=True))
-
-
-def _given_up(pending: PendingCall, deadline: float) -> ToolError:
-    if pending.reason is not None:
-        return ToolError(TOOL_CANCELLED, pending.reason, retryable=True)
-    return ToolError(TOOL_TIMEOUT, f"no result within {deadline:g} s", retryable=True)
+    return ToolResult(call=call, error=ToolError(TOOL_CANCELLED, reason, retryable=True))

@@ -11,9 +11,9 @@ import msgspec
 from antiphon.conversation import FUNCTIONS, ToolNamespace, ToolSpec
 from antiphon.conversation.tools import is_named
 
-from .call import ToolCall, ToolOutput
-from .router import Router, ToolLimits
-from .tool import DescribedTool, Tool, ToolSet
+from .call import DescribedTool, Tool, ToolCall, ToolOutput, ToolSet
+from .checked import ToolLimits
+from .router import Router
 
 if TYPE_CHECKING:  # the browser has libraries that a toolbox without it does not need
     from .browser import Citation

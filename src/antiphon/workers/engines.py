@@ -1,27 +1,91 @@
-"""The supervisor's engines: one child process for each model, however many workers answer with it."""
+"""What the supervisor has for its workers: configuration, queue, and engines: a child process for each model."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import msgspec
 
 from antiphon.catalog.memory import ModelMemory, SleepingEngine
-from antiphon.config import EngineConfig, Limits
+from antiphon.config import Config, EngineConfig, Layered, Limits, LoadedConfig, configuration
 from antiphon.engines import EngineInfo
 from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
-from antiphon.engines.llama_cpp.client import ServedModel
-from antiphon.engines.llama_cpp.host import ChildHost, Seat
+from antiphon.engines.llama_cpp.client import Seat, ServedModel
+from antiphon.engines.llama_cpp.host import ChildHost
+from antiphon.engines.registry import NO_KINDS
 from antiphon.errors import EngineError
 from antiphon.http.gate.admission import Admission
 from antiphon.http.rules import Rules
+from antiphon.store.address import MEMORY
 from antiphon.structs import ready
 from antiphon.tenancy import Tenant
 
 from .peer import Grant, Service
+
+# The configuration as the supervisor read it, on its way to the workers: all have the same, and one that is started
+#
+# later has the one that the others have.
+
+_STORE = ("sessions", "store")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """Each key's value and its origin, for one of so many ``workers``. ``folder`` goes with the server."""
+
+    values: list[tuple[tuple[str, ...], Any, str]]
+    folder: str
+    workers: int
+
+    def config(self) -> Config:
+        """A worker's own configuration: what bounds one process is its part of what all may have together.
+
+        The engines are the supervisor's, and so are the times and the memory that they have.
+        """
+        whole = configuration({key: Layered(value, origin) for key, value, origin in self.values}, NO_KINDS)
+        part = part_of(whole.limits, self.workers)
+        engine = msgspec.structs.replace(whole.engine, idle_unload=0.0, memory_mib=0)
+        return msgspec.structs.replace(whole, limits=part, engine=engine)
+
+
+def part_of(limits: Limits, workers: int) -> Limits:
+    """The part of the limits that one of so many workers has."""
+    return msgspec.structs.replace(
+        limits,
+        max_connections=max(1, limits.max_connections // workers),
+        max_bodies=max(limits.max_body, limits.max_bodies // workers),
+    )
+
+
+class Memory:
+    """The store ``sessions.store = memory`` of so many ``workers``: a file in a folder that goes with the server."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+
+    def __enter__(self) -> Memory:
+        self._folder = tempfile.mkdtemp(prefix="antiphon-workers-")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def given(self, loaded: LoadedConfig) -> WorkerConfig:
+        values = [(key, layered.value, layered.origin) for key, layered in loaded.given.items()]
+        if loaded.config.sessions.store == MEMORY:
+            file = str(Path(self._folder) / "sessions.db")
+            values = [row for row in values if row[0] != _STORE] + [(_STORE, file, "memory, for all workers")]
+        return WorkerConfig(values, self._folder, self._workers)
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -155,12 +219,8 @@ class Shared:
 
     @property
     def services(self) -> Mapping[str, Service]:
-        return {
-            "check": self._check,
-            "slot": self._slot,
-            "background": self._background,
-            **self.engines.services,
-        }
+        own: dict[str, Service] = {"check": self._check, "slot": self._slot, "background": self._background}
+        return {**own, **self.engines.services}
 
     def take(self, limits: Limits) -> None:
         """From now on these hold."""

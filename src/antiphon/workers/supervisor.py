@@ -25,8 +25,7 @@ from antiphon.library.reload import Reloaded, keys_of, set_up, terminal_is_gone
 from antiphon.observe.metrics import Family, families_of, summed, text_of
 
 from .acceptor import Acceptor, Listener
-from .engines import Shared
-from .given import Memory
+from .engines import Memory, Shared
 from .peer import Grant, Handler, Service
 from .spawned import WorkerProcess
 

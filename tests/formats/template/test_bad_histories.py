@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from antiphon import read_chat
+from antiphon import convert, read_chat
 from antiphon.conversation import Conversation, Settings, ToolSpec
 from antiphon.errors import RenderError
 from antiphon.formats import Format
@@ -19,9 +21,10 @@ from kit import family_templates, reply_templates
 from kit.bad_histories import BROKEN, HISTORIES, OFFERED, Chat, called, result, said, user
 from kit.plain_jinja import TODAY
 
-from .test_jinja import CONTROLS, SPECIAL
-from .test_jinja import TEMPLATES as OF_MODELS
-
+OF_MODELS = {path.stem: path.read_text("utf-8") for path in sorted((Path(__file__).parent / "jinja").glob("*.jinja"))}
+SPELLINGS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<s>", "</s>", "[INST]", "[TOOL_CALLS]")
+CONTROLS = [Control(spelling) for spelling in SPELLINGS]
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}
 TURNS = """{%- if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}{{ messages[0].content }}
 {%- else %}{% set loop_messages = messages %}{% endif %}
 {%- set ns = namespace(index=0) %}
@@ -152,3 +155,8 @@ def test_a_refusal_that_no_repair_mends_is_the_first_one() -> None:
     source = "{% if messages|length > 1 %}{{ raise_exception('one message alone') }}{% endif %}{{ messages[0] }}"
     with pytest.raises(RenderError, match="one message alone"):
         jinja_format(source, ()).render(conversation([user(), called("nope"), result(), user()]))
+
+
+def test_a_conversion_refuses_what_it_would_have_to_repair() -> None:
+    with pytest.raises(RenderError, match="in turn"):
+        convert(json.dumps({"messages": [user("U"), user("V")]}), to="llama2@seed", form="chat")

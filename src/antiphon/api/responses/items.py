@@ -14,7 +14,7 @@ from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, Role, Tex
 from antiphon.conversation.calls import GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.generation.reply import canonical
-from antiphon.tools.mcp.remote import function_name
+from antiphon.tools.mcp.tool_set import function_name
 from antiphon.wire.encrypted import SEPARATOR, Purpose
 from antiphon.wire.errors import refused, unreadable
 from antiphon.wire.json import encode

@@ -58,7 +58,11 @@ class GrpcClient:
 
     def __init__(self, url: str, *, key: str | None, streams: int) -> None:
         _, self._root = origin_and_path(url)
-        self._channel = _channel(url)
+        parts = urlsplit(url)
+        if parts.scheme in _SECURE:
+            self._channel = grpc.aio.secure_channel(parts.netloc, grpc.ssl_channel_credentials(), options=_OPTIONS)
+        else:
+            self._channel = grpc.aio.insecure_channel(parts.netloc, options=_OPTIONS)
         self._metadata = (("authorization", f"Bearer {key}"),) if key else ()
         self._places = asyncio.Semaphore(streams)
         self._closed = False
@@ -66,7 +70,7 @@ class GrpcClient:
     async def call(self, method: str, request: bytes, read: Callable[[bytes], T]) -> T:
         """The answer to a short call. Errors as for `stream`; `UnsupportedError` where there is no such method."""
         self._check_open()
-        invoke = self._channel.unary_unary(f"{self._root}/{method}", _as_it_is, read)
+        invoke = self._channel.unary_unary(f"{self._root}/{method}", bytes, read)
         try:
             return await invoke(request, metadata=self._metadata, timeout=_SECONDS)
         except grpc.aio.AioRpcError as error:
@@ -78,7 +82,7 @@ class GrpcClient:
         `OverloadedError` when nobody answers there or the server takes nothing, `EngineLostError` when it stops
         answering, or when the client is closed meanwhile.
         """
-        invoke = self._channel.unary_stream(f"{self._root}/{method}", _as_it_is, read)
+        invoke = self._channel.unary_stream(f"{self._root}/{method}", bytes, read)
         began = False
         async with self._places:
             self._check_open()
@@ -90,7 +94,8 @@ class GrpcClient:
             except grpc.aio.AioRpcError as error:
                 raise failure(error, began=began) from error
             except asyncio.CancelledError:
-                if self._closed and not _cancelled():
+                task = asyncio.current_task()
+                if self._closed and not (task is not None and task.cancelling()):
                     raise EngineLostError("the engine's client was closed in the middle of a reply") from None
                 raise
             finally:
@@ -132,22 +137,6 @@ def failure(error: grpc.aio.AioRpcError, *, began: bool) -> Exception:
             return EngineError(failed(500, words).message, hint="The reason is in the log.")
 
 
-def _channel(url: str) -> grpc.aio.Channel:
-    parts = urlsplit(url)
-    if parts.scheme in _SECURE:
-        return grpc.aio.secure_channel(parts.netloc, grpc.ssl_channel_credentials(), options=_OPTIONS)
-    return grpc.aio.insecure_channel(parts.netloc, options=_OPTIONS)
-
-
-def _as_it_is(message: bytes) -> bytes:
-    return message
-
-
-def _cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
 SERVICES: tuple[Service, ...] = (VllmService(), SglangService())
 
 
@@ -186,31 +175,31 @@ class GrpcEngine(RemoteEngine):
         try:
             service, served = await _found(client)
             if not share_cache:
-                raise _shared(service)
+                raise ConfigError(
+                    f"a gRPC server of {service.name} cannot keep the prompts of different owners apart in its cache",
+                    code="cache_shared",
+                    hint="share_cache = true in the engine's table lets them share it.",
+                )
             if not await client.call(f"{service.path}/HealthCheck", b"", service.healthy):
                 raise OverloadedError(
                     "the engine is not ready", hint="It is starting or ending: try again in a moment."
                 )
             info = declared(service, served.context, streams, end_ids | served.end_ids, grammar=True)
             if grammar is None:
-                send = cls(client, service, tokenizer, info).generate
-                grammar = await takes_grammars(
-                    lambda ids, how, text: send(ids, how, grammar=text), tokenizer, info.end_ids
-                )
+                generate = cls(client, service, tokenizer, info).generate
+                grammar = await takes_grammars(generate, tokenizer, info.end_ids)
         except BaseException:
             await client.aclose()
             raise
         return cls(client, service, tokenizer, replace(info, grammar=bool(grammar)), share_cache=share_cache)
 
-    async def steps(
+    def steps(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int, grammar: str | None, domain: str
     ) -> AsyncGenerator[Step, None]:
         """Choices are requests of their own, which find each other's prompt in the server's cache."""
         check_domain(domain)
         reply = partial(self._reply, prompt, grammar)
-        async with aclosing(reply(sampling) if n == 1 else together(reply, sampling, n)) as steps:
-            async for step in steps:
-                yield step
+        return reply(sampling) if n == 1 else together(reply, sampling, n)
 
     async def _reply(
         self, prompt: Sequence[int], grammar: str | None, sampling: Sampling
@@ -281,14 +270,6 @@ def check_domain(domain: str) -> None:
     """Raises `UnsupportedError` for a ``cache_salt``: servers cannot keep prompts apart; owners share here."""
     if domain:
         raise UnsupportedError("the engine's server takes no cache_salt", position=Position(path="cache_salt"))
-
-
-def _shared(service: Service) -> ConfigError:
-    return ConfigError(
-        f"a gRPC server of {service.name} cannot keep the prompts of different owners apart in its cache",
-        code="cache_shared",
-        hint="share_cache = true in the engine's table lets them share it.",
-    )
 
 
 def declared(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as sglang_proto
 from smg_grpc_proto.generated import vllm_engine_pb2 as vllm_proto
 
 from antiphon.engines.engine import SAMPLING, Sampling
-from antiphon.engines.remote import LEAST_BIAS
+from antiphon.engines.remote import LEAST_BIAS, common_settings
 from antiphon.engines.sglang import RESERVED
 
 Pair = tuple[int, float]
@@ -50,15 +50,17 @@ class GenerateInputs(msgspec.Struct, frozen=True):
 
 
 class Service(ABC):
-    """A protocol. ``path`` is the service's full name; what `request` and others give are serialized messages.
+    """A protocol. ``path`` is the service's full name, and ``proto`` has its messages; they are serialized here.
 
     ``logprobs``: alternatives that it reports at most. Its servers keep prompts for other requests, and have no way to
-    keep those of different owners apart.
+    keep those of different owners apart. ``reserved``: tokens of its context that a server leaves unused.
     """
 
     name: ClassVar[str]
     path: ClassVar[str]
+    proto: ClassVar[Any]
     logprobs: ClassVar[int] = 20
+    reserved: ClassVar[int] = 0
     honours: ClassVar[frozenset[str]]
 
     @abstractmethod
@@ -66,40 +68,30 @@ class Service(ABC):
         """The message that asks for a streamed reply; all its sampling is named."""
 
     @abstractmethod
-    def part(self, data: bytes) -> Part: ...
-
-    @abstractmethod
     def abort(self, request_id: str) -> bytes: ...
 
-    @abstractmethod
+    def part(self, data: bytes) -> Part:
+        message = self.proto.GenerateResponse.FromString(data)
+        if message.HasField("complete"):
+            end = message.complete
+            matched = end.matched_token_id if end.HasField("matched_token_id") else None
+            return Part(end.output_ids, (), end.cached_tokens, end.finish_reason, matched)
+        chunk = message.chunk
+        return Part(chunk.token_ids, entries(chunk.output_logprobs), chunk.cached_tokens)
+
     def served(self, data: bytes) -> Served:
         """From what `GetModelInfo` answers."""
+        info = self.proto.GetModelInfoResponse.FromString(data)
+        context = max(0, info.max_context_length - self.reserved)
+        return Served(context, frozenset(info.eos_token_ids), info.is_generation)
 
-    @abstractmethod
     def healthy(self, data: bytes) -> bool:
         """From what `HealthCheck` answers."""
+        return bool(self.proto.HealthCheckResponse.FromString(data).healthy)
 
 
-class Alternatives(Protocol):
-    @property
-    def token_ids(self) -> Sequence[int]: ...
-    @property
-    def values(self) -> Sequence[float]: ...
-
-
-class Columns(Protocol):
-    """The message that both protocols have for log probabilities."""
-
-    @property
-    def token_ids(self) -> Sequence[int]: ...
-    @property
-    def token_logprobs(self) -> Sequence[float]: ...
-    @property
-    def top_logprobs(self) -> Sequence[Alternatives]: ...
-
-
-def entries(columns: Columns) -> list[tuple[Pair, Sequence[Pair]]]:
-    """Gives each id with its alternatives, where there are any."""
+def entries(columns: Any) -> list[tuple[Pair, Sequence[Pair]]]:
+    """Gives each id with its alternatives, where there are any, of the message that both protocols have for them."""
     own = zip(columns.token_ids, columns.token_logprobs, strict=True)
     tops = [list(zip(top.token_ids, top.values, strict=True)) for top in columns.top_logprobs]
     return [(pair, tops[i] if i < len(tops) else ()) for i, pair in enumerate(own)]
@@ -113,21 +105,16 @@ class SglangService(Service):
 
     name = "sglang"
     path = "sglang.grpc.scheduler.SglangScheduler"
+    proto: ClassVar[Any] = sglang_proto
+    reserved = RESERVED
     honours = SAMPLING - {"seed"}
 
     def request(self, inputs: GenerateInputs) -> bytes:
         sampling = inputs.sampling
         params = sglang_proto.SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
             top_k=sampling.top_k or -1,
-            min_p=sampling.min_p,
-            presence_penalty=sampling.presence_penalty,
-            frequency_penalty=sampling.frequency_penalty,
-            repetition_penalty=sampling.repetition_penalty,
+            **common_settings(sampling),
             max_new_tokens=inputs.limit,
-            stop_token_ids=sorted(sampling.stop_ids),
-            ignore_eos=sampling.ignore_eos,
             n=1,
             logit_bias={str(id): max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()},
         )
@@ -143,25 +130,8 @@ class SglangService(Service):
             stream=True,
         ).SerializeToString()
 
-    def part(self, data: bytes) -> Part:
-        message = sglang_proto.GenerateResponse.FromString(data)
-        if message.HasField("complete"):
-            end = message.complete
-            matched = end.matched_token_id if end.HasField("matched_token_id") else None
-            return Part(end.output_ids, (), end.cached_tokens, end.finish_reason, matched)
-        chunk = message.chunk
-        return Part(chunk.token_ids, entries(chunk.output_logprobs), chunk.cached_tokens)
-
     def abort(self, request_id: str) -> bytes:
         return sglang_proto.AbortRequest(request_id=request_id, reason="the client left").SerializeToString()
-
-    def served(self, data: bytes) -> Served:
-        info = sglang_proto.GetModelInfoResponse.FromString(data)
-        context = max(0, info.max_context_length - RESERVED)
-        return Served(context, frozenset(info.eos_token_ids), info.is_generation)
-
-    def healthy(self, data: bytes) -> bool:
-        return sglang_proto.HealthCheckResponse.FromString(data).healthy
 
 
 # vLLM's service.
@@ -176,22 +146,16 @@ class VllmService(Service):
 
     name = "vllm"
     path = "vllm.grpc.engine.VllmEngine"
+    proto: ClassVar[Any] = vllm_proto
     honours = SAMPLING
     logprobs = _MOST - 1
 
     def request(self, inputs: GenerateInputs) -> bytes:
         sampling = inputs.sampling
         params = vllm_proto.SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
             top_k=sampling.top_k,
-            min_p=sampling.min_p,
-            presence_penalty=sampling.presence_penalty,
-            frequency_penalty=sampling.frequency_penalty,
-            repetition_penalty=sampling.repetition_penalty,
+            **common_settings(sampling),
             max_tokens=inputs.limit,
-            stop_token_ids=sorted(sampling.stop_ids),
-            ignore_eos=sampling.ignore_eos,
             n=1,
             logit_bias={id: max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()},
         )
@@ -209,21 +173,5 @@ class VllmService(Service):
             stream=True,
         ).SerializeToString()
 
-    def part(self, data: bytes) -> Part:
-        message = vllm_proto.GenerateResponse.FromString(data)
-        if message.HasField("complete"):
-            end = message.complete
-            matched = end.matched_token_id if end.HasField("matched_token_id") else None
-            return Part(end.output_ids, (), end.cached_tokens, end.finish_reason, matched)
-        chunk = message.chunk
-        return Part(chunk.token_ids, entries(chunk.output_logprobs), chunk.cached_tokens)
-
     def abort(self, request_id: str) -> bytes:
         return vllm_proto.AbortRequest(request_ids=[request_id]).SerializeToString()
-
-    def served(self, data: bytes) -> Served:
-        info = vllm_proto.GetModelInfoResponse.FromString(data)
-        return Served(info.max_context_length, frozenset(info.eos_token_ids), info.is_generation)
-
-    def healthy(self, data: bytes) -> bool:
-        return vllm_proto.HealthCheckResponse.FromString(data).healthy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -37,6 +38,17 @@ class ServedModel(msgspec.Struct, frozen=True):
     slots: int
     vocabulary: int
     ends: frozenset[int]
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """Where one reply is to be made. ``slot`` None: the server's choice; ``reuse``: what a slot holds may be gone on
+    with. ``placed`` takes the slot that it got; ``made`` collects the ids that the slot holds after the prompt."""
+
+    slot: int | None = None
+    reuse: bool = True
+    placed: Callable[[int], None] = lambda slot: None
+    made: list[int] = field(default_factory=list)
 
 
 class LlamaClient:
@@ -81,20 +93,18 @@ class LlamaClient:
         *,
         n: int,
         grammar: str | None,
-        slot: int | None = None,
-        reuse: bool = True,
-        placed: Callable[[int], None] = lambda slot: None,
+        seat: Seat | None = None,
     ) -> AsyncGenerator[Step, None]:
-        """The steps. ``slot`` is the one that the reply requests, ``reuse`` lets it go on with what a slot holds.
-
-        ``placed`` is called when the reply begins, with -1, and with the slot that it got.
-        """
+        """The steps. The seat's ``placed`` is called when the reply begins, with -1, and with the slot that it got."""
         check(prompt, sampling, model, n=n, grammar=grammar)
         if sampling.max_tokens == 0:  # The server would make one id.
             for choice in range(n):
                 yield Step((), choice, end=EngineEnd.LENGTH_OUTPUT)
             return
-        body = completion_body(prompt, sampling, n=n, grammar=grammar, context=model.context, slot=slot, reuse=reuse)
+        seat = seat or Seat()
+        body = completion_body(
+            prompt, sampling, n=n, grammar=grammar, context=model.context, slot=seat.slot, reuse=seat.reuse
+        )
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
         async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
             events, known = EventReader(), None
@@ -104,7 +114,7 @@ class LlamaClient:
                         raise refusal(event.error)
                     if event.id_slot is not None and event.id_slot != known:  # -1: not known yet
                         known = event.id_slot
-                        placed(known)
+                        seat.placed(known)
                     step = choices[event.index].read(event)
                     if step is not None:
                         yield step
@@ -112,19 +122,17 @@ class LlamaClient:
                     return
         raise EngineLostError("the engine ended its stream in the middle of a reply")
 
-    async def forced(
-        self,
-        forced: Forced,
-        model: ServedModel,
-        *,
-        slot: int | None = None,
-        reuse: bool = True,
-        placed: Callable[[int], None] = lambda slot: None,
-    ) -> dict[int, Probability]:
+    async def forced(self, forced: Forced, model: ServedModel, seat: Seat) -> dict[int, Probability]:
         """Makes the server sample just these ids, and gives its reports by their places. Errors as for `generate`."""
         sampling = Sampling(max_tokens=len(forced.ids), temperature=0.0, logprobs=forced.most)
         body = completion_body(
-            forced.prompt, sampling, n=1, grammar=forced.grammar, context=model.context, slot=slot, reuse=reuse
+            forced.prompt,
+            sampling,
+            n=1,
+            grammar=forced.grammar,
+            context=model.context,
+            slot=seat.slot,
+            reuse=seat.reuse,
         )
         body["post_sampling_probs"] = False  # What the grammar leaves is certain.
         found: list[Event] = []
@@ -134,7 +142,7 @@ class LlamaClient:
                 for event in events.feed(data):
                     if event.error is not None:
                         raise refusal(event.error)
-                    placed(-1 if event.id_slot is None else event.id_slot)
+                    seat.placed(-1 if event.id_slot is None else event.id_slot)
                     found.append(event)
         if not any(event.stop for event in found):
             raise EngineLostError("the engine ended its stream in the middle of a reply")

@@ -12,8 +12,8 @@ from antiphon.engines.turns import embed_in_turns, rank_in_turns, together
 from antiphon.errors import UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 
-from .client import LlamaClient, ServedModel, check
-from .host import ChildHost, Host, Seat
+from .client import LlamaClient, Seat, ServedModel, check
+from .host import ChildHost, Host
 from .scoring import Forced, ScoreMemo
 from .settings import LlamaCppSettings
 from .wire import MAX_LOGPROBS, Probability
@@ -51,11 +51,6 @@ class LlamaCppEngine:
         """The child's process id; None while there is none."""
         return self.host.pid
 
-    @property
-    def last_failure(self) -> str | None:
-        """Why it had to begin again: for the operator's log, not for callers, as it may quote what they sent."""
-        return self.host.last_failure
-
     async def generate(
         self,
         prompt: Sequence[int],
@@ -88,10 +83,7 @@ class LlamaCppEngine:
     ) -> AsyncGenerator[Step, None]:
         """The steps of one request to the child, in the next of the seats."""
         seat = next(seats)
-        steps = client.generate(
-            prompt, sampling, self.host.model, n=n, grammar=grammar,
-            slot=seat.slot, reuse=seat.reuse, placed=seat.placed,
-        )  # fmt: skip
+        steps = client.generate(prompt, sampling, self.host.model, n=n, grammar=grammar, seat=seat)
         async with aclosing(steps):
             async for step in steps:
                 seat.made.extend(step.ids)
@@ -116,40 +108,36 @@ class LlamaCppEngine:
         """One request of a scorer, in the slot that is best for it."""
         async with self.host.places(tenant, 1, forced.prompt) as places:
             (seat,) = places.seats
-            found = await places.client.forced(
-                forced, self.host.model, slot=seat.slot, reuse=seat.reuse, placed=seat.placed
-            )  # fmt: skip
+            found = await places.client.forced(forced, self.host.model, seat)
             seat.made.extend(forced.ids)
             return found
 
     async def embed(self, inputs: Sequence[Sequence[int]], *, tenant: Tenant = NOBODY) -> Embeddings:
         if not self._info.embeddings:
             raise UnsupportedError("this model was not loaded for embeddings")
-        places = partial(self.host.places, tenant)
-        return await embed_in_turns(inputs, self._embedded, places, at_once=self._settings.slots)
 
-    async def _embedded(self, inputs: Sequence[Sequence[int]]) -> Embeddings:
-        client = await self.host.client()
-        return await client.embed(inputs, self.host.model)
+        async def embedded(inputs: Sequence[Sequence[int]]) -> Embeddings:
+            return await (await self.host.client()).embed(inputs, self.host.model)
+
+        places = partial(self.host.places, tenant)
+        return await embed_in_turns(inputs, embedded, places, at_once=self._settings.slots)
 
     async def rank(self, query: str, documents: Sequence[str], *, tenant: Tenant = NOBODY) -> Ranking:
         if not self._info.ranks:
             raise UnsupportedError("this model was not loaded for ranking")
-        places = partial(self.host.places, tenant)
-        return await rank_in_turns(documents, partial(self._ranked, query), places, at_once=self._settings.slots)
 
-    async def _ranked(self, query: str, documents: Sequence[str]) -> Ranking:
-        client = await self.host.client()
-        return await client.rank(query, documents)
+        async def ranked(documents: Sequence[str]) -> Ranking:
+            return await (await self.host.client()).rank(query, documents)
+
+        places = partial(self.host.places, tenant)
+        return await rank_in_turns(documents, ranked, places, at_once=self._settings.slots)
 
     async def tokenize(self, text: str) -> list[int]:
         """Ids of ordinary text by the engine's own vocabulary; control spellings stay text."""
-        client = await self.host.client()
-        return await client.tokenize(text)
+        return await (await self.host.client()).tokenize(text)
 
     async def busy_slots(self) -> int:
-        client = await self.host.client()
-        return await client.busy_slots()
+        return await (await self.host.client()).busy_slots()
 
     async def aclose(self) -> None:
         await self.host.aclose()

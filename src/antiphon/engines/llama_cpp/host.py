@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -16,8 +15,8 @@ from antiphon.errors import AntiphonError, EngineError, OverloadedError
 from antiphon.tenancy import DomainGate, Tenant
 
 from .child_process import ChildProcess
-from .client import LlamaClient, ServedModel
-from .scoring import Placement, Slots
+from .client import LlamaClient, Seat, ServedModel
+from .scoring import Slots
 from .settings import LlamaCppSettings
 
 _FIRST_PAUSE, _SECOND_PAUSE, _LONGEST_PAUSE = 0.0, 0.2, 30.0
@@ -25,17 +24,6 @@ _RETRY_SECONDS = 0.5
 """When a caller may ask again while the engine starts: about as long as a small model takes."""
 _STEADY_SECONDS = 60.0
 """A child that lived this long, or made a token, is trusted again: it is started again at once."""
-
-
-@dataclass(slots=True, eq=False)
-class Seat:
-    """Where one reply is to be made. ``slot`` None: the server's choice; ``reuse``: what a slot holds may be gone on
-    with. ``placed`` takes the slot that it got; ``made`` collects the ids that the slot holds after the prompt."""
-
-    slot: int | None = None
-    reuse: bool = True
-    placed: Callable[[int], None] = lambda slot: None
-    made: list[int] = field(default_factory=list)
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -59,10 +47,6 @@ class Host(Protocol):
     @property
     def restarts(self) -> int:
         """The child's lives after the first."""
-
-    @property
-    def last_failure(self) -> str | None:
-        """Why there had to be another life: for the operator's log, not for callers, as it may quote what they sent."""
 
     async def client(self) -> LlamaClient:
         """For short calls, which take no place. Raises `EngineError` as `places` does."""
@@ -95,6 +79,7 @@ class ChildHost:
         self._watch = asyncio.create_task(self._keep_alive(child))
         self.restarts = 0
         self.last_failure: str | None = None
+        """Why there had to be another life: for the operator's log, not for callers, as it may quote what they sent."""
 
     @classmethod
     async def start(cls, settings: LlamaCppSettings) -> ChildHost:
@@ -133,13 +118,9 @@ class ChildHost:
                 yield Places(client, apart, seats)
             finally:
                 for one, seat in zip(entered, seats, strict=True):
-                    self._left(slots, one, seat)
-
-    def _left(self, slots: Slots, place: Placement, seat: Seat) -> None:
-        """A child that made anything is trusted again."""
-        self._useful = self._useful or bool(seat.made)
-        place.ids += seat.made
-        slots.leave(place)
+                    self._useful = self._useful or bool(seat.made)  # A child that made anything is trusted again.
+                    one.ids += seat.made
+                    slots.leave(one)
 
     async def aclose(self) -> None:
         self._watch.cancel()

@@ -116,17 +116,13 @@ class Slots:
         return next(unused, next(iter(idle), 0))
 
     def _best(self, place: Placement, idle: dict[int, Placement]) -> int | None:
-        own = [slot for slot, content in idle.items() if _same_session(content, place)]
-        if own:
+        session = (place.tenant.owner, place.tenant.affinity)
+        own = [slot for slot, one in idle.items() if (one.tenant.owner, one.tenant.affinity) == session]
+        if own and place.tenant.affinity:
             return own[-1]
         common = {slot: common_length(content.ids, place.ids) for slot, content in idle.items()}
         fitting = [slot for slot, length in common.items() if length >= SHARED * len(idle[slot].ids)]
         return max(fitting, key=common.__getitem__, default=None)
-
-
-def _same_session(one: Placement, other: Placement) -> bool:
-    session = other.tenant.affinity
-    return bool(session) and (one.tenant.owner, one.tenant.affinity) == (other.tenant.owner, session)
 
 
 def common_length(one: Ids, other: Ids) -> int:

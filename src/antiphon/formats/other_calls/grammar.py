@@ -15,7 +15,7 @@ from antiphon.conversation import ToolSpec
 from antiphon.grammar import Grammar, Repeat, ReplyShape, chain, choice
 from antiphon.grammar.grammar import Lexeme
 from antiphon.grammar.json_values import BLANKS
-from antiphon.grammar.text import quote
+from antiphon.grammar.rules import quote
 
 from .offered import ARGUMENT_KEYS, NAME_KEYS
 

@@ -24,7 +24,7 @@ from antiphon.grammar import (
     choice,
     optional,
 )
-from antiphon.grammar.spelling import Pieces
+from antiphon.grammar.grammar import Pieces
 from antiphon.tokens import Control
 
 from .description import CallForm, Members, Pairs, Region, Slot, Value

@@ -3,124 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection
-
-from antiphon.conversation import End
-from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED, is_object
 
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import ArgumentsWriter, JsonScan
 from .literal import Schema
-from .messages import Messages, call_header, recipient_of
+from .messages import Messages
+from .open_call import Malformed, NotAllowed, OpenCall
 from .source import Marks, Reading, Source
 from .values import ValueReader
 
-NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,127}\Z")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _IDS = ("id", "call_id", "tool_call_id")
 _NAMES = ("name", "tool_name")
 _MOST_HEAD = 256
 _FENCE = Marks(("```json", "```"))
-
-
-class Malformed(Exception):
-    """The text is no call, and nothing of it was made a message. ``text``: what was read of it last.
-
-    ``over``: it was read to what ends a call.
-    """
-
-    code = "malformed_call"
-
-    def __init__(self, text: str = "", *, over: bool = False) -> None:
-        super().__init__(text)
-        self.text = text
-        self.over = over
-
-
-class NotAllowed(Malformed):
-    """A call of a tool that may not be called."""
-
-    code = NOT_ALLOWED
-
-
-class _Call:
-    """One call on its way into a message: it begins when its name is known, and what came before waits.
-
-    ``waits``: until all of it is there, because its id comes last. ``allowed``: the recipients that it may have.
-    ``begins`` is called first. ``listed``: others may follow, so one that is not allowed is read to its end.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        messages: Messages,
-        allowed: Collection[str] | None,
-        begins: Callable[[], None],
-        *,
-        waits: bool = False,
-        listed: bool = False,
-    ) -> None:
-        self.name: str | None = None
-        self.call_id: str | None = None
-        self.begun = False
-        self.has_arguments = False
-        self.headed = False
-        """What stands before the arguments is whole."""
-        self.extra: list[str] = []
-        self._source = source
-        self._messages = messages
-        self._allowed = allowed
-        self._begins = begins
-        self._listed = listed and bool(allowed)
-        self._refused = False
-        self._waits = waits
-        self._waiting: list[str] = []
-
-    def put(self, text: str) -> bool:
-        """More of the arguments, as JSON; whether that is in the message already."""
-        self.has_arguments = True
-        if not self.begun:
-            if self.name is None or self._waits:
-                self._waiting.append(text)
-                return False
-            self.begin()
-        if self.begun:
-            self._messages.delta(text)
-        return self.begun
-
-    def begin(self) -> None:
-        if not self.begun and not self._refused:
-            self.begun = True
-            self._begins()
-            self._source.recorded()
-            self._messages.begin(call_header(self.name or "", self.call_id))
-            for text in self._waiting:
-                self._messages.delta(text)
-
-    def named(self, text: object) -> None:
-        """The name, without the quotes that some models add. Raises `Malformed` for what is none, or not allowed."""
-        name = str(text).strip().strip("\"'").strip()
-        if not NAME.match(name):
-            raise Malformed
-        if self._allowed is not None and not self.begun and recipient_of(name) not in self._allowed:
-            if not self._listed:
-                raise NotAllowed
-            self._refused = True
-        self.name = name
-        if self._waiting and not self._waits:
-            self.begin()
-
-    def end(self, *, whole: bool) -> None:
-        if self._refused:
-            raise NotAllowed
-        self._waits = False
-        if whole and not self.has_arguments:
-            self.put("{}")
-        self.begin()
-        if whole and not is_object("".join(self._messages.texts)):
-            self._messages.incident(MALFORMED, self._source.position, self.name or "")
-        self._messages.end(End.CALL if whole else End.NONE)
 
 
 class CallReader:
@@ -160,13 +57,15 @@ class CallReader:
             yield from self._objects(form)
         else:
             yield from self._tagged(form)
+        closed = False
         while True:
             mark = yield from self._source.ahead(form.close_marks)
             if mark and mark not in form.close:
                 self._source.put_back(mark)
                 return
-            if not mark and not (yield from self._set_aside(form)):
+            if not mark and ((closed and not form.tagged) or not (yield from self._set_aside(form))):
                 return
+            closed = True
 
     def pass_over(self, fault: Malformed) -> None:
         """Keeps what was read since the last call as the text of no call, of which `settle` decides."""
@@ -195,11 +94,13 @@ class CallReader:
         if not form.closes or not self._source.goes_on:
             return False
         parts: list[str] = []
-        mark = yield from self._source.until(form.bounds, parts.append)
+        mark = yield from self._source.until(form.ends, parts.append)
         text = "".join(parts)
         closes = bool(text) and mark in form.closes
         self._source.put_back(mark if closes else text + mark)
-        if closes:
+        if form.in_section:
+            text = text.strip("]}) \n")  # What the section's own close begins with.
+        if closes and text:
             self._messages.incident("malformed_call", self._source.position - len(text), text)
         return closes
 
@@ -235,7 +136,7 @@ class CallReader:
     def _object(self, form: CompiledForm) -> Reading[None]:
         names = form.members
         waits = names is not None and bool(names.call_id) and not names.id_first
-        call = _Call(self._source, self._messages, self._allowed, self._begins, waits=waits, listed=form.lists)
+        call = OpenCall(self._source, self._messages, self._allowed, self._begins, waits=waits, listed=form.lists)
         try:
             yield from self._members(form, call)
             if call.name is None or (form.bare and not call.has_arguments):
@@ -252,7 +153,7 @@ class CallReader:
         if call.extra:
             self._messages.incident("malformed_call", self._source.position, ", ".join(call.extra))
 
-    def _members(self, form: CompiledForm, call: _Call) -> Reading[None]:
+    def _members(self, form: CompiledForm, call: OpenCall) -> Reading[None]:
         self._source.take(self._source.at + 1)
         while (char := (yield from self._source.after_blanks())) != "}":
             if char == ",":
@@ -267,7 +168,7 @@ class CallReader:
             yield from self._member(form, call, key)
         self._source.take(self._source.at + 1)
 
-    def _member(self, form: CompiledForm, call: _Call, key: str) -> Reading[None]:
+    def _member(self, form: CompiledForm, call: OpenCall, key: str) -> Reading[None]:
         names = form.members
         char = yield from self._source.after_blanks()
         if names is not None and not names.name and char == "{" and call.name is None:
@@ -288,7 +189,7 @@ class CallReader:
             if form.bare and call.name is None and not call.has_arguments and key not in (*_IDS, "type"):
                 raise Malformed
 
-    def _arguments(self, call: _Call) -> Reading[None]:
+    def _arguments(self, call: OpenCall) -> Reading[None]:
         """An object as it comes; as a string too, as OpenAI's API spells arguments."""
         char = yield from self._source.after_blanks()
         if char == '"':
@@ -357,7 +258,7 @@ class CallReader:
 
     def _tagged(self, form: CompiledForm) -> Reading[None]:
         late = bool(form.id_behind.literals)
-        call = _Call(self._source, self._messages, self._allowed, self._begins, waits=late, listed=form.lists)
+        call = OpenCall(self._source, self._messages, self._allowed, self._begins, waits=late, listed=form.lists)
         for slot in form.slots:
             yield from self._slot(slot, call)
         if call.name is None:
@@ -373,7 +274,7 @@ class CallReader:
             yield from self._late_id(form, call)
         call.end(whole=self._source.goes_on)
 
-    def _late_id(self, form: CompiledForm, call: _Call) -> Reading[None]:
+    def _late_id(self, form: CompiledForm, call: OpenCall) -> Reading[None]:
         """The id behind the arguments, up to what closes the call; cut off it is none."""
         parts: list[str] = []
         mark = yield from self._source.until(form.id_end, parts.append)
@@ -385,7 +286,7 @@ class CallReader:
         elif text:
             self._messages.incident("malformed_call", self._source.position - len(text), text)
 
-    def _slot(self, slot: CompiledSlot, call: _Call) -> Reading[None]:
+    def _slot(self, slot: CompiledSlot, call: OpenCall) -> Reading[None]:
         parts: list[str] = []
         yield from self._source.after_blanks()
         mark = yield from self._source.until(slot.marks, parts.append)
@@ -408,7 +309,7 @@ class CallReader:
             if slot.pattern:
                 call.named(name_in(text, slot.pattern))
 
-    def _name(self, call: _Call, text: str, *, whole: bool) -> None:
+    def _name(self, call: OpenCall, text: str, *, whole: bool) -> None:
         """Of two names the last whole one counts."""
         other = call.name
         if other is None or whole:
@@ -416,18 +317,22 @@ class CallReader:
         if other is not None and other != text:
             self._messages.incident("malformed_call", self._source.position, other if whole else text)
 
-    def _plain_arguments(self, call: _Call) -> Reading[None]:
+    def _plain_arguments(self, call: OpenCall) -> Reading[None]:
         """One JSON object, in a fence or not; none at all is an empty one. What is none stands there raw."""
         yield from self._source.ahead(_FENCE)
         char = yield from self._source.after_blanks()
         if char == "{":
             yield from self._json(call.put, JsonScan())
             yield from self._source.ahead(_FENCE)
-        elif call.headed:
+        goes_on = char != "{"
+        if not goes_on and not self._form.closes:
+            behind = yield from self._source.after_blanks()
+            goes_on = call.is_broken or (bool(behind) and behind in ',:]}"')
+        if call.headed and goes_on:
             parts: list[str] = []
             mark = yield from self._source.until(self._form.bounds, parts.append)
             self._source.put_back(mark)
-            if text := "".join(parts).strip():
+            if text := "".join(parts).rstrip():
                 call.put(text)
 
     def _pairs(

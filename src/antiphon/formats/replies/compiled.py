@@ -101,11 +101,15 @@ class CompiledForm:
         self.section_close_marks = Marks((self.section_close,))
         own = [part for part in (_core(alphabet.encode(form.close)), *self.close) if _TAG.search(part)]
         feet = [part for part in (foot, self.section_close) if _TAG.search(part)]
-        self.closes = frozenset(own or (feet if form.members is not None else ()))
-        """Tags that close a call, or all calls of a list."""
+        self.in_section = form.section is not None
+        self.tagged = bool(own)
+        """A tag closes each call."""
+        self.closes = frozenset(own or (feet if form.members is not None else self.close))
+        """What closes a call, or all calls of a list of objects."""
         between = alphabet.encode(form.separator).strip(" \n,;")
         self.bounds = Marks((*own, *feet, _core(alphabet.encode(form.id_behind)), between))
-        """… with those that end it while it is not closed."""
+        """Tags that end a call while it is not closed."""
+        self.ends = Marks((*self.bounds.literals, *self.closes))
         self.plain = PlainTexts(JsonScan.ends_plain)
         """What may go on a string of its JSON."""
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
@@ -122,6 +126,7 @@ class CompiledForm:
     def bound_by(self, marks: Iterable[str]) -> None:
         """Adds the marks of other calls, and of the reply's end, to what ends a call."""
         self.bounds = Marks((*self.bounds.literals, *marks))
+        self.ends = Marks((*self.ends.literals, *marks))
         self.plain = PlainTexts(lambda text: JsonScan.ends_plain(text) or self.bounds.begins(text))
         if self.pairs is not None:
             self.pairs.value_marks = Marks((*self.pairs.value_marks.literals, *self.bounds.literals))

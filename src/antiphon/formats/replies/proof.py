@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Channel, Message, MessageEnded, ToolSpec
+from antiphon.conversation import Channel, Incident, Message, MessageEnded, ToolSpec
 from antiphon.formats.template.user_text import ControlSpellings, MarkedText
 from antiphon.tokens import Control, Piece
 
@@ -322,7 +322,14 @@ def _read(reader: DescriptionParser, pieces: Sequence[Sequence[Piece]]) -> list[
         if reader.ended is not None:
             break
     events += reader.close()
-    return [_part(event.message) for event in events if isinstance(event, MessageEnded)]
+    parts: list[Part] = []
+    for event in events:
+        match event:
+            case MessageEnded(message):
+                parts.append(_part(message))
+            case Incident("malformed_call", _, text):
+                parts.append(Part("answer", text))  # What a template writes is no text to be set aside.
+    return parts
 
 
 def _part(message: Message) -> Part:

@@ -10,11 +10,12 @@ from antiphon.errors import ParseError
 from antiphon.formats.format import ForeseeingParser
 from antiphon.tokens import Control, Piece
 
-from .calls import CallReader, Malformed, NotAllowed
+from .calls import CallReader
 from .compiled import CompiledDescription, CompiledForm, Role
 from .json_text import JsonAnswer
 from .literal import arguments_of
 from .messages import ANALYSIS, FINAL, Messages
+from .open_call import Malformed, NotAllowed
 from .source import SYMBOL, PlainTexts, Reading, Source
 
 

@@ -233,7 +233,7 @@ class _LiteralScan:
                     return False
                 continue
             mark, length = found.group(), found.start() - source.at
-            if (len(mark) > 1 and mark != self._quote) or (SYMBOL.match(mark) and mark != self._quote):
+            if mark != self._quote and (SYMBOL.match(mark) or (len(mark) > 1 and self._open)):
                 self.parts.append(source.take(found.start()))
                 return True
             own = bool(self._open) if mark == "," else mark not in _OPENS or (yield from self._is_own(mark, length + 1))

@@ -67,7 +67,7 @@ class TemplateFormat(ReplyFormat):
             return self.begun(self._own_class(given.chat, conversation.tools))
 
         try:
-            return mended(chat_messages(conversation.messages, history), write)
+            return mended(chat_messages(conversation.messages, history), write, objects=False)
         except RecursionError as error:
             raise RenderError("a tool is nested too deeply", code="template_limit") from error
 

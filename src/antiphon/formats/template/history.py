@@ -40,14 +40,17 @@ class GivenHistory(NamedTuple):
     placed: Mapping[str, str] = {}
 
 
-def mended(chat: Sequence[ChatMessage], write: Callable[[GivenHistory], Iterable[Piece]]) -> Iterator[Piece]:
+def mended(
+    chat: Sequence[ChatMessage], write: Callable[[GivenHistory], Iterable[Piece]], *, objects: bool = True
+) -> Iterator[Piece]:
     """The pieces that ``write`` makes of the conversation; a `MendedPrompt` where it refuses that as it stands.
 
-    Raises `RenderError` with the first refusal where no repair helps.
+    ``objects``: it may want arguments as objects, and writes what is placed in them. Raises `RenderError` with the
+    first refusal where no repair helps.
     """
     refusal: RenderError | None = None
     lossy: Iterator[Piece] | None = None
-    for history, incidents in _attempts(GivenHistory(tuple(chat))):
+    for history, incidents in _attempts(GivenHistory(tuple(chat)), _ORDER if objects else _OF_TEXTS):
         try:
             pieces = list(write(history))
         except TemplateError as error:
@@ -77,11 +80,11 @@ def _may_be_too_deep(error: TemplateError, history: GivenHistory) -> bool:
 
 
 def _leaves_out(history: GivenHistory, pieces: list[Piece], write: Callable[[GivenHistory], Iterable[Piece]]) -> bool:
-    """Whether the template writes the same without a result that is nobody's, or for other arguments of its kind."""
+    """Whether the template writes the same without a result that is nobody's, or for other arguments or none."""
     orphans = _orphans_as_text(history).chat
     without = [tuple(m for m, other in zip(history.chat, orphans, strict=True) if m is other)]
     if any(call.arguments.lstrip()[:1] not in ("", "{") for message in history.chat for call in message.calls):
-        without.append(_with_calls(history.chat, _with_others))
+        without += [_with_calls(history.chat, change) for change in (_without_arguments, _with_others)]
     for chat in without:
         with suppress(TemplateError):
             if chat != history.chat and list(write(history._replace(chat=chat))) == pieces:
@@ -89,10 +92,10 @@ def _leaves_out(history: GivenHistory, pieces: list[Piece], write: Callable[[Giv
     return False
 
 
-def _attempts(given: GivenHistory) -> Iterator[tuple[GivenHistory, list[Incident]]]:
+def _attempts(given: GivenHistory, order: Sequence[Sequence[Repair]]) -> Iterator[tuple[GivenHistory, list[Incident]]]:
     """Yields the history as it is, and as repairs make it, with the incidents of those that changed something in it."""
     tried: list[GivenHistory] = []
-    for repairs in _ORDER:
+    for repairs in order:
         history, taken = given, list[Incident]()
         for repair in repairs:
             before, history = history, repair.change(history)
@@ -268,13 +271,7 @@ _TURNS = (
     Repair(Incident("history_joined", 0), _joined),
     Repair(Incident("history_filled", 0), _filled),
 )
-_ORDER: tuple[tuple[Repair, ...], ...] = (
-    (),
-    (_PLACED,),
-    (_ARGUMENTS,),
-    *((repair,) for repair in _TURNS),
-    (_PLACED, *_TURNS),
-    (_ARGUMENTS, *_TURNS),
-    (_CALLS, *_TURNS),
-)
+_ALONE = tuple((repair,) for repair in _TURNS)
+_OF_TEXTS = ((), *_ALONE, _TURNS, (_CALLS, *_TURNS))
+_ORDER = ((), (_PLACED,), (_ARGUMENTS,), *_ALONE, (_PLACED, *_TURNS), (_ARGUMENTS, *_TURNS), (_CALLS, *_TURNS))
 """The repairs that are tried together, the smallest first."""

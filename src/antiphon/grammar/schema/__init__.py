@@ -2,7 +2,7 @@
 
 The engine (llguidance) has a part of JSON Schema. `compile_schema` (`.compile`) goes one of two ways. A schema within
 that part passes through (`.passthrough`). Any other is brought to its canonical form and translated (`.translate`):
-one module for each type (`.objects`, `.arrays`, `.strings`, `.numbers`) over a shared context (`.context`). What the
+with objects and arrays (`.objects`) and numbers (`.exact`), over a shared context (`.context`). What the
 engine cannot enforce even so is relaxed, and the finished value is checked.
 
 Each module's docstring has an example, which a test runs. Its labels:
@@ -18,7 +18,7 @@ from .compile import CompiledSchema, Enforced, compile_schema, judge_schema
 from .controls import exclude_controls, refuse_markers
 from .exact import Relaxation
 from .keywords import Keywords, keywords
-from .plain import is_plain, is_plain_pattern
+from .passthrough import is_plain, is_plain_pattern
 
 __all__ = [
     "CompiledSchema",

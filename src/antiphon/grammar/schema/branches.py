@@ -115,16 +115,12 @@ def _form(schema: dict[str, Any], node: CanonicalSchema) -> CanonicalSchema:
 
 def _values_of(way: Authored, name: str) -> dict[str, Any]:
     """The values of a property in an alternative, as far as types and lists of values go."""
-    return next((known for node in way if (known := _values(dict(_properties(node)).get(name)))), {})
+    properties = (node["properties"] for node in way if isinstance(node.get("properties"), dict))
+    return next((known for named in properties if (known := _values(named.get(name)))), {})
 
 
 def _values(schema: Any) -> dict[str, Any]:
     return {key: schema[key] for key in _OF_VALUES if key in schema} if isinstance(schema, dict) else {}
-
-
-def _properties(node: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    properties = node.get("properties")
-    return properties.items() if isinstance(properties, dict) else ()
 
 
 def _may_hold(known: dict[str, Any], name: str, branch: Branch) -> bool:

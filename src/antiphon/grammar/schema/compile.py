@@ -229,7 +229,10 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
         try:
             return self._first_error(value, work)
         except UnicodeEncodeError:
-            return self._first_error(_without_surrogates(value), work)
+            # Each lone surrogate is a private character of its own here: what differed still differs.
+            text = json.dumps(value, ensure_ascii=False, default=float)
+            text = _SURROGATE.sub(lambda found: chr(ord(found[0]) - 0xD800 + 0x10_0000), text)
+            return self._first_error(json.loads(text), work)
         except (ValueError, OverflowError, RecursionError):
             return UNJUDGED
 
@@ -258,7 +261,7 @@ def compile_schema(
 ) -> CompiledSchema:
     """Compiles ``schema``, which is at ``path`` of the request, to the schema that an engine can enforce.
 
-    ``enforced`` is what another process found of it, where it is no plain one (`.plain`).
+    ``enforced`` is what another process found of it, where it is no plain one (`.passthrough`).
     Errors: `RequestError` for what is no schema or goes beyond ``limits``; `UnsupportedError`, in ``strict`` mode, that
     names a keyword which cannot be enforced while sampling, and its place.
     """
@@ -304,12 +307,6 @@ def _enforced(schema: JsonSchema, path: str, *, strict: bool) -> Enforced:
             + "Leave it out, or leave out strict: then it is checked when the answer is whole.",
         )
     return Enforced(engine, relaxed)
-
-
-def _without_surrogates(value: Any) -> Any:
-    """The JSON value with each lone surrogate as a private character of its own: what differed still differs."""
-    text = json.dumps(value, ensure_ascii=False, default=float)
-    return json.loads(_SURROGATE.sub(lambda found: chr(ord(found[0]) - 0xD800 + 0x10_0000), text))
 
 
 def _validator(schema: JsonSchema, path: str, *, digits: bool = False) -> jsonschema_rs.Validator:

@@ -108,13 +108,6 @@ class TranslationContext(msgspec.Struct, frozen=True):
         self.whole.relaxed.append(keywords)
         return True
 
-    def reference(self, uri: str) -> JsonSchema:
-        return self.whole.reference(uri)
-
-    def joint(self, uris: Iterable[str], whole: CanonicalSchema) -> JsonSchema:
-        """A reference to what definitions are together."""
-        return self.whole.joint(uris, whole, self.places)
-
     def target(self, node: CanonicalSchema) -> CanonicalSchema:
         """Resolves a reference; any other node is returned as it is."""
         for _ in range(32):

@@ -24,7 +24,7 @@ from typing import Any
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, UnsupportedError
 
-from .exact import subschemas
+from .exact import walk
 from .patterns import all_except, engine_fault
 
 SPELLING = re.compile(r"<\|[a-z]")
@@ -69,21 +69,18 @@ def refuse_markers(schema: JsonSchema, markers: Collection[str], path: str = "")
             )
 
 
-def _spelled_out(node: Any, path: str) -> Iterator[tuple[str, str, str]]:
+def _spelled_out(schema: JsonSchema, path: str) -> Iterator[tuple[str, str, str]]:
     """The keywords whose texts a reply has to write as they stand, their places, and the texts as JSON."""
-    if not isinstance(node, dict):
-        return
-    for key in ("const", "enum", "required"):
-        if key in node:
-            yield key, f"{path}.{key}", json.dumps(node[key], ensure_ascii=False)
-    if isinstance(node.get("properties"), dict):
-        yield "properties", f"{path}.properties", json.dumps(list(node["properties"]), ensure_ascii=False)
-    if isinstance(node.get("pattern"), str):
-        yield "pattern", f"{path}.pattern", _SIGNS.sub("", node["pattern"])
-    if isinstance(node.get("patternProperties"), dict):
-        yield "patternProperties", f"{path}.patternProperties", _SIGNS.sub("", " ".join(node["patternProperties"]))
-    for inner, step in subschemas(node):
-        yield from _spelled_out(inner, path + step)
+    for node, where in walk(schema, path):
+        for key in ("const", "enum", "required"):
+            if key in node:
+                yield key, f"{where}.{key}", json.dumps(node[key], ensure_ascii=False)
+        if isinstance(node.get("properties"), dict):
+            yield "properties", f"{where}.properties", json.dumps(list(node["properties"]), ensure_ascii=False)
+        if isinstance(node.get("pattern"), str):
+            yield "pattern", f"{where}.pattern", _SIGNS.sub("", node["pattern"])
+        if isinstance(node.get("patternProperties"), dict):
+            yield "patternProperties", f"{where}.patternProperties", _SIGNS.sub("", " ".join(node["patternProperties"]))
 
 
 class _Exclusion:

@@ -62,31 +62,37 @@ def within_reach(schema: JsonSchema, path: str = "") -> tuple[JsonSchema, tuple[
 
     Error: `RequestError` for a value of ``enum`` or ``const``; ``path`` is the schema's in the request.
     """
-    beyond = list(_beyond(schema, "", path))
+    beyond = list(_beyond(schema, path))
     if not beyond:
         return schema, ()
     found = {id(node): keys for node, keys, _ in beyond}
     relaxed = tuple(Relaxation(key, f"{where}.{key}") for _, keys, where in beyond for key in sorted(keys))
-    return (True if _denies(schema) else _without(schema, found)), relaxed
+    denies = any(not _DENIES.isdisjoint(node) for node, _ in walk(schema))
+    return (True if denies else _without(schema, found)), relaxed
 
 
-def _beyond(node: Any, where: str, path: str) -> Iterator[tuple[dict[str, Any], set[str], str]]:
+def _beyond(schema: JsonSchema, path: str) -> Iterator[tuple[dict[str, Any], set[str], str]]:
     """Every schema with keywords beyond reach, those keywords, and its place."""
-    if not isinstance(node, dict):
-        return
-    keys = {key for key, value in node.items() if _is_beyond(key, value, node)}
-    if keys:
-        yield node, keys, where
-    for key in ("const", "enum"):
-        if key in node and not _is_exact(node[key]):
-            raise RequestError(
-                f"{key} has an integer beyond {EXACT}, which the engine cannot write exactly",
-                code="invalid_schema",
-                position=Position(path=f"{path}{where}.{key}"),
-                hint="Ask for it as a string.",
-            )
-    for inner, place in subschemas(node):
-        yield from _beyond(inner, where + place, path)
+    for node, where in walk(schema):
+        keys = {key for key, value in node.items() if _is_beyond(key, value, node)}
+        if keys:
+            yield node, keys, where
+        for key in ("const", "enum"):
+            if key in node and not _is_exact(node[key]):
+                raise RequestError(
+                    f"{key} has an integer beyond {EXACT}, which the engine cannot write exactly",
+                    code="invalid_schema",
+                    position=Position(path=f"{path}{where}.{key}"),
+                    hint="Ask for it as a string.",
+                )
+
+
+def walk(schema: Any, where: str = "") -> Iterator[tuple[dict[str, Any], str]]:
+    """A schema and each within it, with their places; each before those in it."""
+    if isinstance(schema, dict):
+        yield schema, where
+        for inner, step in subschemas(schema):
+            yield from walk(inner, where + step)
 
 
 def subschemas(node: dict[str, Any]) -> Iterator[tuple[Any, str]]:
@@ -132,17 +138,6 @@ def _is_exact(value: Any) -> bool:
             case dict(items):
                 todo += items.values()
     return True
-
-
-def _denies(schema: JsonSchema) -> bool:
-    todo: list[Any] = [schema]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, dict):
-            if not _DENIES.isdisjoint(node):
-                return True
-            todo += (inner for inner, _ in subschemas(node))
-    return False
 
 
 def _without(node: Any, found: dict[int, set[str]]) -> Any:
@@ -204,7 +199,9 @@ def translate_number(view: NumericView, context: TranslationContext) -> JsonSche
         return schema | bounds
     ways: list[JsonSchema] = []
     if bounds.get("maximum", 0) >= 0 and bounds.get("exclusiveMaximum", 1) > 0:
-        ways += [schema | _from_zero(bounds) | {"multipleOf": _number(step)} for step in steps]
+        upper = {key: bound for key, bound in bounds.items() if key in ("maximum", "exclusiveMaximum")}
+        from_zero = {"minimum": 0, **upper} if _is_below_zero(bounds) else bounds
+        ways += [schema | from_zero | {"multipleOf": _number(step)} for step in steps]
     if _is_below_zero(bounds):
         ways.append(_below_zero(schema, bounds, steps[0], context))
     return ways[0] if len(ways) == 1 else {"anyOf": ways}
@@ -232,13 +229,6 @@ def _number(value: Decimal) -> int | float:
 def _is_below_zero(bounds: dict[str, Any]) -> bool:
     """Whether there may be a number below zero."""
     return bool(bounds.get("minimum", -1) < 0 and bounds.get("exclusiveMinimum", -1) < 0)
-
-
-def _from_zero(bounds: dict[str, Any]) -> dict[str, Any]:
-    """The bounds of what is not below zero."""
-    if not _is_below_zero(bounds):
-        return bounds
-    return {"minimum": 0, **{key: bound for key, bound in bounds.items() if key in ("maximum", "exclusiveMaximum")}}
 
 
 def _below_zero(

@@ -142,10 +142,11 @@ class _Parts:
             return
         base, _, fragment = unquote(reference).partition("#")
         for document in self._named.get(_last(base), ()) if base else (self._top,):
-            if fragment.startswith("/"):
-                yield from _pointed(document, fragment)
-            elif not fragment:
-                yield document
+            target = document if not fragment or fragment.startswith("/") else None
+            for step in fragment.split("/")[1:]:
+                target = _step(target, step.replace("~1", "/").replace("~0", "~"))
+            if target is not None:
+                yield target
         if fragment and not fragment.startswith("/"):
             yield from self._named.get(f"#{fragment}", ())
 
@@ -169,14 +170,6 @@ def _names(schema: Any) -> dict[str, list[Any]]:
 
 def _last(address: str) -> str:
     return address.rstrip("/#").rpartition("/")[2] if not address.startswith("#") else address
-
-
-def _pointed(document: Any, pointer: str) -> Iterator[Any]:
-    target = document
-    for step in pointer.split("/")[1:]:
-        target = _step(target, step.replace("~1", "/").replace("~0", "~"))
-    if target is not None:
-        yield target
 
 
 def _step(node: Any, name: str) -> Any:

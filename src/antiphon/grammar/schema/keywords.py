@@ -60,7 +60,8 @@ def keywords(schema: JsonSchema, relaxed: Sequence[Relaxation], *, nothing_enfor
     places = [one.path for one in relaxed]
     sorted_out: tuple[list[Keyword], list[Keyword], list[Keyword]] = ([], [], [])
     for found, value in _all(schema, ""):
-        late = nothing_enforced or found.keyword in everywhere or any(_is_below(found.path, at) for at in places)
+        below = any(found.path == at or found.path.startswith((f"{at}.", f"{at}[")) for at in places)
+        late = nothing_enforced or found.keyword in everywhere or below
         kind = 2 if _is_unused(found.keyword, value) else 1 if late else 0
         sorted_out[kind].append(found)
     enforced, judged, unused = map(tuple, sorted_out)
@@ -76,10 +77,6 @@ def _all(node: Any, where: str) -> Iterator[tuple[Keyword, Any]]:
             continue
         yield from ((Keyword(key, f"{where}.{key}"), node[key]) for key in node if key not in _FRAME)
         todo += [(inner, where + step) for inner, step in subschemas(node)]
-
-
-def _is_below(path: str, place: str) -> bool:
-    return path == place or path.startswith((f"{place}.", f"{place}["))
 
 
 def _is_unused(keyword: str, value: Any) -> bool:

@@ -108,18 +108,16 @@ class AuthoredSchema:
     def conjoined(self, way: dict[str, Any]) -> Authored:
         """A schema, and those that it requires besides whatever the value."""
         if id(way) not in self._conjoined:
-            self._conjoined[id(way)] = self._all_of(way)
+            found: dict[int, dict[str, Any]] = {}
+            todo = [way]
+            while todo:
+                node = todo.pop()
+                if id(node) not in found:
+                    found[id(node)] = node
+                    keys = (key for key in ("allOf", "$ref") if key in node)
+                    todo += [inner for key in keys for inner in self._applied(key, node, None)]
+            self._conjoined[id(way)] = tuple(found.values())
         return self._conjoined[id(way)]
-
-    def _all_of(self, way: dict[str, Any]) -> Authored:
-        found: dict[int, dict[str, Any]] = {}
-        todo = [way]
-        while todo:
-            node = todo.pop()
-            if id(node) not in found:
-                found[id(node)] = node
-                todo += [inner for key in ("allOf", "$ref") if key in node for inner in self._applied(key, node, None)]
-        return tuple(found.values())
 
     def lost_orders(self, places: Authored, branch: Branch) -> Iterator[list[Authored]]:
         """The choices between orders of which the branch is none: the canonical form has made one object of several.
@@ -147,9 +145,7 @@ class AuthoredSchema:
             return True
         entered.add(key)
         applying = [self.applying(place) for place in places]
-        orders = [
-            list(dict.fromkeys(name for node in one for name in names_of(node, "properties"))) for one in applying
-        ]
+        orders = [listed(one) for one in applying]
         ranks = {name: i for i, name in enumerate(dict.fromkeys(chain.from_iterable(orders)))}
         if any(order != sorted(order, key=ranks.__getitem__) for order in orders):
             return False
@@ -186,7 +182,15 @@ def member(applying: Authored, name: str) -> Authored:
 
 def items(applying: Authored, place: int | None = None) -> Authored:
     """The schemas of the item at a place of a tuple, or of the items behind one."""
-    return tuple(schema for node in applying for schema in _schemas(*_of_item(node, place)))
+    found: list[Any] = []
+    for node in applying:
+        prefix = prefix_of(node)
+        if place is not None and place < len(prefix):
+            found.append(prefix[place])
+        else:
+            found.append(node.get("additionalItems" if isinstance(node.get("items"), list) else "items"))
+            found.append(node.get("unevaluatedItems"))
+    return _schemas(*found)
 
 
 def of_pattern(applying: Authored, pattern: str) -> Authored:
@@ -224,15 +228,6 @@ def prefix_of(node: dict[str, Any]) -> list[Any]:
     """The schemas of the items of a tuple, in the spelling of any draft."""
     prefix = node.get("items") if isinstance(node.get("items"), list) else node.get("prefixItems")
     return prefix if isinstance(prefix, list) else []
-
-
-def _of_item(node: dict[str, Any], place: int | None) -> Iterator[Any]:
-    prefix = prefix_of(node)
-    if place is not None and place < len(prefix):
-        yield prefix[place]
-        return
-    yield node.get("additionalItems") if isinstance(node.get("items"), list) else node.get("items")
-    yield node.get("unevaluatedItems")
 
 
 def _named(node: Any, base: str) -> Iterator[tuple[str, dict[str, Any]]]:

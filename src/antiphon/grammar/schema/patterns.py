@@ -40,7 +40,7 @@ from typing import Any
 import jsonschema_rs
 
 from antiphon.errors.extras import extra
-from antiphon.grammar.text import parts, quote
+from antiphon.grammar.rules import parts, quote
 
 GUARD = r"^[^\x01]*$"
 """What a text must match too, where a character was given U+0001 as its neighbour in a class."""

@@ -47,10 +47,9 @@ from jsonschema_rs.canonical import Satisfiability
 from antiphon.conversation import JsonSchema
 from antiphon.grammar.limits import no_schema
 
-from .arrays import translate_array
 from .context import Translation, TranslationContext
 from .exact import Relaxation, translate_number
-from .objects import translate_object
+from .objects import translate_array, translate_object
 from .order import AuthoredSchema
 from .patterns import NOT_REGULAR, PATTERNS, all_except, engine_fault, engine_patterns, is_regular, pattern_keywords
 
@@ -133,7 +132,11 @@ _UNDECIDED = "Unable to determine"
 
 
 def translate_string(view: canonical.StringView, context: TranslationContext) -> JsonSchema:
-    patterns = [*_patterns(view, context), *_format_patterns(view, context)]
+    patterns = _patterns(view, context)
+    if not NOT_REGULAR.isdisjoint(view.formats):
+        context.relax("format")
+    # A format that is no standard's is an annotation.
+    patterns += [PATTERNS[format] for format in view.formats if format in PATTERNS]
     if view.excluded:
         patterns += engine_patterns(all_except(view.excluded))
     if view.excluded_patterns or view.excluded_formats:
@@ -154,13 +157,6 @@ def _patterns(view: canonical.StringView, context: TranslationContext) -> list[s
         else:
             patterns += engine_patterns(pattern)
     return patterns
-
-
-def _format_patterns(view: canonical.StringView, context: TranslationContext) -> list[str]:
-    """The patterns of the formats; one that is no standard's is an annotation."""
-    if not NOT_REGULAR.isdisjoint(view.formats):
-        context.relax("format")
-    return [PATTERNS[format] for format in view.formats if format in PATTERNS]
 
 
 def _lengths(view: canonical.StringView) -> dict[str, Any]:
@@ -260,7 +256,7 @@ def _combination(view: _Combination, context: TranslationContext) -> JsonSchema:
                 context.relax("oneOf")
             return {"anyOf": [context.schema(branch) for branch in branches]}
         case canonical.ReferenceView(uri):
-            return context.reference(uri)
+            return context.whole.reference(uri)
         case _:
             assert_never(view)
 
@@ -279,20 +275,15 @@ def _has_only_type(name: str, node: CanonicalSchema) -> bool:
 
 
 def _all_of(branches: list[CanonicalSchema], context: TranslationContext) -> JsonSchema:
-    whole = _intersection(branches, context)
-    if whole is not None:
-        uris = [view.uri for branch in branches if isinstance(view := branch.view(), canonical.ReferenceView)]
-        return context.joint(uris, whole) if len(uris) == len(branches) else context.schema(whole)
-    return {"allOf": [context.schema(branch) for branch in branches]}
-
-
-def _intersection(branches: list[CanonicalSchema], context: TranslationContext) -> CanonicalSchema | None:
-    """The branches as one node, with what they refer to in its place; None where that is no simpler."""
+    """The branches as one node, with what they refer to in its place, unless that is no simpler."""
     try:
         whole = reduce(CanonicalSchema.intersect, map(context.target, branches))
     except canonical.CanonicalizationError:
-        return None
-    return None if isinstance(whole.view(), canonical.AllOfView | canonical.RawView) else whole
+        whole = None
+    if whole is None or isinstance(whole.view(), canonical.AllOfView | canonical.RawView):
+        return {"allOf": [context.schema(branch) for branch in branches]}
+    uris = [view.uri for branch in branches if isinstance(view := branch.view(), canonical.ReferenceView)]
+    return context.whole.joint(uris, whole, context.places) if len(uris) == len(branches) else context.schema(whole)
 
 
 def _overlap(one: CanonicalSchema, other: CanonicalSchema, context: TranslationContext) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 
 from antiphon.grammar.grammar import Chain, Choice, Grammar, Literal, NamedRules, Reference, Regex, Repeat
 from antiphon.grammar.limits import LIMITS
-from antiphon.grammar.text import quote
+from antiphon.grammar.rules import quote
 
 from .expression import (
     COMMON,

@@ -10,33 +10,172 @@ from __future__ import annotations
 
 import re
 
-from antiphon.grammar.grammar import Chain, Choice, Grammar, NamedRules, Reference, Repeat
+from antiphon.grammar.grammar import Chain, Choice, Grammar, Lexeme, Literal, NamedRules, Reference, Repeat
+from antiphon.grammar.rules import quote
 
 from .expression import (
-    DEEPEST,  # fmt: skip
-    LONGEST_TEXT,  # fmt: skip
+    DEEPEST,
+    LONGEST_TEXT,
     MOST_CHARACTERS,
-    MOST_OPERATORS,  # fmt: skip
-    MOST_PARTS,  # fmt: skip
-    MOST_RULES,  # fmt: skip
-    Chars,  # fmt: skip
-    Either,  # fmt: skip
-    Expression,  # fmt: skip
-    Named,  # fmt: skip
-    Place,  # fmt: skip
-    Repeated,  # fmt: skip
-    RuleSet,  # fmt: skip
-    Sequence,  # fmt: skip
-    Text,  # fmt: skip
-    chars,  # fmt: skip
-    count_within,  # fmt: skip
+    MOST_OPERATORS,
+    MOST_PARTS,
+    MOST_RULES,
+    Chars,
+    Either,
+    Expression,
+    Named,
+    Place,
+    Repeated,
+    RuleSet,
+    Sequence,
+    Text,
+    chars,
+    count_within,
+    names_in,
 )
 from .lark import read_lark
-from .lower import lowered
+from .lexemes import Lexemes, in_runs, is_pattern, patterns
+
+# NamedRules by characters (GBNF) → a grammar of ours that accepts just the same texts.
+
+_SURROGATES = (0xD800, 0xDFFF)
+
+
+def lowered(rules: RuleSet, root: str, path: str) -> NamedRules:
+    """The grammar whose texts are those of ``root``. Raises `RequestError` for a rule that is missing."""
+    rules = _reached(rules, root, Place(path))
+    known = patterns(rules)
+    if root in known:
+        return NamedRules((("root", _Lowering(rules, known).pattern(rules[root])),), path)
+    runs = {name: body if name in known else in_runs(body, known) for name, body in rules.items()}
+    for shape in (rules, runs):
+        if Lexemes(shape, known).unsafe() == frozenset():
+            return _Lowering(shape, known).rules(root, path)
+    unsafe = Lexemes(rules, known).unsafe()
+    return _Lowering(rules, known, unsafe).rules(root, path)
+
+
+def _reached(rules: RuleSet, root: str, place: Place) -> RuleSet:
+    """The rules that the first one leads to, it first."""
+    if root not in rules:
+        raise place.refuse(f"there is no rule {root!r}", "That is the one with which a grammar begins.")
+    found: dict[str, Expression] = {}
+    todo = [root]
+    while todo:
+        name = todo.pop()
+        if name in found:
+            continue
+        if name not in rules:
+            raise place.refuse(f"there is no rule {name[:64]!r}, which another one names")
+        found[name] = rules[name]
+        todo += names_in(rules[name])
+    return found
+
+
+class _Lowering:
+    """``unsafe`` patterns are written character by character; None: all of them."""
+
+    def __init__(
+        self, rules: RuleSet, known: frozenset[str], unsafe: frozenset[Expression] | None = frozenset()
+    ) -> None:
+        self._rules = rules
+        self._known = known
+        self._unsafe = unsafe
+        self._spelled: dict[str, Grammar | None] = {}
+
+    def rules(self, root: str, path: str) -> NamedRules:
+        bodies = {name: self._lower(body) for name, body in self._rules.items() if name not in self._known}
+        while missing := [name for name, body in self._spelled.items() if body is None]:
+            for name in missing:
+                self._spelled[name] = self._lower(self._rules[name], True)
+        spelled = {f"{name} by characters": body for name, body in self._spelled.items() if body is not None}
+        first = bodies.pop(root)
+        return NamedRules(((root, first), *bodies.items(), *spelled.items()), path)
+
+    def _lower(self, expression: Expression, spelled: bool = False) -> Grammar:
+        """The expression, its patterns as lexemes; ``spelled``: character by character."""
+        if not spelled and is_pattern(expression, self._known):
+            if self._unsafe is None or expression in self._unsafe:
+                return self._lower(expression, True)
+            return self.pattern(expression)
+        match expression:
+            case Text(text):
+                return Chain(tuple(Lexeme(_escaped(char)) for char in text)) if text else Literal("")
+            case Chars():
+                return Lexeme(_class(expression))
+            case Named(name):
+                if spelled:
+                    self._spelled.setdefault(name, None)
+                return Reference(f"{name} by characters" if spelled else name)
+            case Sequence(parts):
+                return Chain(tuple(self._lower(part, spelled) for part in parts))
+            case Either(options):
+                return Choice(tuple(self._lower(option, spelled) for option in options))
+            case Repeated(item, least, most):
+                return Repeat(self._lower(item, spelled), least, most)
+
+    def pattern(self, expression: Expression) -> Grammar:
+        """The expression as one lexeme, which may be left out where it may be empty."""
+        least, most = self._lengths(expression)
+        if most == 0:
+            return Literal("")
+        pattern = self._regex(expression)
+        return Lexeme(pattern) if least else Repeat(Lexeme(pattern, but_empty=True), 0, 1)
+
+    def _regex(self, expression: Expression) -> str:
+        match expression:
+            case Text(text):
+                return "".join(map(_escaped, text))
+            case Chars():
+                return _class(expression)
+            case Named(name):
+                return self._regex(self._rules[name])
+            case Sequence(parts):
+                return "".join(map(self._regex, parts))
+            case Either(options):
+                return f"(?:{'|'.join(map(self._regex, options))})"
+            case Repeated(item, least, most):
+                return f"(?:{self._regex(item)}){{{least},{'' if most is None else most}}}"
+
+    def _lengths(self, expression: Expression) -> tuple[int, int]:
+        """The length of its shortest text, and of a longest that takes each repetition once: 0 where all are empty."""
+        match expression:
+            case Text(text):
+                return len(text), len(text)
+            case Chars():
+                return 1, 1
+            case Named(name):
+                return self._lengths(self._rules[name])
+            case Sequence(parts) | Either(parts):
+                found = [self._lengths(part) for part in parts]
+                shortest = [least for least, _ in found]
+                least = sum(shortest) if isinstance(expression, Sequence) else min(shortest, default=1)
+                return least, sum(most for _, most in found)
+            case Repeated(item, least, most):
+                shortest_item, longest_item = self._lengths(item)
+                return least * shortest_item, 0 if most == 0 else longest_item
+
+
+def _escaped(char: str) -> str:
+    return quote(char) if char.isprintable() else f"\\x{{{ord(char):x}}}"
+
+
+def _class(chars: Chars) -> str:
+    """A class of the engine's, which has no surrogates."""
+    low, high = _SURROGATES
+    parts = [
+        (start, end)
+        for first, last in chars.ranges
+        for start, end in ((first, min(last, low - 1)), (max(first, high + 1), last))
+        if start <= end
+    ]
+    return "[" + "".join(rf"\x{{{start:x}}}-\x{{{end:x}}}" for start, end in parts) + "]"
+
 
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_DEFINES = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*::=")
+_RULE = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(?:[ \t\r\n]|#[^\n]*)*::=")
+"""The beginning of a rule: its name, and the sign that defines it."""
 _COUNT = re.compile(r"\{\s*(\d{1,9})\s*(?:(,)\s*(\d{1,9})?\s*)?\}")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
@@ -67,25 +206,17 @@ class _GbnfReader:
             if len(found) == MOST_RULES:
                 raise self._place().refuse(f"there are more than {MOST_RULES} rules")
             found[name] = self._either(0)
-            if self._at < len(self._text) and not self._starts_rule():
+            if self._at < len(self._text) and not _RULE.match(self._text, self._at):
                 raise self._place().refuse(f"{self._text[self._at]!r} is unexpected")
         return found
 
     def _begin_rule(self) -> str:
-        if not self._starts_rule():
+        begins = _RULE.match(self._text, self._at)
+        if begins is None:
             raise self._place().refuse("a rule begins with a name and ::=")
-        name = _NAME.match(self._text, self._at)
-        assert name is not None
-        self._rule = name[0]
-        defines = _DEFINES.match(self._text, name.end())
-        assert defines is not None
-        self._at = defines.end()
+        self._at, self._rule = begins.end(), begins[1]
         self._skip()
-        return name[0]
-
-    def _starts_rule(self) -> bool:
-        name = _NAME.match(self._text, self._at)
-        return name is not None and _DEFINES.match(self._text, name.end()) is not None
+        return begins[1]
 
     def _skip(self) -> None:
         blank = _BLANK.match(self._text, self._at)
@@ -106,7 +237,7 @@ class _GbnfReader:
 
     def _sequence(self, depth: int) -> Expression:
         parts: list[Expression] = []
-        while self._next() not in ("", "|", ")") and not self._starts_rule():
+        while self._next() not in ("", "|", ")") and not _RULE.match(self._text, self._at):
             parts.append(self._repeated(self._one(depth)))
             self._parts += 1
             if self._parts > MOST_PARTS:

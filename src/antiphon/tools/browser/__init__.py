@@ -1,7 +1,6 @@
 """The built-in browser: pages by number and line, offline or from the web."""
 
-from .corpus import Corpus
-from .page import Backend, Hit, Page, html_page, text_page
+from .page import Backend, Corpus, Hit, Page, html_page, text_page
 from .tool import Browser, Citation
 from .web import SearxNG, Web, WebLimits
 

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from antiphon.conversation import BROWSER, JsonSchema, ToolNamespace, ToolSpec
-from antiphon.tools.call import ToolCall, ToolOutput
-from antiphon.tools.tool import Tool
+from antiphon.tools.call import Tool, ToolCall, ToolOutput
 
 from .page import Backend, Hit, Page, display, numbered, refused
 
@@ -115,7 +114,10 @@ class Browser:
         elif id < 0:
             page = history.page(cursor)
         else:
-            page = await self._backend.open(_link(history.page(cursor), int(id)))
+            links = history.page(cursor).links
+            if int(id) >= len(links):
+                raise refused(f"the page has no link {int(id)}; it has {len(links)}")
+            page = await self._backend.open(links[int(id)])
         count = int(arguments.get("num_lines", -1))
         return history.show(page, int(arguments.get("loc", -1)), LINES if count < 1 else min(count, MAX_LINES))
 
@@ -153,12 +155,6 @@ class BrowserTool(msgspec.Struct, frozen=True):
 
     async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
         return await self.answer(call, arguments)
-
-
-def _link(page: Page, id: int) -> str:
-    if id >= len(page.links):
-        raise refused(f"the page has no link {id}; it has {len(page.links)}")
-    return page.links[id]
 
 
 def _results(query: str, hits: Sequence[Hit]) -> Page:

@@ -19,8 +19,8 @@ from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from antiphon.structs import ready
+from antiphon.tools.call import ToolFailure
 from antiphon.tools.network import Network, is_public, is_readable, literal, objection
-from antiphon.tools.tool import ToolFailure
 
 from .page import Hit, Page, html_page, refused, text_page, unreachable
 
@@ -180,9 +180,10 @@ class Web:
                     raise refused(f"{target} is {kind}, not a page of text")
                 body = await self._body(response)
                 text = _decode(body, response.charset)
-                make = html_page if "html" in kind else _plain
                 try:
-                    return await asyncio.to_thread(make, str(target), text)
+                    if "html" in kind:
+                        return await asyncio.to_thread(html_page, str(target), text)
+                    return await asyncio.to_thread(text_page, str(target), str(target), text)
                 except ValueError as error:
                     raise refused(str(error)) from error
         raise refused(f"more than {self._limits.redirects} redirects")
@@ -263,10 +264,6 @@ def _is_web_codec(name: str) -> bool:
         return codecs.lookup(name).name in _WEB_CODECS
     except (LookupError, ValueError):  # a name with a NUL
         return False
-
-
-def _plain(url: str, text: str) -> Page:
-    return text_page(url, url, text)
 
 
 def _failure_inside(error: BaseException) -> ToolFailure | None:

@@ -33,7 +33,12 @@ def fault_of_status(name: str, status: int, headers: Mapping[str, str], *, in_se
         case 401:
             return McpFault("it answered 401: it wants to be signed in to", sign_in(name), MCP_UNAUTHORIZED)
         case 403:
-            return _forbidden(name, headers)
+            challenge = challenged(headers.get("www-authenticate", ""))
+            if challenge.get("error") != "insufficient_scope":
+                return McpFault("it answered 403: this is not allowed", sign_in(name), MCP_UNAUTHORIZED)
+            scopes = readable_scopes(challenge.get("scope", ""))
+            more = f"it needs the scope {scopes!r}" if scopes else "it needs more scopes"
+            return McpFault(f"it answered 403: {more}", sign_in(name, scopes), MCP_UNAUTHORIZED)
         case 404 if in_session:
             return McpFault("it answered 404: it ended the session", "The next call begins another.", transient=True)
         case 404 | 405:
@@ -50,15 +55,6 @@ def sign_in(name: str, scopes: str = "") -> str:
     return f"Run: antiphon mcp login {name}" + (f' --scope "{scopes}"' if scopes else "")
 
 
-def _forbidden(name: str, headers: Mapping[str, str]) -> McpFault:
-    challenge = challenged(headers.get("www-authenticate", ""))
-    if challenge.get("error") == "insufficient_scope":
-        scopes = readable_scopes(challenge.get("scope", ""))
-        more = f"it needs the scope {scopes!r}" if scopes else "it needs more scopes"
-        return McpFault(f"it answered 403: {more}", sign_in(name, scopes), MCP_UNAUTHORIZED)
-    return McpFault("it answered 403: this is not allowed", sign_in(name), MCP_UNAUTHORIZED)
-
-
 def challenged(header: str) -> dict[str, str]:
     """``error`` and ``scope`` of a WWW-Authenticate header."""
     return {match[1]: match[2] if match[2] is not None else match[3] for match in _PARAMETER.finditer(header[:8192])}
@@ -73,7 +69,10 @@ def fault_of_error(name: str, error: BaseException) -> McpFault:
     """The fault that an error of the connection, or of signing in, is."""
     kinds = {type(each).__name__ for each in causes(error)}
     if type(error).__name__.startswith("OAuth"):
-        return McpFault(f"signing in failed: {first_line(error)}", _after_sign_in(name, error), MCP_UNAUTHORIZED)
+        hint = sign_in(name)
+        if type(error).__name__ == "OAuthRegistrationError":  # Nobody can register there: the operator does it by hand.
+            hint = "Register a client there, and name its clientId in the oauth of its table."
+        return McpFault(f"signing in failed: {first_line(error)}", hint, MCP_UNAUTHORIZED)
     if any(isinstance(each, ssl.SSLError) for each in causes(error)):
         reason = next(str(each) for each in causes(error) if isinstance(each, ssl.SSLError))
         return McpFault(
@@ -86,13 +85,6 @@ def fault_of_error(name: str, error: BaseException) -> McpFault:
         return McpFault("it cannot be connected to", "Check that it runs, and the url of its table.", transient=True)
     leaf = next((each for each in causes(error) if not isinstance(each, BaseExceptionGroup)), error)
     return McpFault(first_line(leaf) or type(leaf).__name__, transient=True)
-
-
-def _after_sign_in(name: str, error: BaseException) -> str:
-    """Says what to do when a sign-in failed: where nobody can register, the operator does it by hand."""
-    if type(error).__name__ == "OAuthRegistrationError":
-        return "Register a client there, and name its clientId in the oauth of its table."
-    return sign_in(name)
 
 
 def first_line(error: BaseException) -> str:

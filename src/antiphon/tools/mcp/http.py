@@ -137,7 +137,9 @@ class McpHttpClient(httpx2.AsyncClient):
         if response.headers.get("content-encoding", PLAIN) != PLAIN:
             raise httpx2.RemoteProtocolError("the body is compressed, though that was not requested")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            most = self._reach.stream if _is_events(response) else self._reach.body
+            kind = response.headers.get("content-type", "")
+            events = response.status_code < 400 and kind.startswith("text/event-stream")  # The SDK bounds each itself.
+            most = self._reach.stream if events else self._reach.body
             response.stream = _Watched(response.stream, most, self._failed)
 
     def _failed(self, error: Exception) -> None:
@@ -154,11 +156,6 @@ class McpHttpClient(httpx2.AsyncClient):
             if failed
             else None
         )
-
-
-def _is_events(response: httpx2.Response) -> bool:
-    """The SDK bounds each event itself."""
-    return response.status_code < 400 and response.headers.get("content-type", "").startswith("text/event-stream")
 
 
 class _Watched(httpx2.AsyncByteStream):

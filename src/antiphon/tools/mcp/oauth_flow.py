@@ -49,7 +49,8 @@ class Callback:
     def __init__(self) -> None:
         self.port = 0
         self._state = ""
-        self._answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+        """``code`` and ``state``, or ``error``; what else there is of RFC 6749 §4.1.2 and RFC 9207."""
 
     @property
     def url(self) -> str:
@@ -58,10 +59,6 @@ class Callback:
     def expect(self, authorization_url: str) -> None:
         """From now on a request with the state of this address is the answer; any other page's is not."""
         self._state = _parameters(authorization_url).get("state", "")
-
-    async def answer(self) -> dict[str, str]:
-        """``code`` and ``state``, or ``error``; what else there is of RFC 6749 §4.1.2 and RFC 9207."""
-        return await self._answer
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(TimeoutError, OSError, ValueError, asyncio.IncompleteReadError):
@@ -77,8 +74,8 @@ class Callback:
         answers = method == "GET" and urlsplit(target).path == PATH and bool(self._state)
         if not answers or values.get("state") != self._state:
             return _page("404 Not Found", "There is nothing here.")
-        if not self._answer.done():
-            self._answer.set_result(values)
+        if not self.answer.done():
+            self.answer.set_result(values)
         return _page("200 OK", "That is all. You can close this page and go back to the terminal.")
 
 
@@ -131,7 +128,7 @@ class Person(msgspec.Struct, frozen=True):
 
     async def returned(self) -> AuthorizationCodeResult:
         """Waits for what the browser brings. Raises `OAuthFlowError` where that is a refusal."""
-        values = await self.callback.answer()
+        values = await self.callback.answer
         if "error" in values:
             raise OAuthFlowError(f"it was refused: {values['error'][:100]} {values.get('error_description', '')[:300]}")
         return AuthorizationCodeResult.model_validate({"code": "", **values})
@@ -256,7 +253,8 @@ async def driven(
     The request is never sent: ``challenge`` is the answer to it, once. So the SDK's lock is not taken for as long as
     a server needs for its answers.
     """
-    headers = {} if challenge is None else _protocol(challenge.request)
+    version = None if challenge is None else challenge.request.headers.get(_PROTOCOL)
+    headers = {} if version is None else {_PROTOCOL: version}
     request = httpx2.Request("POST", url, headers=headers)
     flow = provider.async_auth_flow(request)
     async with client:
@@ -275,10 +273,6 @@ async def driven(
         finally:
             await flow.aclose()
     return request.headers.get("authorization", "").removeprefix("Bearer ") or None
-
-
-def _protocol(request: httpx2.Request) -> dict[str, str]:
-    return {name: request.headers[name] for name in (_PROTOCOL,) if name in request.headers}
 
 
 def check_address(address: str, server: str) -> None:

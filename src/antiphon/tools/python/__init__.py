@@ -1,8 +1,6 @@
 """The built-in python tool, in a sandbox or not at all."""
 
-from .cell import Cell, SandboxLimits
-from .interpreter import Interpreter
-from .sandbox import Bubblewrap, installed_bubblewraps
-from .tool import PoolLimits, PythonTool
+from .interpreter import Cell, Interpreter, SandboxLimits
+from .sandbox import Bubblewrap, PoolLimits, PythonTool, installed_bubblewraps
 
 __all__ = ["Bubblewrap", "Cell", "Interpreter", "PoolLimits", "PythonTool", "SandboxLimits", "installed_bubblewraps"]

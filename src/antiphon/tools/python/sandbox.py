@@ -17,16 +17,17 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from antiphon.conversation import PYTHON, JsonSchema, OpaquePart, ToolNamespace, ToolSpec
 from antiphon.errors import ConfigError
-from antiphon.tools.call import TOOL_FAILED, ToolError
-from antiphon.tools.tool import ToolFailure
+from antiphon.tools.call import TOOL_FAILED, TOOL_TIMEOUT, Tool, ToolCall, ToolError, ToolFailure, ToolOutput
+from antiphon.tools.pool import PoolSize, Session, SessionPool
 
-from .cell import NONCE, SandboxLimits, UnexpectedReply
-from .interpreter import Interpreter, worker_settings
+from .interpreter import NONCE, Cell, Interpreter, SandboxLimits, UnexpectedReply, worker_settings
 from .seccomp import filter_program
 
 # The arguments of bubblewrap: what the code sees of the machine, and as whom it runs.
@@ -57,10 +58,13 @@ def sandbox_arguments(limits: SandboxLimits, *, as_root: bool) -> list[str]:
     scratch = ["--perms", "1777", "--size", str(limits.scratch), "--tmpfs", "/tmp", "--symlink", "/tmp", "/dev/shm"]  # noqa: S108 - inside
     folders = [word for path in _FOLDERS for word in ("--dir", path)]
     packages = [] if limits.packages is None else ["--ro-bind", str(limits.packages), "/packages"]
+    # The devices that take anything and give nothing of the machine; no terminals.
+    devices = [word for name in _DEVICES for word in ("--dev-bind", f"/dev/{name}", f"/dev/{name}")]
     environment = [word for pair in _ENVIRONMENT.items() for word in ("--setenv", *pair)]
     return [
-        *_ALWAYS, *(_AS_ROOT if as_root else _AS_USER), *folders, *_libraries(), *_python(), *packages, *_devices(),
-        *scratch, "--ro-bind", str(_WORKER), INTERPRETER[-1], "--remount-ro", "/dev", "--remount-ro", "/",
+        *_ALWAYS, *(_AS_ROOT if as_root else _AS_USER), *folders, *_libraries(), *_python(), *packages,
+        "--size", "4096", "--tmpfs", "/dev", *devices, *scratch, "--ro-bind", str(_WORKER), INTERPRETER[-1],
+        "--remount-ro", "/dev", "--remount-ro", "/",
         "--chdir", "/tmp", *environment,  # noqa: S108 - inside
     ]  # fmt: skip
 
@@ -114,13 +118,6 @@ def _covered(folders: str, inside: str | None = None) -> Iterator[str]:
     for path in (*glob.glob(f"{folders}/site-packages"), *glob.glob(f"{folders}/dist-packages")):
         place = path if inside is None else f"{inside}/{os.path.basename(path)}"
         yield from ("--size", "4096", "--tmpfs", place, "--remount-ro", place)
-
-
-def _devices() -> Iterator[str]:
-    """The devices that take anything and give nothing of the machine; no terminals."""
-    yield from ("--size", "4096", "--tmpfs", "/dev")
-    for name in _DEVICES:
-        yield from ("--dev-bind", f"/dev/{name}", f"/dev/{name}")
 
 
 _START = 60.0
@@ -215,7 +212,7 @@ class Bubblewrap:
                 interpreter.attach(_pid_inside(info))
             except (OSError, EOFError, ValueError, UnexpectedReply) as error:  # a timeout is an OSError
                 await interpreter.aclose()
-                raise _not_started() from error
+                raise ToolFailure(ToolError(TOOL_FAILED, "the sandbox did not start", retryable=True)) from error
             except BaseException:
                 await interpreter.aclose()
                 raise
@@ -243,9 +240,79 @@ def _pid_inside(info: BinaryIO) -> int:
     raise ValueError("no process id")
 
 
-def _not_started() -> ToolFailure:
-    return ToolFailure(ToolError(TOOL_FAILED, "the sandbox did not start", retryable=True))
-
-
 def _missing(message: str, hint: str) -> ConfigError:
     return ConfigError(message, code="sandbox_missing", hint=hint)
+
+
+# Harmony's built-in ``python``: the body of a call is the code, an interpreter lives as long as its session.
+
+_BUSY = "all interpreters are at work; the code did not run. Call again a little later."
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """``interpreters`` in all and ``per_owner``; ``wait`` is for how many seconds a call waits for room.
+
+    The nameless owner (a server without keys, a program of its own) may have them all.
+    """
+
+    interpreters: int = 8
+    per_owner: int = 4
+    wait: float = 10.0
+
+    @property
+    def size(self) -> PoolSize:
+        return PoolSize(total=self.interpreters, per_owner=self.per_owner, wait=self.wait)
+
+
+class PythonTool:
+    """Runs code in an interpreter of its session; ``pool`` says how many there are, and for whom.
+
+    A call without a session gets an interpreter of its own, which ends with it. A cell over a limit costs the
+    interpreter: the answer says so, and the next call finds a fresh one. Where variables were lost between two calls,
+    the answer to the second begins with it. A call that finds no room in time is ``E-TOOL-BUSY``.
+    """
+
+    recipient = "python"
+    parameters: JsonSchema | None = None
+
+    def __init__(self, sandbox: Bubblewrap, pool: PoolLimits | None = None) -> None:
+        self._output = sandbox.limits.output
+        self._pool: SessionPool[Interpreter] = SessionPool(sandbox.start, (pool or PoolLimits()).size, busy=_BUSY)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return (self,)
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return ()
+
+    @property
+    def builtins(self) -> tuple[ToolNamespace, ...]:
+        return (PYTHON,)
+
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        async with self._pool.borrow(Session(call.owner, call.session)) as borrowed:
+            cell = await borrowed.resource.run(call.body)
+        return self._answer(cell, borrowed.lost)
+
+    def _answer(self, cell: Cell, lost_before: str | None) -> ToolOutput:
+        """The cell's text as it is (an error of the code is output too), its pictures beside it."""
+        if cell.lost is not None:
+            code = TOOL_TIMEOUT if cell.late else TOOL_FAILED
+            raise ToolFailure(ToolError(code, f"{cell.lost}; the interpreter was restarted and its variables are lost"))
+        note = f"[a fresh interpreter: {lost_before}. Earlier variables are lost]\n" if lost_before else ""
+        left_out = cell.bytes - self._output
+        cut = f"\n[cut: {left_out:,} of {cell.bytes:,} bytes left out]" if left_out > 0 else ""
+        media = tuple(OpaquePart("image", {"mime": "image/png", "base64": image}) for image in cell.images)
+        ended = {"return_code": 0 if cell.ok else 1}
+        return ToolOutput(content=note + cell.text + cut, media=media, provenance=ended, plain=True)
+
+    async def end(self, session: str, owner: str = "") -> None:
+        """Ends a session's interpreter; its variables are gone."""
+        await self._pool.end(Session(owner, session))
+
+    async def aclose(self) -> None:
+        """Ends all interpreters."""
+        await self._pool.aclose()

@@ -120,7 +120,9 @@ def filter_program(*, becomes_other_user: bool = False) -> bytes:
             hint="The python tool runs on x86_64 Linux; leave it off here.",
         )
     program = [
-        *_unless(_ARCH, _EQUAL, _AUDIT_X86_64, _KILL),
+        _instruction(_LOAD, k=_ARCH),
+        _instruction(_EQUAL, 1, 0, _AUDIT_X86_64),
+        _instruction(_RETURN, k=_KILL),
         _instruction(_LOAD, k=_NR),
         _instruction(_AT_LEAST, 0, 1, _X32_BIT),
         _instruction(_RETURN, k=_EPERM),
@@ -149,11 +151,6 @@ def filter_program(*, becomes_other_user: bool = False) -> bytes:
 
 def _instruction(code: int, jump_true: int = 0, jump_false: int = 0, k: int = 0) -> bytes:
     return struct.pack("=HBBI", code, jump_true, jump_false, k)
-
-
-def _unless(offset: int, test: int, value: int, verdict: int) -> list[bytes]:
-    """Ends with ``verdict`` unless the field at ``offset`` passes the test."""
-    return [_instruction(_LOAD, k=offset), _instruction(test, 1, 0, value), _instruction(_RETURN, k=verdict)]
 
 
 def _if(test: int, value: int, verdict: int = _ALLOW) -> list[bytes]:

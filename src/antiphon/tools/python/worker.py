@@ -1,8 +1,8 @@
 """Runs inside the sandbox, as the session's interpreter: reads cells, runs them, sends their output.
 
 It imports nothing of Antiphon. Its first line of input is its settings; each further line is a cell, and the reply to
-it is as `reply.py` describes. The code's standard output and error are one pipe: the first ``output`` bytes of it are
-sent and the rest is counted.
+it is as `interpreter.py` describes. The code's standard output and error are one pipe: the first ``output`` bytes of
+it are sent and the rest is counted.
 """
 
 import _thread

@@ -1,4 +1,4 @@
-"""A client's GBNF holds a reply to just its own texts, whatever of it became a lexeme."""
+"""A client's grammar, GBNF or Lark, holds a reply to just its own texts, whatever of it became a lexeme."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from antiphon.errors import RequestError
 from antiphon.grammar import EndOfTurn, chain
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.grammar.source.expression import Chars, Either, Expression, Named, Repeated, RuleSet, Sequence, Text
+from antiphon.grammar.source.lexemes import Alphabet
 from antiphon.grammar.source.read import read_gbnf, read_grammar
 from antiphon.tokens import ByteTokenizer, Control
 
@@ -28,6 +29,16 @@ string ::= "\"" ( [^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}) )
 number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
 # Blanks are allowed after each sign.
 ws ::= | " " | "\n" [ \t]{0,20}
+"""
+SUMS = """
+// sums, as a manual has them
+?start: expr
+?expr: term
+     | expr ("+" | "-") term -> add
+term.2: NUMBER | "(" expr ")"
+%import common.NUMBER
+%import common (WS, CNAME)
+%ignore WS
 """
 LONGEST = 4
 Texts = frozenset[str]
@@ -59,6 +70,14 @@ def accepts(grammar: CompiledGrammar, text: str) -> bool:
         ('root ::= "true" r | r\nr ::= [a-z] r | "!"', ["true!", "trx!", "tr!", "truetrue!"], ["true"]),
         ('root ::= "<|im_end|>" root | "."', ["<|im_end|>."], ["<|im_end|>"]),
         (JSON, ['{"a": [1, true, {"b": "x\\n\\u00e4ö"}], "c": -1.5e1}', "{}"], ['{"a":}', '{"a": tru}', '{"a" 1}']),
+        ('start: GREETING " " NAME\nGREETING: "Hi" | "Ho"\nNAME: /[a-z]+/', ["Hi bob"], ["Hey bob", "Hi "]),
+        (SUMS, ["1", "1 + 2", " (1+ 2.5 ) - 3"], ["1+", "a", "1 2"]),
+        ('start: "a"~2..3 ["b"] C\nC: "c"i "0".."9"+', ["aabC1", "aaac12"], ["ac1", "aabc"]),
+        ("start: item*\nitem: /x.z/s | /Y/i\n", ["", "x\nzy"], ["xz"]),
+        ('start: "<|im_end|>" "."', ["<|im_end|>."], ["."]),
+        ('start: (_A | "\\u00e9" | "\\x41\\n")\n_A: /[a&&b]/ "-"', ["é", "A\n", "&-"], ["0"]),
+        ("start: ESCAPED_STRING\n%import common.ESCAPED_STRING", ['"a\\"b"'], ['"a']),
+        ("start: N\n%import common.INT -> N", ["12"], ["x"]),
     ],
 )  # fmt: skip
 def test_a_grammar_takes_its_own_texts_and_no_others(text: str, right: list[str], wrong: list[str]) -> None:
@@ -175,6 +194,21 @@ def after(before: Texts, more: Texts) -> Texts:
         ("root ::= " + '"x" ' * 11_000, "10000 parts"), ("root ::= \ud800", "no character"),
         ('root ::= "\0"', "no character"),
         ('root ::= "x" = 3', "unexpected"), ('root ::= "x"\n= 3', "unexpected"),
+        ("", "no rule 'start'"), ("x", "a name and a colon"), ('root: "x"', "no rule 'start'"),
+        ("start: a", "line 1, rule 'start': there is no rule 'a'"), ("start: A", "there is no terminal 'A'"),
+        ('start: A\nA: B\nB: A "x"', "leads back to itself"), ("start: A\nA: b\nb: /x/", "a terminal cannot hold"),
+        ("start: start", "ever ends"), ('start: "x" start', "ever ends"), ('start: a{1}\na: "x"', "line 1"),
+        ('start: "x"\n%declare X', "line 2: %declare is not possible"), ('%llguidance {}\nstart: "x"', "%llguidance"),
+        ('start: "x"\n%import common.NOPE', "no terminal 'NOPE'"), ('%import other.X\nstart: "x"', "%import"),
+        ("start: <|im_end|>", "unexpected"), ("start: /x/m", "flags 'm'"), ('start: "z".."a"', "a range"),
+        ('start: "x" ~ 3..1', "wrong way round"), ('start: "x" ~ 100000', "more than 10000"),
+        ('start: ("x"', "is missing"), ("start: A\nA: %json {}", "unexpected"),
+        ('start: "x" & "y"', "unexpected"), ('start[lazy]: "x"', "a name and a colon"), ('start: "\\q"', "no text"),
+        ('start: "x"\nstart: "y"', "line 2, rule 'start'"), ("start: " + "(" * 30 + '"x"' + ")" * 30, "20 deep"),
+        ("start: " + "[" * 50_000, "20 deep"), (f'start: "{"x" * 5000}"', "4096"),
+        ("start: A0\n" + "\n".join(f"A{i}: A{i + 1} A{i + 1}" for i in range(18)) + '\nA18: "x"', "longer than 2000"),
+        ("start: " + '"x" ' * 11_000, "10000 parts"), ("\n".join(f'r{i}: "x"' for i in range(600)), "500 rules"),
+        ("start: /(?=x)/", "cannot be enforced"),
     ],
     ids=lambda value: value[:40].encode("ascii", "replace").decode(),
 )  # fmt: skip
@@ -186,3 +220,10 @@ def test_what_cannot_be_held_is_refused_with_its_rule_and_line(text: str, words:
         "invalid_grammar",
         "grammar",
     )
+
+
+def test_a_class_has_its_own_characters_and_no_others() -> None:
+    first, other = Chars(((97, 99),)), Chars(((65, 90), (100, 122)))
+    alphabet = Alphabet([first, other, Text("b")])
+    assert [bool(alphabet.bits(first) & alphabet.of(char)) for char in "Aabd"] == [False, True, True, False]
+    assert [bool(alphabet.bits(other) & alphabet.of(char)) for char in "Aabd"] == [True, False, False, True]
