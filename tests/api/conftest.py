@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import hypothesis
 import pytest
+import pytest_asyncio
 
 import antiphon.api
 import antiphon.library.app  # It has what it needs of the former before that is changed.
+from antiphon.config import EngineConfig, shipped_entries
+from antiphon.generation import Model
 
 EXAMPLES = 4
 """Of a property, where each has processes of its own; `make test` tries all that it says."""
@@ -31,3 +36,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         own = getattr(test, _SETTINGS, None)
         if own is not None:
             setattr(test, _SETTINGS, hypothesis.settings(own, max_examples=min(EXAMPLES, own.max_examples)))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def minilm(minilm_path: Path) -> AsyncIterator[Model]:
+    """The sentence encoder, of one thread."""
+    from antiphon.catalog.describe import describe
+    from antiphon.catalog.known_formats import known_formats
+    from antiphon.catalog.loading import open_model
+
+    entry, config = shipped_entries()["all-minilm-l6-v2"], EngineConfig(threads=1)
+    described = await describe("minilm", entry, minilm_path, config=config, formats=known_formats())
+    model = await open_model(described, config=config)
+    yield model
+    await model.engine.aclose()

@@ -15,13 +15,14 @@ from antiphon.errors import ConfigError, EngineError, EngineLostError
 from antiphon.http.gate.keys import new_key
 from antiphon.observe.logs import set_up_log
 from antiphon.store import SqliteStore
-from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving
+from kit.api import END, START, app, chat, ids, post, request, running, scripted, serving, wire_bytes
 from kit.breaking import Breaking
 from kit.log import log_of_its_own
 from kit.waiting import until
 
 SECRET, ALICE = new_key("alice")
 REPLY = "the model said this"
+QUESTION = [{"role": "user", "content": "a question of mine"}]
 
 
 @pytest.fixture
@@ -38,8 +39,7 @@ def lines(log: Path) -> list[dict[str, Any]]:
 
 def test_a_request_is_one_line_of_who_what_and_how_long(log: Path) -> None:
     with running(app(ids(REPLY, END), keys=[ALICE])) as base:
-        question = {"messages": [{"role": "user", "content": "a question of mine"}], "stream": True}
-        body = json.dumps(question).encode()
+        body = json.dumps({"messages": QUESTION, "stream": True}).encode()
         got = request(base, "POST", "/v1/chat/completions", body, x_api_key=SECRET, x_request_id="req_mine")
         assert got.status == 200
     (line,) = lines(log)
@@ -117,8 +117,7 @@ async def test_a_client_that_hangs_up_is_reported_as_gone_with_what_was_spent_on
     engine = scripted(ids("word " * 1000, END), delay=0.01)
     async with serving(app(engine)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        body = b'{"messages": [{"role": "user", "content": "Hi"}], "stream": true}'
-        writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        writer.write(wire_bytes("/v1/chat/completions", {"messages": QUESTION, "stream": True}))
         await reader.readuntil(b"data: ")
         writer.transport.abort()
         await until(lambda: bool(log.read_text()))

@@ -1,26 +1,28 @@
-"""Bad input gets a 4xx with OpenAI's body and the field's name; the server goes on as if nothing had been."""
+"""Whatever is wrong with a request, it is a 4xx at once in OpenAI's shape with the field's name; the server goes on."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from anthropic.types import ErrorResponse as MessagesErrorResponse
 
 from antiphon.api import Limits, create_app
 from antiphon.catalog.static import StaticCatalog
-from kit.api import END, Got, app, chat, ids, in_process, request, running, scripted
+from kit.api import END, Got, app, chat, ids, in_process, request, scripted, served
 from kit.bad_fields import CALL, USER
+from kit.bad_messages import bad_messages
+from kit.bad_requests import Bad, bad_requests
+from kit.obliging import chatting_and_embedding
 
 ENGINE = scripted(ids("Fine.", END), context=400)
 LIMITS = Limits(max_body=2**20, max_messages=100)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ENGINE, limits=LIMITS)) as url:
-        yield url
+base = served(lambda: app(ENGINE, limits=LIMITS))
 
 
 @pytest.fixture(autouse=True)
@@ -158,3 +160,45 @@ def test_what_no_route_answers_is_refused_with_the_id_of_the_request(
     got = request(base, method, path, x_request_id="mine-1")
     assert (got.status, got.json["request_id"], got.headers["x-request-id"]) == (status, "mine-1", "mine-1")
     assert got.headers.get("allow") == allow
+
+
+ALL = [*bad_requests(), *bad_messages()]
+QUICK = 30.0
+"""Seconds: far more than any of them takes, far less than a server that hangs."""
+
+
+obliging = served(lambda: chatting_and_embedding())
+
+
+@pytest.mark.parametrize("bad", ALL, ids=[f"{bad.method} {bad.path} {bad.what}"[:90] for bad in ALL])
+def test_a_bad_request_is_refused_in_openai_s_words_at_once(obliging: str, bad: Bad) -> None:
+    begun = time.monotonic()
+    got = request(obliging, bad.method, bad.path, bad.body, **bad.headers)
+    assert time.monotonic() - begun < QUICK
+    assert 400 <= got.status < 500, got.body[:500]
+    assert len(got.body) < 2000
+    assert b"Traceback" not in got.body
+    if bad.path.startswith("/serving-endpoints/"):
+        assert got.json.keys() >= {"error_code", "message"}  # Databricks' own words
+        return
+    if bad.path == "/api" or bad.path.startswith("/api/"):
+        assert got.json.keys() == {"error"}  # Ollama's own sentence
+        assert (bad.param or "") in got.json["error"]
+        return
+    if bad.path.startswith(("/v1/messages", "/anthropic/")):
+        refused = MessagesErrorResponse.model_validate(got.json)
+        assert refused.error.type in ("invalid_request_error", "not_found_error", "request_too_large")
+        assert refused.error.message
+        assert refused.request_id == got.headers["request-id"]
+        assert bad.param is None or bad.param in refused.error.message, got.body
+        return
+    assert got.error.keys() == {"message", "type", "param", "code"}
+    assert all(got.error[name] for name in ("message", "type", "code"))
+    assert bad.code in (None, got.error["code"])
+    if bad.param is not None:
+        assert (got.error["param"], got.error["type"]) == (bad.param, "invalid_request_error"), got.body
+
+
+def test_after_all_of_them_a_good_request_is_answered(obliging: str) -> None:
+    assert chat(obliging).json["choices"][0]["message"]["content"] == "Hello!"
+    assert request(obliging, "GET", "/health").status == 200

@@ -309,15 +309,11 @@ async def test_a_key_that_was_removed_runs_no_more_lines() -> None:
         batch = await begin(application, jsonl(line(str(i)) for i in range(300)), key=secret)
         await until(lambda: len(engine.requests) > 2)
         application.state.context.keys.replace([bob])
-        await until_found(lambda: nothing_queued(application))
+        await until_found(lambda: empty(application.state.context.archive.store))
         application.state.context.keys.replace([ann, bob])
         batch = await ended(application, batch["id"], key=secret)
     assert batch["status"] == "cancelled"
     assert 0 < batch["request_counts"]["completed"] < 300
-
-
-async def nothing_queued(application: Starlette) -> bool | None:
-    return await empty(application.state.context.archive.store)
 
 
 async def empty(store: Store) -> bool | None:

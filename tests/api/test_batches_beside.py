@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +15,61 @@ from starlette.applications import Starlette
 
 from antiphon.api import Limits, create_app
 from antiphon.catalog.static import StaticCatalog
+from antiphon.engines import ScriptedEngine, Step
+from antiphon.engines.engine import EngineEnd
 from antiphon.generation import Model
 from antiphon.http.gate.admission import Admission
 from antiphon.http.gate.keys import new_key
 from antiphon.http.rules import Rules
+from antiphon.tenancy import NOBODY, FairRoom, Tenant
 from kit.api import CHATML, END, TOKENIZER, app, chat, ids, in_process, running, scripted
 from kit.batches import CHAT, ENDED, begin, get, jsonl, line
-from kit.lockstep import LockstepEngine
+from kit.crashing import crashing
 from kit.waiting import turns, until, wait_until
 
-ROOT = Path(__file__).parent.parent
 LINES = 1000
 REPLY = ids("word " * 20, END)
+
+
+class LockstepEngine(ScriptedEngine):
+    """Goes in step, as the slots of a real one do: each step gives every running reply one token.
+
+    Says ``reply`` to whoever asks, to ``slots`` at once; others wait for a slot. ``steps`` counts all of them."""
+
+    def __init__(self, reply: Sequence[int], *, slots: int) -> None:
+        super().__init__(reply, slots=slots)
+        self._reply = tuple(reply)
+        self._slots = FairRoom(lambda: slots)
+        self._ready = 0
+        self._next = asyncio.Event()
+        self.steps = 0
+
+    async def generate(self, *args: Any, tenant: Tenant = NOBODY, **options: Any) -> AsyncGenerator[Step, None]:
+        async with self._slots.places(tenant.owner):
+            self.running += 1
+            try:
+                for id in self._reply[:-1]:
+                    await self._step()
+                    yield Step((id,), 0, (), cached_tokens=0)
+                yield Step(self._reply[-1:], 0, (), end=EngineEnd.STOP, cached_tokens=0)
+            finally:
+                self.running -= 1
+                self._go_on()
+
+    async def _step(self) -> None:
+        """Waits until every running reply is ready for the next token."""
+        self._ready += 1
+        next = self._next
+        self._go_on()
+        await asyncio.sleep(0)
+        await next.wait()
+
+    def _go_on(self) -> None:
+        if 0 < self.running == self._ready:
+            self.steps += 1
+            self._ready = 0
+            self._next.set()
+            self._next = asyncio.Event()
 
 
 def lockstep(slots: int) -> tuple[LockstepEngine, Starlette]:
@@ -144,22 +184,13 @@ async def test_a_small_batch_of_one_key_does_not_wait_for_a_large_one_of_another
     assert len(order) - before <= 60
 
 
-@contextmanager
-def crashing(folder: Path) -> Iterator[str]:
-    """A server in a process of its own, which is killed in the end."""
-    command = [sys.executable, "-m", "kit.crashing_batches", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
 def test_a_server_that_is_killed_five_times_answers_each_line_of_a_batch_once(tmp_path: Path) -> None:
     id, done = "", 0
     for killed in range(6):
-        with crashing(tmp_path) as base, openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client:
+        with (
+            crashing("batches", tmp_path) as base,
+            openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client,
+        ):
             if not id:
                 data = jsonl(line(f"line {i}", temperature=9 if i % 100 == 7 else 0) for i in range(LINES))
                 file = client.files.create(file=("in.jsonl", data), purpose="batch")

@@ -13,7 +13,7 @@ from antiphon.api.builtin import BUILT_IN
 from antiphon.api.openapi.document import document
 from antiphon.http.errors import OPENAI_ERRORS
 from antiphon.http.exchange import Exchange
-from kit.api import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted
+from kit.api import END, THINK, UNTHINK, app, call, chat, ids, request, running, scripted, served
 from kit.call_ids import CALL_ID
 
 HELLO = ids("Hello, wörld", END)
@@ -49,9 +49,11 @@ def test_a_whole_answer_has_the_shape_that_clients_know() -> None:
     }
 
 
-def test_a_stream_begins_with_the_role_and_ends_with_the_reason_the_usage_and_done() -> None:
-    with running(app(HELLO)) as base:
-        got = chat(base, stream=True, stream_options={"include_usage": True})
+base = served(lambda: app(HELLO))
+
+
+def test_a_stream_begins_with_the_role_and_ends_with_the_reason_the_usage_and_done(base: str) -> None:
+    got = chat(base, stream=True, stream_options={"include_usage": True})
     assert got.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert got.headers["cache-control"] == "no-cache"
     *chunks, usage, done = got.events
@@ -67,16 +69,14 @@ def test_a_stream_begins_with_the_role_and_ends_with_the_reason_the_usage_and_do
     assert "".join(choice["delta"].get("content", "") for choice in choices) == "Hello, wörld"
 
 
-def test_without_being_asked_a_stream_tells_no_usage() -> None:
-    with running(app(HELLO)) as base:
-        *chunks, done = chat(base, stream=True).events
+def test_without_being_asked_a_stream_tells_no_usage(base: str) -> None:
+    *chunks, done = chat(base, stream=True).events
     assert done == "[DONE]"
     assert all("usage" not in chunk and chunk["choices"] for chunk in chunks)
 
 
-def test_continuous_usage_is_on_every_chunk_and_grows() -> None:
-    with running(app(HELLO)) as base:
-        *chunks, _ = chat(base, stream=True, stream_options={"continuous_usage_stats": True}).events
+def test_continuous_usage_is_on_every_chunk_and_grows(base: str) -> None:
+    *chunks, _ = chat(base, stream=True, stream_options={"continuous_usage_stats": True}).events
     counts = [chunk["usage"]["completion_tokens"] for chunk in chunks]
     assert counts == sorted(counts)
     assert counts[-1] == len(HELLO)
@@ -179,12 +179,11 @@ def test_every_setting_reaches_the_engine() -> None:
     assert (sampling.seed, sampling.max_tokens, sampling.logit_bias, sampling.logprobs) == (2**63, 9, {65: 3.5}, 4)
 
 
-def test_null_means_absent() -> None:
+def test_null_means_absent(base: str) -> None:
     nulls = dict.fromkeys(
         ["seed", "tools", "stop", "n", "temperature", "stream", "stream_options", "logit_bias", "tool_choice", "model"]
     )
-    with running(app(HELLO)) as base:
-        assert chat(base, **nulls).status == 200
+    assert chat(base, **nulls).status == 200
 
 
 @pytest.mark.one_process("reads what its process has counted")
@@ -199,33 +198,30 @@ def test_unknown_fields_are_ignored_counted_and_named_in_a_header() -> None:
     assert application.state.context.traffic.ignored_fields == 2
 
 
-def test_routes_answer_with_and_without_the_version() -> None:
-    with running(app(HELLO)) as base:
-        for prefix in ("", "/v1", "/v1/v1"):
-            models = request(base, "GET", f"{prefix}/models").json
-            (card,) = models.pop("data")
-            assert models == {"object": "list"}
-            openai = {"id": "small", "object": "model", "created": 0, "owned_by": "antiphon"}
-            assert {field: card[field] for field in openai} == openai
-            assert request(base, "GET", f"{prefix}/models/small").json == card
-            assert {request(base, "GET", f"{prefix}/{name}").status for name in ("health", "livez", "readyz")} == {200}
-            assert "version" in request(base, "GET", f"{prefix}/version").json
-            assert request(base, "GET", f"{prefix}/openapi.json").json["openapi"].startswith("3.")
+def test_routes_answer_with_and_without_the_version(base: str) -> None:
+    for prefix in ("", "/v1", "/v1/v1"):
+        models = request(base, "GET", f"{prefix}/models").json
+        (card,) = models.pop("data")
+        assert models == {"object": "list"}
+        openai = {"id": "small", "object": "model", "created": 0, "owned_by": "antiphon"}
+        assert {field: card[field] for field in openai} == openai
+        assert request(base, "GET", f"{prefix}/models/small").json == card
+        assert {request(base, "GET", f"{prefix}/{name}").status for name in ("health", "livez", "readyz")} == {200}
+        assert "version" in request(base, "GET", f"{prefix}/version").json
+        assert request(base, "GET", f"{prefix}/openapi.json").json["openapi"].startswith("3.")
 
 
-def test_the_openapi_document_has_no_dangling_reference() -> None:
-    with running(app(HELLO)) as base:
-        document = request(base, "GET", "/openapi.json").json
+def test_the_openapi_document_has_no_dangling_reference(base: str) -> None:
+    document = request(base, "GET", "/openapi.json").json
     references = {part.split('"')[0] for part in json.dumps(document).split('"$ref": "#/components/schemas/')[1:]}
     assert references <= set(document["components"]["schemas"])
     assert {"ChatRequest", "ChatCompletion", "ChatChunk", "ErrorBody"} <= references
 
 
-def test_headers_tell_the_request_its_time_and_its_model() -> None:
-    with running(app(HELLO)) as base:
-        given = chat(base).headers
-        own = request(base, "GET", "/health", x_client_request_id="mine-1").headers
-        forged = request(base, "GET", "/health", x_request_id="a b<script>").headers
+def test_headers_tell_the_request_its_time_and_its_model(base: str) -> None:
+    given = chat(base).headers
+    own = request(base, "GET", "/health", x_client_request_id="mine-1").headers
+    forged = request(base, "GET", "/health", x_request_id="a b<script>").headers
     assert given["x-request-id"].startswith("req_")
     assert given["openai-model"] == "small"
     assert given["openai-version"] == "2020-10-01"

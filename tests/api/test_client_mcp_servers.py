@@ -14,14 +14,13 @@ from aiohttp import web
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.generation import Model
-from antiphon.generation.compile import ReplyCompiler
 from antiphon.tools.mcp import ClientServers
 from kit import mcp_http
-from kit.api import CHATML, END, TOKENIZER, call, exchange, exchange_bytes, ids, scripted, serving
+from kit.aiohttp_site import listening
+from kit.api import END, call, exchange, exchange_bytes, ids, scripted, serving
 from kit.frames import opened, responded
 from kit.mcp_counter import text_result
-from kit.obliging import ObligingEngine
+from kit.obliging import ObligingEngine, constrained
 from kit.responses import checked_response, responses_app, turns
 from kit.waiting import until, until_found
 
@@ -68,11 +67,8 @@ async def elsewhere(handler: Callable[[web.Request], Awaitable[web.Response]]) -
     """The address of a server that answers everything so."""
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    async with listening(application, shutdown_timeout=0.1) as url:
+        yield url
 
 
 HOSTILE: dict[str, Any] = {
@@ -235,18 +231,10 @@ async def test_a_connection_goes_on_from_an_approval_that_is_stored_nowhere(coun
     assert last[1]["error"]["param"] == "generate"
 
 
-def obliging() -> Any:
-    """A model that writes whatever it is constrained to."""
-    ends = frozenset({TOKENIZER.controls[END]})
-    compiler = ReplyCompiler(CHATML, TOKENIZER, ends)
-    model = Model(name="small", engine=ObligingEngine(), tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
-    return create_app(StaticCatalog({"small": model}), client_mcp=HERE)
-
-
 async def test_the_tool_that_is_named_is_called(counter: tuple[Server, str]) -> None:
     _, url = counter
     for choice in ({"type": "mcp", "server_label": "odd"}, {"type": "mcp", "server_label": "odd", "name": "a"}):
-        application = obliging()
+        application = create_app(StaticCatalog({"small": constrained(ObligingEngine())}), client_mcp=HERE)
         got = await respond(application, odd(url), tool_choice=choice, max_output_tokens=400)
         assert [item["type"] for item in got.json["output"]][1] == "mcp_call"
         assert got.json["tool_choice"] == choice

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+import json
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines import ScriptedEngine
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.tenancy import NOBODY, Tenant
-from kit.api import post_in_process
-from kit.responses import CALL, CHANNEL, HARMONY, MESSAGE, RETURN, VOCABULARY, harmony_ids
+from antiphon.tokens import Piece
+from kit.api import in_process, post_in_process
+from kit.masked import FORMATS, masked_app
+from kit.responses import CALL, CHANNEL, CONSTRAIN, END, HARMONY, MESSAGE, RETURN, START, VOCABULARY, harmony_ids
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 BODIES: dict[str, dict[str, Any]] = {
@@ -27,33 +30,16 @@ OPTIONAL = "/: ?/"
 """A colon and a blank or none, as the engine is given it."""
 
 
-class Recorder(ScriptedEngine):
-    """Says an object without blanks, and notes the grammar of it."""
-
-    def __init__(self) -> None:
-        ends = frozenset(VOCABULARY.controls[end] for end in (RETURN, CALL))
-        super().__init__(harmony_ids(CHANNEL, "final", MESSAGE, '{"a":1}', RETURN), end_ids=ends)
-        self.grammar = ""
-
-    async def generate(
-        self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:  # fmt: skip
-        self.grammar = grammar or ""
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
-
-
 async def grammar_of(route: str, fields: dict[str, Any]) -> str:
     """The grammar that the engine gets for a request."""
-    engine = Recorder()
+    ends = frozenset(VOCABULARY.controls[end] for end in (RETURN, CALL))
+    engine = ScriptedEngine(harmony_ids(CHANNEL, "final", MESSAGE, '{"a":1}', RETURN), end_ids=ends)
     compiler = ReplyCompiler(HARMONY, VOCABULARY, engine.info.end_ids)
     model = Model(name="m", engine=engine, tokenizer=VOCABULARY, format=HARMONY, compiler=compiler)
     got = await post_in_process(create_app(StaticCatalog({"m": model})), route, **BODIES[route], **fields)
     assert got.status == 200, got.body
     assert "x-antiphon-ignored" not in got.headers
-    return engine.grammar
+    return engine.requests[-1][2] or ""
 
 
 def own(route: str, form: dict[str, Any]) -> dict[str, Any]:
@@ -94,8 +80,143 @@ async def test_so_it_is_in_the_words_of_other_servers(route: str, fields: dict[s
 
 
 async def test_a_word_that_is_no_truth_value_is_an_error_at_its_place() -> None:
-    model = Model(name="m", engine=Recorder(), tokenizer=VOCABULARY, format=HARMONY)
+    model = Model(name="m", engine=ScriptedEngine([]), tokenizer=VOCABULARY, format=HARMONY)
     form = {"type": "json_object", "compact": "very"}
     got = await post_in_process(create_app(StaticCatalog({"m": model})), CHAT, **BODIES[CHAT], response_format=form)
     assert got.status == 400
     assert got.error["param"] == "response_format.compact"
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": CITY}}
+FORM = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}}
+ENDS = frozenset(VOCABULARY.controls[end] for end in (RETURN, CALL))
+COMPILER = ReplyCompiler(HARMONY, VOCABULARY, ENDS, seconds=60)
+TYPES: tuple[tuple[Piece, ...], ...] = ((), (" json",), (" ", CONSTRAIN, "json"), (CONSTRAIN, "json"), (" code",))
+HEADERS: list[tuple[Piece, ...]] = [
+    header
+    for channel, type in product(("commentary", "analysis"), TYPES)
+    for header in (
+        (" to=functions.weather", CHANNEL, channel, *type, MESSAGE),
+        (CHANNEL, f"{channel} to=functions.weather", *type, MESSAGE),
+    )
+]
+
+
+def app(reply: Sequence[int]) -> Starlette:
+    engine = ScriptedEngine(reply, end_ids=ENDS)
+    return create_app(
+        StaticCatalog({"m": Model(name="m", engine=engine, tokenizer=VOCABULARY, format=HARMONY, compiler=COMPILER)})
+    )
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "function", "function": {"name": "weather"}}], ids=str)
+@pytest.mark.parametrize("header", HEADERS, ids=lambda header: "".join(map(str, header)))
+async def test_every_spelling_of_a_call_is_that_call(header: Sequence[Piece], choice: Any) -> None:
+    application = app(harmony_ids(*header, '{"city": "Bern"}', CALL))
+    got = await in_process(application, tools=[TOOL], tool_choice=choice)
+    assert got.status == 200, got.body
+    (answer,) = got.json["choices"]
+    assert [call["function"] for call in answer["message"]["tool_calls"]] == [
+        {"name": "weather", "arguments": '{"city": "Bern"}'}
+    ]
+    assert (answer["finish_reason"], answer["message"]["content"] or "") == ("tool_calls", "")
+
+
+@pytest.mark.parametrize("header", HEADERS[::3], ids=lambda header: "".join(map(str, header)))
+async def test_every_spelling_of_a_call_is_whole_at_its_limit(header: Sequence[Piece]) -> None:
+    reply = harmony_ids(*header, '{"city": "Bern and all the villages around it"}', CALL)
+    most = len(harmony_ids(*header)) + 25
+    got = await in_process(app(reply), tools=[TOOL], tool_choice="required", max_tokens=most, finish="always")
+    assert got.status == 200, got.body
+    (answer,) = got.json["choices"]
+    (called,) = answer["message"]["tool_calls"]
+    assert json.loads(called["function"]["arguments"])["city"].startswith("Bern")
+    assert answer["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("header", HEADERS, ids=lambda header: "".join(map(str, header)))
+async def test_a_thought_and_a_call_that_fit_are_the_models_own(header: Sequence[Piece], choice: str) -> None:
+    """An ending is known at each token of them, or the reply would be ended at once."""
+    thought: list[Piece] = [CHANNEL, "analysis", MESSAGE, "They ask for the weather.", END, START, "assistant"]
+    preamble: list[Piece] = [CHANNEL, "commentary", MESSAGE, "One moment.", END, START, "assistant"]
+    reply = harmony_ids(*thought, *preamble, *header, '{"city": "Bern"}', CALL)
+    fields: dict[str, Any] = {"tools": [TOOL], "tool_choice": choice, "max_tokens": len(reply), "finish": "always"}
+    got = await in_process(app(reply), **fields)
+    assert got.status == 200, got.body
+    (answer,) = got.json["choices"]
+    assert [call["function"]["arguments"] for call in answer["message"]["tool_calls"]] == ['{"city": "Bern"}']
+    assert answer["message"]["content"] == "One moment."
+    assert answer["finish_reason"] == "tool_calls"
+
+
+async def test_a_thought_and_an_answer_that_fit_are_the_models_own() -> None:
+    thought: list[Piece] = [CHANNEL, "analysis", MESSAGE, "They ask for a city.", END, START, "assistant"]
+    reply = harmony_ids(*thought, CHANNEL, "final", MESSAGE, '{"city": "Bern"}', RETURN)
+    got = await in_process(app(reply), response_format=FORM, max_tokens=len(reply), finish="always")
+    (answer,) = got.json["choices"]
+    assert (answer["message"]["content"], answer["finish_reason"]) == ('{"city": "Bern"}', "stop")
+
+
+@pytest.mark.parametrize("type", [(), (" ", CONSTRAIN, "json"), (CONSTRAIN, "json")], ids=str)
+async def test_every_spelling_of_an_answer_is_that_answer(type: Sequence[Piece]) -> None:
+    application = app(harmony_ids(CHANNEL, "final", *type, MESSAGE, '{"city": "Bern"}', RETURN))
+    got = await in_process(application, response_format=FORM)
+    assert got.status == 200, got.body
+    (answer,) = got.json["choices"]
+    assert (answer["message"]["content"], answer["finish_reason"]) == ('{"city": "Bern"}', "stop")
+    assert not answer["message"].get("tool_calls")
+
+
+BEFORE: dict[str, Any] = {
+    "reasoning": {"type": "string", "maxLength": 20},
+    "answer": {"type": "string", "maxLength": 10},
+}
+AFTER = {name: BEFORE[name] for name in reversed(BEFORE)}
+
+
+def object_of(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(properties),
+        "properties": properties,
+    }
+
+
+PEOPLE = object_of(
+    {
+        "summary": object_of(AFTER),
+        "step": object_of(BEFORE),
+        "note": {"oneOf": [{"type": "string", "maxLength": 5}, {"type": "null"}]},
+    }
+)
+ORDER = {"summary": ["answer", "reasoning"], "step": ["reasoning", "answer"]}
+
+
+def order_of(text: str) -> dict[str, list[str]]:
+    return {name: list(value) for name, value in json.loads(text).items() if isinstance(value, dict)}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_an_answer_reasons_first_where_its_schema_does(name: str) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": PEOPLE}}
+    messages = [{"role": "user", "content": "Is 7 prime? And is 9?"}]
+    got = await post_in_process(
+        masked_app(), "/v1/chat/completions", model=name, messages=messages, response_format=form
+    )
+    assert got.status == 200, got.body
+    assert order_of(got.json["choices"][0]["message"]["content"]) == ORDER
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_so_do_the_arguments_of_a_call(name: str) -> None:
+    tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": PEOPLE}}
+    messages = [{"role": "user", "content": "Is 7 prime? And is 9?"}]
+    got = await post_in_process(
+        masked_app(), "/v1/chat/completions", model=name, messages=messages, tools=[tool], tool_choice="required"
+    )
+    assert got.status == 200, got.body
+    call, *_ = got.json["choices"][0]["message"]["tool_calls"]
+    assert order_of(call["function"]["arguments"]) == ORDER

@@ -1,9 +1,8 @@
-"""Text completions: prompts of every kind, raw or in the model's format, streamed and whole from the same parts."""
+"""Text completions: prompts of every kind, raw, in the model's format or between two texts, streamed and whole."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,13 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.api import create_app
+from antiphon.api.dialects import configured_dialects
 from antiphon.api.dialects.tables import databricks
+from antiphon.catalog.files.text import gguf_text
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import EngineLostError
 from antiphon.formats.harmony import Harmony
+from antiphon.formats.raw import FillInMiddle
 from antiphon.generation import Model
-from antiphon.tokens import ByteTokenizer
+from antiphon.tokens import ByteTokenizer, Control
 from kit.api import (
     END,
     START,
@@ -34,8 +37,11 @@ from kit.api import (
     post_in_process,
     running,
     scripted,
+    served,
     serving,
+    wire_bytes,
 )
+from kit.api import model as model_of
 from kit.waiting import until
 
 DATABRICKS = databricks()
@@ -49,10 +55,7 @@ def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
 ENGINE = scripted(script, context=200, slots=6)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ENGINE)) as url:
-        yield url
+base = served(lambda: app(ENGINE))
 
 
 @pytest.fixture
@@ -221,59 +224,12 @@ def test_a_stream_of_the_databricks_dialect_appends_and_counts_prompts() -> None
         assert texts(complete(base, "a", stream=False, suffix="!")) == ["b!"]
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"prompt": None}, "prompt"),
-    ({"prompt": ""}, "prompt"),
-    ({"prompt": []}, "prompt"),
-    ({"prompt": [[]]}, "prompt[0]"),
-    ({"prompt": ["a", ""]}, "prompt[1]"),
-    ({"prompt": ["a", 1]}, "prompt"),
-    ({"prompt": [-1]}, "prompt"),
-    ({"prompt": [2**31]}, "prompt"),
-    ({"prompt": [10**9, 1]}, "prompt"),
-    ({"prompt": [[1], [10**6]]}, "prompt[1]"),
-    ({"prompt": [True]}, "prompt[0]"),
-    ({"prompt": [1.5]}, "prompt[0]"),
-    ({"prompt": {"text": "a"}}, "prompt"),
-    ({"prompt": ["a"] * 257}, "prompt"),
-    ({"n": 0}, "n"),
-    ({"n": 7}, "n"),
-    ({"n": 10**9}, "n"),
-    ({"best_of": 10**9}, "best_of"),
-    ({"best_of": 0}, "best_of"),
-    ({"best_of": 1, "n": 2}, "best_of"),
-    ({"logprobs": 6}, "logprobs"),
-    ({"logprobs": -1}, "logprobs"),
-    ({"logprobs": True}, "logprobs"),
-    ({"logprobs": 1, "echo": True, "use_raw_prompt": False}, "echo"),
-    ({"prompt_logprobs": -1}, "prompt_logprobs"),
-    ({"prompt_logprobs": 21}, "prompt_logprobs"),
-    ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
-    ({"prompt_logprobs": 1, "error_behavior": "truncate"}, "prompt_logprobs"),
-    ({"logprobs": 1, "echo": True, "error_behavior": "truncate"}, "echo"),
-    ({"return_token_ids": True, "error_behavior": "truncate"}, "return_token_ids"),
-    ({"explain_prefix": True}, "explain_prefix"),
-    ({"suffix": "x"}, "suffix"),
-    ({"stop": [""]}, "stop[0]"),
-    ({"stop": ["a"] * 5}, "stop"),
-    ({"max_tokens": -1}, "max_tokens"),
-    ({"temperature": 3}, "temperature"),
-    ({"logit_bias": {"99999999": 1}}, "logit_bias"),
-    ({"error_behavior": "ignore"}, "error_behavior"),
-    ({"use_raw_prompt": False, "prompt": [1]}, "use_raw_prompt"),
-    ({"use_raw_prompt": "yes"}, "use_raw_prompt"),
-    ({"use_raw_prompt": False, "skip_special_tokens": False}, "skip_special_tokens"),
-    ({"response_format": {"type": "json_object"}}, "response_format"),
-    ({"stream_options": {"include_usage": True}}, "stream_options"),
-    ({"model": "large"}, "model"),
-]
-
-
-@pytest.mark.parametrize(("fields", "param"), BAD, ids=[json.dumps(fields)[:40] for fields, _ in BAD])
-def test_bad_input_names_its_field(base: str, fields: dict[str, Any], param: str) -> None:
-    got = complete(base, **fields)
-    assert got.status in (400, 404), got.body
-    assert got.error["param"] == param
+@pytest.mark.parametrize(
+    ("param", "value"), [("response_format", {"type": "json_object"}), ("model", "large"), ("n", 7)]
+)
+def test_bad_input_names_its_field(base: str, param: str, value: object) -> None:
+    got = complete(base, **{param: value})
+    assert (got.status in (400, 404), got.error["param"]) == (True, param), got.body
     assert ENGINE.running == 0
 
 
@@ -319,11 +275,9 @@ def test_one_prompt_s_engine_error_ends_all_of_them() -> None:
 async def test_a_client_that_hangs_up_stops_all_its_prompts(stream: bool) -> None:
     engine = scripted(ids("word " * 1500), delay=0.002)
     application = app(engine)
-    body = json.dumps({"prompt": ["a", "b", "c"], "n": 2, "stream": stream}).encode()
     async with serving(application) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-        writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        writer.write(wire_bytes("/v1/completions", {"prompt": ["a", "b", "c"], "n": 2, "stream": stream}))
         await until(lambda: engine.running == 3)
         writer.transport.abort()
         await until(lambda: engine.running == 0 and application.state.context.admission.running == 0)
@@ -392,3 +346,87 @@ async def test_as_many_prompts_run_at_once_as_the_engine_has_slots_for_their_cho
     got = await post_in_process(app(engine), "/v1/completions", prompt=["a"] * 5, n=3)
     assert len(got.json["choices"]) == 15
     assert max(running) == 2
+
+
+MARKS = tuple(Control(f"<|fim_{name}|>") for name in ("prefix", "suffix", "middle", "pad"))
+IM_END = Control("<|im_end|>")
+VOCABULARY = ByteTokenizer((*MARKS, IM_END))
+PRE, SUF, MID, PAD = (VOCABULARY.controls[mark] for mark in MARKS)
+
+
+def infilling(*reply: int, infill: bool = True, **options: Any) -> Any:
+    engine = scripted(list(reply) or [*b"middle", PAD, *b"lost"])
+    marks = FillInMiddle(MARKS[0], MARKS[1], MARKS[2], MARKS[3:])
+    model = replace(model_of(engine), tokenizer=VOCABULARY, infill=marks if infill else None)
+    return engine, running(create_app(StaticCatalog({"small": model}), **options))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("before", ["a <|fim_suffix|> b", "", "é"])
+def test_the_prompt_is_prefix_suffix_and_middle_and_the_answer_ends_at_a_mark(before: str, stream: bool) -> None:
+    engine, server = infilling()
+    with server as base:
+        got = post(base, "/v1/completions", prompt=before, suffix="after<|fim_middle|>", stream=stream)
+        if stream:
+            text = "".join(event["choices"][0]["text"] for event in got.events[:-1])
+            reason = got.events[-2]["choices"][0]["finish_reason"]
+        else:
+            (choice,) = got.json["choices"]
+            text, reason = choice["text"], choice["finish_reason"]
+        assert (text, reason) == ("middle", "stop")
+        ((prompt, _, _),) = engine.requests
+        # What the user typed is text, also where it spells a mark.
+        assert prompt == (PRE, *before.encode(), SUF, *b"after<|fim_middle|>", MID)
+
+
+def test_several_prompts_each_stand_before_the_suffix_and_are_echoed_without_marks() -> None:
+    engine, server = infilling()
+    with server as base:
+        got = post(base, "/v1/completions", prompt=["a", "b"], suffix="z", echo=True)
+        assert [choice["text"] for choice in got.json["choices"]] == ["amiddle", "bmiddle"]
+        assert {prompt for prompt, _, _ in engine.requests} == {(PRE, *text, SUF, *b"z", MID) for text in (b"a", b"b")}
+        ids = post(base, "/v1/completions", prompt=list(b"ids"), suffix="z")
+        assert ids.json["choices"][0]["text"] == "middle"
+
+
+@pytest.mark.parametrize(
+    ("fields", "infill", "param"),
+    [
+        ({"prompt": "a"}, False, "suffix"),
+        ({"prompt": "a", "use_raw_prompt": False}, True, "suffix"),
+        ({"prompt": "a", "echo": True, "logprobs": 1}, True, "echo"),
+        ({"prompt": "a", "skip_special_tokens": False, "use_raw_prompt": True}, True, "skip_special_tokens"),
+    ],
+)
+def test_what_cannot_stand_before_a_suffix_is_refused(fields: dict[str, Any], infill: bool, param: str) -> None:
+    engine, server = infilling(infill=infill)
+    with server as base:
+        got = post(base, "/v1/completions", suffix="z", **fields)
+        assert (got.status, got.error["param"], engine.requests) == (400, param, [])
+        assert post(base, "/v1/completions", prompt="", suffix="").error["param"] == "prompt"
+
+
+@pytest.mark.spec("DBX-94")
+def test_databricks_suffix_is_still_appended() -> None:
+    engine, server = infilling(*b"middle", dialect=configured_dialects()["databricks"])
+    with server as base:
+        got = post(base, "/v1/completions", prompt="a", suffix="z", stream=False, use_raw_prompt=True)
+        assert got.json["choices"][0]["text"].endswith("z")
+        assert MID not in engine.requests[0][0]
+
+
+@pytest.mark.parametrize("type", [3, 4, 1])
+def test_a_gguf_file_names_the_marks(type: int) -> None:
+    """Whatever type the file gives them: ordinary text never becomes one."""
+    metadata: dict[str, GgufValue] = {
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["a", "<PRE>", "<SUF>", "<MID>", "<PAD>"],
+        "tokenizer.ggml.token_type": [1, type, type, type, type], "tokenizer.ggml.merges": [],
+        "tokenizer.ggml.fim_pre_token_id": 1, "tokenizer.ggml.fim_suf_token_id": 2,
+        "tokenizer.ggml.fim_mid_token_id": 3, "tokenizer.ggml.fim_pad_token_id": 4,
+    }  # fmt: skip
+    text = gguf_text(metadata)
+    marks = [Control(f"<{name}>") for name in ("PRE", "SUF", "MID", "PAD")]
+    assert text.infill == FillInMiddle(marks[0], marks[1], marks[2], (marks[3],))
+    del metadata["tokenizer.ggml.fim_mid_token_id"]
+    assert gguf_text(metadata).infill is None
+    assert gguf_text({**metadata, "tokenizer.ggml.fim_mid_token_id": 99}).infill is None

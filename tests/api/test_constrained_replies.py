@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import openai
@@ -13,9 +12,9 @@ from pydantic import BaseModel
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import Piece
-from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, Got, chat, ids, model, request, running, scripted
+from kit.api import CALL, END, UNCALL, Got, chat, ids, request, running, scripted
+from kit.obliging import ENDS, constrained
 
 CITY = {
     "type": "object",
@@ -31,9 +30,8 @@ ASK: list[Any] = [{"role": "user", "content": "Hi"}]
 
 def says(*pieces: Piece, chunk: int = 3) -> Any:
     """An application whose model says this, constrained to what is requested of it."""
-    engine = scripted(ids(*pieces, END), end_ids=frozenset(ids(END)), chunk=chunk)
-    constrained = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, ids(END)))
-    return create_app(StaticCatalog({"small": constrained}))
+    engine = scripted(ids(*pieces, END), end_ids=ENDS, chunk=chunk)
+    return create_app(StaticCatalog({"small": constrained(engine)}))
 
 
 def calls(*names: str) -> list[Piece]:
@@ -212,9 +210,8 @@ def test_a_thousand_tools_and_large_ones_are_refused_by_name(base: str) -> None:
 
 @pytest.mark.parametrize("raw", [{"grammar": "root ::= " + "(" * 50_000}, {"guided_grammar": "%llguidance {}"}])
 def test_a_callers_own_grammar_never_reaches_the_engine(raw: dict[str, str]) -> None:
-    engine = scripted(ids("yes", END), end_ids=frozenset(ids(END)))
-    constrained = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, ids(END)))
-    with running(create_app(StaticCatalog({"small": constrained}))) as base:
+    engine = scripted(ids("yes", END), end_ids=ENDS)
+    with running(create_app(StaticCatalog({"small": constrained(engine)}))) as base:
         refused(chat(base, **raw), next(iter(raw)))
     assert all(grammar is None for _, _, grammar in engine.requests)
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from antiphon.conversion import SOURCES, TARGETS, Conversion
 from antiphon.conversion.route import MOST_CHARACTERS, MOST_LISTED
 from antiphon.http.gate.keys import new_key
-from kit.api import END, Got, app, ids, post, request, running
+from kit.api import END, Got, app, ids, post, request, running, served
 
 PATH = "/v1/convert"
 REPLY = ids("ok", END)
 CHAT = json.dumps({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]})
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(REPLY)) as url:
-        yield url
+base = served(lambda: app(REPLY))
 
 
 def convert(base: str, text: str, to: str | None = None, **fields: object) -> Got:

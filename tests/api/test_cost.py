@@ -1,10 +1,11 @@
-"""What one more token of a streamed chat costs: functions that are called, and doors between rooms that are passed.
+"""What one more token of a stream costs: functions that are called, doors between rooms and generators that are passed.
 
 It counts and does not time, so it says the same on every machine.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,21 +25,27 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control
-from kit.api import in_process
+from antiphon.tools import FunctionToolSet, Toolbox
+from kit.api import in_process, post_in_process
+from kit.responses import responses_app
 
 SOURCE = str(Path(antiphon.__file__).parent) + "/"
-CALLS, DOORS = 30, 10
-"""At most, for each token after the first."""
+CALLS, DOORS, GENERATORS = 30, 10, 2
+"""At most, for each token after the first; of generators, those over the engine's."""
 FEW, MANY = 50, 250
 
 
 @dataclass
 class Counted:
-    """``calls`` of our functions, generators counted as they are resumed; ``doors``: calls to another room's."""
+    """``calls`` of our functions, generators counted as they are resumed; ``doors``: calls to another room's.
+
+    ``resumed``: how often an async generator over the engine's was, by its name.
+    """
 
     calls: int = 0
     doors: int = 0
     names: dict[str, int] = field(default_factory=dict)
+    resumed: dict[str, int] = field(default_factory=dict)
     _room: str = ""
 
     def see(self, frame: FrameType, event: str, argument: Any) -> None:
@@ -49,6 +56,9 @@ class Counted:
         self.calls += 1
         self.doors += room != self._room
         self.names[name] = self.names.get(name, 0) + 1
+        if room != "engines" and frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR:
+            generator = frame.f_code.co_qualname
+            self.resumed[generator] = self.resumed.get(generator, 0) + 1
         self._room = room
 
 
@@ -107,3 +117,33 @@ async def test_what_it_counts_is_what_is_called() -> None:
         ByteTokenizer([]).piece(1)
     assert counted.names["tokens: ByteTokenizer.piece"] == 1
     assert counted.doors == 1
+
+
+def double(number: int) -> int:
+    """Twice a number.
+
+    Args:
+        number: any.
+    """
+    return 2 * number
+
+
+async def responded(tokens: int, options: dict[str, Any]) -> dict[str, int]:
+    """How often each generator was resumed for a streamed response of so many tokens."""
+    application = responses_app(small=ScriptedEngine([ord("a")] * 1000), **options)
+    fields = {"input": "Hi", "max_output_tokens": tokens, "stream": True, "model": "small"}
+    with counting() as counted:
+        got = await post_in_process(application, "/v1/responses", **fields)
+    assert got.body.count(b"event: response.output_text.delta") == tokens
+    return counted.resumed
+
+
+@pytest.mark.parametrize("with_tools", [False, True])
+@pytest.mark.one_process("counts the calls of its process")
+async def test_a_token_passes_few_generators(with_tools: bool) -> None:
+    options = {"tools": Toolbox([FunctionToolSet([double])]), "offer_tools": True} if with_tools else {}
+    few, many = await responded(FEW, options), await responded(MANY, options)
+    each = {name: (count - few[name]) / (MANY - FEW) for name, count in many.items()}
+    passed = {name for name, count in each.items() if count > 0.5}
+    assert "steps" in passed, each
+    assert len(passed) <= GENERATORS, each

@@ -64,11 +64,6 @@ def batch_of(server: Running) -> str:
         return id
 
 
-def completed_at(server: Running, id: str) -> int:
-    with openai.OpenAI(base_url=f"{server.base}/v1", api_key="any") as client:
-        return completed(client, id)
-
-
 def completed(client: openai.OpenAI, id: str) -> int:
     counts = client.batches.retrieve(id).request_counts
     return counts.completed if counts else 0
@@ -95,7 +90,8 @@ def after(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             for name, (path, fields, headers) in asked.items()
         }
         one.kill() if request.param == "kill" else one.pause()
-        stopped_at = completed_at(other, batch)
+        with openai.OpenAI(base_url=f"{other.base}/v1", api_key="any") as client:
+            stopped_at = completed(client, batch)
         assert stopped_at < LINES
         answers = {name: send(other, path, fields, **headers) for name, (path, fields, headers) in asked.items()}
         at_once = (

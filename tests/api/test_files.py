@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from antiphon.config import BatchesConfig
 from antiphon.http.gate.keys import new_key
 from antiphon.store import MemoryStore, SqliteStore
 from antiphon.store.files import PART
-from kit.api import END, app, exchange_bytes, ids, request, running
+from kit.api import END, app, exchange_bytes, ids, request, running, served
 from kit.batches import form, get, upload
 
 SAY = ids("Hi", END)
@@ -235,10 +235,7 @@ BAD_FORMS: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(SAY)) as url:
-        yield url
+base = served(lambda: app(SAY))
 
 
 @pytest.mark.parametrize("what", BAD_FORMS)

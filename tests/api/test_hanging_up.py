@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import tracemalloc
+from typing import Any
 
 import pytest
 
 from antiphon.api import Limits
-from kit.api import END, app, ids, scripted, serving
+from kit.api import END, app, ids, scripted, serving, wire_bytes
 from kit.waiting import quiet, until
 
 ENDLESS = ids("word " * 1500)
 
 
-async def ask(port: int, *, stream: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    body = json.dumps({"messages": [{"role": "user", "content": "Go on"}], "stream": stream}).encode()
+async def ask(port: int, **fields: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(
-        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-        + b"content-length: %d\r\n\r\n" % len(body)
-        + body
-    )
+    writer.write(wire_bytes("/v1/chat/completions", {"messages": [{"role": "user", "content": "Go on"}], **fields}))
     await writer.drain()
     return reader, writer
 
@@ -100,13 +95,7 @@ async def test_a_reader_who_does_not_read_holds_the_engine_back_and_little_memor
     engine._token_bytes = count
     application = app(engine, limits=Limits(stream_buffer=16 * 1024))
     async with serving(application) as port:
-        body = json.dumps({"messages": [{"role": "user", "content": "Go"}], "stream": True, "logprobs": True}).encode()
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-        writer.write(
-            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-            + b"content-length: %d\r\n\r\n" % len(body)
-            + body
-        )
+        reader, writer = await ask(port, stream=True, logprobs=True)
         reader._transport.pause_reading()  # type: ignore[attr-defined]  # what a stopped client looks like
         await until(lambda: received > 0)
         await quiet(lambda: received)  # unless the engine is slowed down, an id comes in nearly each round of the loop

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from antiphon.engines import Sampling, ScriptedEngine, Step
-from antiphon.errors import EngineLostError
-from antiphon.tenancy import NOBODY, Tenant
 from kit.api import END, THINK, UNTHINK, call, ids, request, running, scripted
+from kit.breaking import Losing
 from kit.responses import CALL, FINAL, PREAMBLE, WEATHER, harmony_ids, responses_app
 from kit.responses import CHANNEL as OSS_CHANNEL
 from kit.responses import END as OSS_END
@@ -48,31 +44,16 @@ REQUESTS: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-class Losing(ScriptedEngine):
+class Distracted(Losing):
     """Is lost once it has thought for a while."""
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
-        left = 15
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
-                left -= 1
-                if not left:
-                    raise EngineLostError("the engine was lost")
+    after = 15
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["whole", "lost"])
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kinds in REPLIES.items() for kind in kinds])
 def test_a_thought_is_shown_to_nobody(name: str, kind: str, lost: bool) -> None:
-    engine = Losing(REPLIES[name][kind]) if lost else scripted(REPLIES[name][kind])
+    engine = Distracted(REPLIES[name][kind]) if lost else scripted(REPLIES[name][kind])
     with running(responses_app(**{name: engine})) as base:
         for path, body in REQUESTS:
             for stream in (False, True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -12,16 +11,13 @@ from starlette.datastructures import Headers
 from antiphon.errors import AccessError
 from antiphon.http.gate.keys import new_key
 from antiphon.http.origins import check_host
-from kit.api import END, app, ids, running
+from kit.api import END, app, ids, running, served
 
 BODY = {"messages": [{"role": "user", "content": "Hi"}]}
 SECRET, KEY = new_key("alice")
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ids("ok", END), hosts=["Models.example"])) as url:
-        yield url
+base = served(lambda: app(ids("ok", END), hosts=["Models.example"]))
 
 
 def ask(base: str, host: str, path: str = "/v1/chat/completions", **headers: str) -> httpx.Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.http.context import Context
-from kit.api import Got, app, chat, post, request, running
+from kit.api import Got, app, chat, post, request, running, wire_bytes
 from kit.hostile_programs import GRAMMARS, GREAT_SCHEMAS, hostile_grammars, hostile_patterns
 from kit.masked import masked_app
 from kit.waiting import wait_until
@@ -119,13 +118,11 @@ def test_a_plain_schema_starts_no_process() -> None:
 
 def test_a_template_whose_client_hangs_up_is_ended() -> None:
     application = app([])
-    body = json.dumps({"template": TEMPLATES[0], "messages": USER}).encode()
-    head = "POST /v1/templates/try HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     with running(application) as base:
         isolation = context(application).isolation
         address = urlsplit(base)
         with socket.create_connection((address.hostname, address.port)) as client:
-            client.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            client.sendall(wire_bytes("/v1/templates/try", {"template": TEMPLATES[0], "messages": USER}))
             wait_until(lambda: isolation.pid and psutil.Process(isolation.pid).children())
         assert isolation.pid is not None
         forks = psutil.Process(isolation.pid)

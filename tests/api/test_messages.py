@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from antiphon.http.gate.keys import Scope, new_key
 from antiphon.store import MemoryStore, SessionLimits, TurnLimits
 from antiphon.tokens import Piece
 from kit.api import END as CHATML_END
-from kit.api import Got, exchange, ids, model, running, scripted
+from kit.api import Got, exchange, ids, model, scripted, served
 from kit.messages import THINKING, USER, WEATHER, Fields, accumulated, checked, events_of, message, without_ids
 from kit.obedient import catalog
 from kit.responses import (
@@ -35,11 +34,8 @@ FORGETS = SessionLimits(turns=TurnLimits(lifetime=0))
 USAGE = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "service_tier": "standard"}
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    """Models that do what their user says, on a server that shows reasoning."""
-    with running(create_app(catalog(), expose_reasoning=True)) as url:
-        yield url
+base = served(lambda: create_app(catalog(), expose_reasoning=True))
+"""Models that do what their user says, on a server that shows reasoning."""
 
 
 def oss(*pieces: Piece, **options: Any) -> Any:

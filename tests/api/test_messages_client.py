@@ -11,7 +11,7 @@ from anthropic import Anthropic
 
 from antiphon.api import create_app
 from antiphon.http.gate.keys import new_key
-from kit.api import running
+from kit.api import served
 from kit.messages import WEATHER
 from kit.obedient import catalog
 
@@ -19,10 +19,7 @@ SECRET, KEY = new_key("a")
 ORDER: Any = {"role": "user", "content": 'call: weather {"city": "Bern"}'}
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with running(create_app(catalog(), keys=[KEY], expose_reasoning=True)) as base:
-        yield base
+url = served(lambda: create_app(catalog(), keys=[KEY], expose_reasoning=True))
 
 
 @pytest.fixture(scope="module", params=["", "/anthropic"])

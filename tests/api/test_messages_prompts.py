@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Sampling, Step
 from antiphon.formats import Format
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model, ModelFacts
-from antiphon.generation.compile import ReplyCompiler
-from antiphon.tenancy import NOBODY, Tenant
 from kit.api import CHATML, END, TOKENIZER, Got, exchange, exchange_bytes, ids, scripted
 from kit.messages import USER, WEATHER, Fields
-from kit.obliging import ENDS, ObligingEngine
+from kit.obliging import ObligingEngine, constrained
 from kit.responses import HARMONY, VOCABULARY, harmony_ids
 from kit.responses import RETURN as HARMONY_END
 
@@ -203,41 +199,16 @@ async def test_the_effort_is_what_is_named_else_what_thinking_may_cost(fields: F
     assert f"Reasoning: {effort}\n" in await prompt_of(HARMONY, **fields)
 
 
-class Noting(ObligingEngine):
-    """Notes the grammars that it is given."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.grammars: list[str | None] = []
-
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
-        self.grammars.append(grammar)
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
-
-
 @pytest.mark.parametrize("reasons", [False, True])
 async def test_a_budget_bounds_the_thinking_of_a_model_that_thinks(reasons: bool) -> None:
     described = ModelFacts(task="chat", context=None, vocabulary=1, reasoning=reasons)
-    engine = Noting()
-    model = Model(
-        name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML,
-        compiler=ReplyCompiler(CHATML, TOKENIZER, ENDS), described=described,
-    )  # fmt: skip
+    engine = ObligingEngine()
+    model = constrained(engine, described=described)
     body: Fields = {"model": "small", "max_tokens": 99, "messages": [USER]}
     for thinking in ({"type": "enabled", "budget_tokens": 50}, {"type": "adaptive"}):
         application = create_app(StaticCatalog({"small": model}))
         got = await exchange(application, "/v1/messages", {**body, "thinking": thinking}, [])
         assert got.status == 200, got.body
-    bounded, free = engine.grammars
+    bounded, free = (grammar for _, _, grammar in engine.requests)
     assert (bounded is not None and "{0,200}" in bounded) is reasons, bounded
     assert free is None

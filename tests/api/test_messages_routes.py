@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Any
 
@@ -16,12 +16,12 @@ from antiphon.catalog import Catalog
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits, ModelEntry
 from antiphon.config.models import goes_by
-from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines import ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.generation import Model
 from antiphon.http.gate.keys import new_key
-from antiphon.tenancy import NOBODY, Tenant
-from kit.api import END, Got, exchange, ids, model, post, request, running, scripted, token_bytes
+from kit.api import END, Got, exchange, ids, model, post, request, scripted, served, token_bytes
+from kit.breaking import Breaking
 from kit.messages import USER, WEATHER, Fields, events_of, message
 from kit.obedient import catalog
 from kit.waiting import until
@@ -31,10 +31,7 @@ VERSION = "2023-06-01"
 GOOD: Fields = {"model": "small", "max_tokens": 9, "messages": [USER]}
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(create_app(catalog())) as url:
-        yield url
+base = served(lambda: create_app(catalog()))
 
 
 def error_of(got: Got, status: int) -> Any:
@@ -131,28 +128,6 @@ async def test_a_body_that_is_too_large_is_told_in_its_words() -> None:
     assert error_of(await exchange(application, "/v1/messages", big, []), 413)["type"] == "request_too_large"
 
 
-class Failing(ScriptedEngine):
-    """Says three tokens, or none, and then fails."""
-
-    def __init__(self, error: EngineError, steps: int) -> None:
-        super().__init__(ids("abcdef", END), token_bytes=token_bytes)
-        self._error = error
-        self._steps = steps
-
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
-        for id in ids("abcdef")[: self._steps]:
-            yield Step((id,))
-        raise self._error
-
-
 FAULTS = [
     (OverloadedError("busy", retry_after=3.0), 503, "overloaded_error"),
     (EngineLostError("gone"), 503, "overloaded_error"),
@@ -165,11 +140,11 @@ async def test_what_fails_before_the_first_token_is_a_status_and_afterwards_an_e
     error: EngineError, status: int, kind: str
 ) -> None:
     for stream in (False, True):
-        application = create_app(StaticCatalog({"small": model(Failing(error, 0))}))
+        application = create_app(StaticCatalog({"small": model(Breaking([], error))}))
         got = await exchange(application, "/v1/messages", {**GOOD, "stream": stream}, [])
         assert error_of(got, status)["type"] == kind
         assert "retry-after" in got.headers or status == 500
-    application = create_app(StaticCatalog({"small": model(Failing(error, 3))}))
+    application = create_app(StaticCatalog({"small": model(Breaking(ids("abc"), error))}))
     events = events_of(await exchange(application, "/v1/messages", {**GOOD, "stream": True}, []))
     assert [event["type"] for event in events[:2]] == ["message_start", "content_block_start"]
     assert events[-1]["error"]["type"] == kind
@@ -183,15 +158,7 @@ class Silent(ScriptedEngine):
         super().__init__(ids("ab", END), token_bytes=token_bytes)
         self.turns = [asyncio.Event(), asyncio.Event()]
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
+    async def generate(self, *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
         for turn, step in zip(self.turns, (Step(tuple(ids("a"))), Step(tuple(ids("b", END)))), strict=True):
             await turn.wait()
             yield step

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.api import Limits, Scope
+from antiphon.api import Limits, Scope, create_app
+from antiphon.catalog.static import StaticCatalog
 from antiphon.http.gate.keys import new_key
-from kit.api import END, app, chat, ids, request, running, scripted
+from kit.api import END, app, chat, ids, post, request, running, scripted
+from kit.obedient import counting
 from kit.waiting import wait_until
 
 
@@ -64,3 +66,17 @@ def test_a_model_that_says_nothing_in_time_is_a_504() -> None:
         got = chat(base)
         assert (got.status, got.error["code"]) == (504, "first_token_timeout")
         wait_until(lambda: engine.running == 0)
+
+
+def test_tokens_of_embeddings_are_counted_by_their_model() -> None:
+    with running(create_app(StaticCatalog({"count": counting()}))) as base:
+        used = sum(post(base, "/v1/embeddings", input=texts).json["usage"]["total_tokens"] for texts in ("abc", ["a"]))
+        metrics = request(base, "GET", "/metrics").body.decode()
+    assert used == len("abc") + len("a") + 2 * len(["begin", "end"])
+    assert f'antiphon_prompt_tokens_total{{model="count"}} {float(used)}' in metrics
+
+
+@pytest.mark.one_process("of what a key used the workers tell each other once a second")
+def test_tokens_of_embeddings_are_charged_to_the_key() -> None:
+    with running(create_app(StaticCatalog({"count": counting()}), limits=Limits(tokens_per_minute=30))) as base:
+        assert [post(base, "/v1/embeddings", input="x" * 40).status for _ in range(2)] == [200, 429]

@@ -15,11 +15,10 @@ from antiphon.api.dialects import mindie
 from antiphon.api.errors import error_shape
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import FinishReason
-from antiphon.engines import EngineEnd, Sampling, ScriptedEngine, Step
+from antiphon.engines import EngineEnd, ScriptedEngine, Step
 from antiphon.errors import EngineError, EngineLostError, OverloadedError
 from antiphon.http.errors import error_event
-from antiphon.tenancy import NOBODY, Tenant
-from kit.api import END, Got, app, call, ids, model, request, running, scripted
+from kit.api import END, Got, app, call, ids, model, request, running, scripted, served
 from kit.breaking import Breaking
 
 HELLO = ids("Hello", END)
@@ -64,10 +63,7 @@ class Paced(ScriptedEngine):
         super().__init__([])
         self._pieces = pieces
 
-    async def generate(
-        self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:  # fmt: skip
+    async def generate(self, *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
         for piece in self._pieces:
             yield Step(tuple(ids(piece)))
         yield Step((), end=EngineEnd.LENGTH_OUTPUT)
@@ -76,6 +72,9 @@ class Paced(ScriptedEngine):
 def serving(engine: ScriptedEngine, name: str, created: int) -> Starlette:
     source = StaticCatalog({name: model(engine, name=name)})
     return create_app(source, dialect=STRICT, clock=lambda: created)
+
+
+base = served(lambda: app(HELLO, dialect=STRICT))
 
 
 def post(base: str, path: str = PATH, **fields: Any) -> Got:
@@ -173,16 +172,14 @@ def test_a_model_must_be_named_and_the_longest_name_is_taken() -> None:
         ([SYSTEM, {"role": "assistant", "content": None}, {"role": "user", "content": "x"}], "messages[1].content"),
     ],
 )
-def test_messages_have_one_of_four_roles_something_to_say_and_no_more(messages: Any, where: str) -> None:
-    with running(app(HELLO, dialect=STRICT)) as base:
-        assert refusal(post(base, messages=messages)).startswith(where) or messages is None
+def test_messages_have_one_of_four_roles_something_to_say_and_no_more(base: str, messages: Any, where: str) -> None:
+    assert refusal(post(base, messages=messages)).startswith(where) or messages is None
 
 
 @pytest.mark.spec("MIE-08")
-def test_all_four_roles_are_read_and_a_tool_answers_without_an_id() -> None:
+def test_all_four_roles_are_read_and_a_tool_answers_without_an_id(base: str) -> None:
     talk = [{"role": role, "content": "x"} for role in ("system", "user", "assistant", "tool")]
-    with running(app(HELLO, dialect=STRICT)) as base:
-        assert post(base, messages=talk).status == 200
+    assert post(base, messages=talk).status == 200
 
 
 @pytest.mark.spec("MIE-09")
@@ -260,12 +257,13 @@ def test_a_full_context_ends_the_answer_for_length() -> None:
         ("top_p", [0.001, 1, 1.0], [0, 0.0, -1, 1.01]),
     ],
 )
-def test_numbers_lie_in_their_ranges_and_null_is_absent(name: str, inside: list[Any], outside: list[Any]) -> None:
-    with running(app(HELLO, dialect=STRICT)) as base:
-        for value in (*inside, None):
-            assert post(base, **{name: value}).status == 200, value
-        for value in outside:
-            assert refusal(post(base, **{name: value})).startswith(name), value
+def test_numbers_lie_in_their_ranges_and_null_is_absent(
+    base: str, name: str, inside: list[Any], outside: list[Any]
+) -> None:
+    for value in (*inside, None):
+        assert post(base, **{name: value}).status == 200, value
+    for value in outside:
+        assert refusal(post(base, **{name: value})).startswith(name), value
 
 
 @pytest.mark.spec("MIE-10", "MIE-12", "MIE-13", "MIE-14", "MIE-15", "MIE-17", "MIE-18")
@@ -295,26 +293,23 @@ def test_unless_strict_later_releases_are_followed_greedy_decoding_and_seed_0_ar
 
 
 @pytest.mark.spec("MIE-16")
-def test_a_very_low_temperature_is_warned_of() -> None:
-    with running(app(HELLO, dialect=STRICT)) as base:
-        assert "0.001" in post(base, temperature=0.0009).headers["x-antiphon-warning"]
-        assert "x-antiphon-warning" not in post(base, temperature=0.001).headers
+def test_a_very_low_temperature_is_warned_of(base: str) -> None:
+    assert "0.001" in post(base, temperature=0.0009).headers["x-antiphon-warning"]
+    assert "x-antiphon-warning" not in post(base, temperature=0.001).headers
 
 
 @pytest.mark.spec("MIE-29", "MIE-55")
-def test_strictly_there_is_one_choice_and_no_parameter_beyond_the_document() -> None:
-    with running(app(HELLO, dialect=STRICT)) as base:
-        assert "n" in refusal(post(base, n=2))
-        beyond: dict[str, Any] = {"stop": "x", "top_k": 1, "tools": [], "unheard_of": 1}
-        for name, value in beyond.items():
-            assert refusal(post(base, **{name: value})).startswith(name)
+def test_strictly_there_is_one_choice_and_no_parameter_beyond_the_document(base: str) -> None:
+    assert "n" in refusal(post(base, n=2))
+    beyond: dict[str, Any] = {"stop": "x", "top_k": 1, "tools": [], "unheard_of": 1}
+    for name, value in beyond.items():
+        assert refusal(post(base, **{name: value})).startswith(name)
 
 
 @pytest.mark.spec("MIE-18")
 @pytest.mark.parametrize("value", ["true", 1, []])
-def test_stream_is_a_boolean(value: Any) -> None:
-    with running(app(HELLO, dialect=STRICT)) as base:
-        assert refusal(post(base, stream=value)).startswith("stream")
+def test_stream_is_a_boolean(base: str, value: Any) -> None:
+    assert refusal(post(base, stream=value)).startswith("stream")
 
 
 @pytest.mark.spec("MIE-33")
@@ -358,9 +353,8 @@ def test_an_error_while_running_says_stop_sequence_and_why(error: Exception) -> 
 
 
 @pytest.mark.spec("MIE-36")
-def test_a_body_that_is_no_json_is_refused_in_the_same_words() -> None:
-    with running(app(HELLO, dialect=STRICT)) as base:
-        got = request(base, "POST", PATH, b'{"model":', content_type="application/json")
+def test_a_body_that_is_no_json_is_refused_in_the_same_words(base: str) -> None:
+    got = request(base, "POST", PATH, b'{"model":', content_type="application/json")
     assert refusal(got)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from antiphon.engines import Sampling
 from antiphon.engines.scripted import Reply
 from antiphon.tokens import decode
-from kit.api import END, TOKENIZER, Got, app, chat, post, request, running, scripted
+from kit.api import END, TOKENIZER, Got, app, chat, post, request, scripted, served
 
 TEXTS = [
     "\x00", "a\x00b\x7f\x1b[31m", "\ufffe\uffff", "\U0010ffff", "e\u0301 vs \u00e9", "\u202eright to left\u202c",
@@ -30,10 +30,7 @@ def echo(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
     return [*TOKENIZER.encode(last_user_text), TOKENIZER.controls[END]]
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(scripted(echo))) as url:
-        yield url
+base = served(lambda: app(scripted(echo)))
 
 
 def streamed(got: Got) -> str:

@@ -19,7 +19,7 @@ from antiphon.tokens import ByteTokenizer, Control, Piece
 from antiphon.tools import FunctionToolSet, Toolbox
 from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, Got, call, in_process, post_in_process
 from kit.call_ids import CALL_ID
-from kit.obliging import ObligingEngine
+from kit.obliging import ObligingEngine, constrained
 from kit.responses import CALL as OSS_CALL
 from kit.responses import CHANNEL, CONSTRAIN, HARMONY, MESSAGE, RETURN, VOCABULARY
 
@@ -194,11 +194,7 @@ NAMED = [
 
 def obliging_app(toolbox: Toolbox) -> tuple[Starlette, ObligingEngine]:
     engine = ObligingEngine()
-    ends = frozenset({TOKENIZER.controls[END]})
-    model = Model(
-        name="m", engine=engine, tokenizer=TOKENIZER, format=CHATML, compiler=ReplyCompiler(CHATML, TOKENIZER, ends)
-    )
-    return create_app(StaticCatalog({"m": model}), tools=toolbox), engine
+    return create_app(StaticCatalog({"m": constrained(engine, "m")}), tools=toolbox), engine
 
 
 @pytest.mark.parametrize("choice", NAMED, ids=lambda choice: choice["function"]["name"])

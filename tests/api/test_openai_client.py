@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 from antiphon.engines import Sampling
-from kit.api import END, app, call, ids, running, scripted
+from kit.api import END, app, call, ids, running, scripted, served
 
 HELLO = ids("Hello there, friend.", END)
 ASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hi"}]
@@ -23,10 +23,7 @@ def script(prompt: tuple[int, ...], sampling: Sampling, choice: int) -> list[int
     return ids(f"Seed {sampling.seed}, choice {choice}.", END)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(scripted(script))) as url:  # type: ignore[arg-type]  # a prompt is any sequence; ours is a tuple
-        yield url
+base = served(lambda: app(scripted(script)))  # type: ignore[arg-type]  # a prompt is any sequence; ours is a tuple
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from antiphon.api import Limits
 from antiphon.api.builtin import OLLAMA
 from antiphon.api.openapi.document import document
 from antiphon.wire.names.table import KNOWN
-from kit.api import post, running
+from kit.api import post, served
 from kit.bad_requests import GOOD
 from kit.obliging import chatting_and_embedding
 
@@ -47,10 +47,7 @@ def numbers() -> Iterator[tuple[str, str, float, bool]]:
                 yield route, name, keywords["exclusiveMinimum"] + step, True
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(chatting_and_embedding()) as url:
-        yield url
+base = served(lambda: chatting_and_embedding())
 
 
 @pytest.mark.parametrize(("route", "name", "value", "taken"), list(numbers()))

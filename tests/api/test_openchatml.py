@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -18,17 +17,14 @@ from antiphon.engines import ScriptedEngine
 from antiphon.formats.openchatml import openchatml, read
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer
-from kit.api import END, THINK, UNTHINK, Got, app, call, exchange_bytes, ids, running, scripted
+from kit.api import END, THINK, UNTHINK, Got, app, call, exchange_bytes, ids, running, scripted, served
 from kit.waiting import PATIENCE
 
 TRANSCRIPT = 'version: "2.2"\n<|start|>user<|message|>Hello <<|end|><|end|>\n'
 THOUGHT = (THINK, "Hm.", UNTHINK)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with running(app(ids(*THOUGHT, "Hi there.\n\nHow are <|end|> you?", END))) as url:
-        yield url
+server = served(lambda: app(ids(*THOUGHT, "Hi there.\n\nHow are <|end|> you?", END)))
 
 
 def post(url: str, body: str, *, path: str = "/v1/openchatml", **headers: str) -> tuple[int, str, str]:

@@ -16,14 +16,12 @@ from antiphon.api import create_app
 from antiphon.api.transcript.write import TranscriptWriter
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import Message, MessageEnded, OpaquePart, Role
-from antiphon.engines import Sampling
-from antiphon.engines.scripted import ScriptedEngine
 from antiphon.formats.openchatml import EventReader, EventStream, Writer, openchatml, read, validate
 from antiphon.generation import Model, StepEvents
 from antiphon.http.gate.keys import new_key
 from antiphon.tokens import Piece, decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolEnded, ToolOutput, ToolResult
-from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, request, running, scripted
+from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, replies, request, running, served
 from kit.waiting import PATIENCE
 
 HEADER = 'version: "2.2"\ngeneration_settings: {builtin_tools: [slow, quick]}\n'
@@ -46,14 +44,7 @@ def tools() -> Toolbox:
     return Toolbox([FunctionToolSet([quick, slow])])
 
 
-def replies(*turns: Sequence[Piece]) -> ScriptedEngine:
-    """A model that says these, one a turn."""
-    engine = scripted(lambda prompt, sampling, choice: script(prompt, sampling, choice))
-
-    def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
-        return ids(*turns[len(engine.requests) - 1])
-
-    return engine
+base = served(lambda: app(ids("x", END)))
 
 
 def whole(base: str, transcript: str, **headers: str) -> Got:
@@ -256,9 +247,8 @@ def test_an_answer_that_is_cancelled_says_so_and_ends() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b'{"call": "x"}', b'{"call_id": 5}'])
-def test_what_is_to_be_cancelled_must_be_clear(body: bytes) -> None:
-    with running(app(replies(("x", END)))) as base:
-        refused = request(base, "POST", "/v1/openchatml/msg_1/cancel", body, content_type="application/json")
+def test_what_is_to_be_cancelled_must_be_clear(base: str, body: bytes) -> None:
+    refused = request(base, "POST", "/v1/openchatml/msg_1/cancel", body, content_type="application/json")
     assert refused.status == 400
 
 
@@ -284,17 +274,15 @@ def test_what_is_to_be_cancelled_must_be_clear(body: bytes) -> None:
         ("profiles: harmony", "profiles"),
     ],
 )
-def test_a_known_key_is_checked_by_type_and_range(header: str, path: str) -> None:
-    with running(app(replies(("x", END)))) as base:
-        refused = whole(base, f'version: "2.2"\n{header}\n<|start|>user<|message|>x<|end|>')
+def test_a_known_key_is_checked_by_type_and_range(base: str, header: str, path: str) -> None:
+    refused = whole(base, f'version: "2.2"\n{header}\n<|start|>user<|message|>x<|end|>')
     assert (refused.status, refused.error["param"]) == (400, path)
 
 
 @pytest.mark.spec("OCM-25")
-def test_unknown_keys_are_ignored_and_reported() -> None:
+def test_unknown_keys_are_ignored_and_reported(base: str) -> None:
     header = "generation_settings: {mirostat: 2, temperature: 0.5, 7: 8}\nx-mine: 1\ncapabilities: {colours: [red]}\n"
-    with running(app(replies(("x", END)))) as base:
-        answer = whole(base, f'version: "2.2"\n{header}<|start|>user<|message|>x<|end|>')
+    answer = whole(base, f'version: "2.2"\n{header}<|start|>user<|message|>x<|end|>')
     assert answer.status == 200
     ignored = answer.headers["x-antiphon-ignored"]
     assert all(

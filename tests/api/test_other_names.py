@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,14 +20,11 @@ from antiphon.api.messages.schema import MessagesRequest
 from antiphon.api.ollama.schema import OllamaChatRequest, OllamaGenerateRequest
 from antiphon.api.responses.schema import ResponsesRequest
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Sampling, Step
 from antiphon.errors import RequestError, UnsupportedError
-from antiphon.generation import Model
-from antiphon.tenancy import NOBODY, Tenant
 from antiphon.wire.names.constraints import READERS
 from antiphon.wire.names.table import KNOWN, KnownName
 from kit.api import Got, post_in_process
-from kit.obliging import ObligingEngine, chatting_and_embedding, obliging
+from kit.obliging import ObligingEngine, chatting_and_embedding, constrained
 
 HI = [{"role": "user", "content": "Hi"}]
 CHAT, TEXT, RESPONSES, INTERACTIVE, OLLAMA_CHAT, OLLAMA_GENERATE = (
@@ -93,35 +89,13 @@ CONSTRAINED: dict[str, list[tuple[Any, tuple[str, ...]]]] = {
 """What to send under each name, and the answers that are left."""
 
 
-class Seen(ObligingEngine):
-    """Notes how it is to sample."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sampling: list[Sampling] = []
-
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
-        self.sampling.append(sampling)
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
-
-
 @dataclass(frozen=True, slots=True)
 class Server:
     """One application and the engine below it."""
 
     route: str
     application: Any
-    engine: Seen
+    engine: ObligingEngine
 
     async def post(self, **fields: Any) -> Got:
         if self.route == MESSAGES and all(fields.get(name) in (None, -1) for name in LIMITS):
@@ -132,11 +106,8 @@ class Server:
 @cache
 def server(route: str, dialect: str = "openai", *, strict: bool = False) -> Server:
     """One for all tests, none of which changes it: its engine notes what it was asked, and the last is the test's."""
-    whole: Model = obliging("small")
-    engine = Seen()
-    model = Model(name="small", engine=engine, tokenizer=whole.tokenizer, format=whole.format, compiler=whole.compiler)
-    spoken = configured_dialects(strict=strict)[dialect]
-    return Server(route, create_app(StaticCatalog({"small": model}), dialect=spoken), engine)
+    engine, spoken = ObligingEngine(), configured_dialects(strict=strict)[dialect]
+    return Server(route, create_app(StaticCatalog({"small": constrained(engine)}), dialect=spoken), engine)
 
 
 def texts(got: Got) -> list[str]:
@@ -213,9 +184,9 @@ async def test_another_name_of_the_limit_is_the_limit(place: Server) -> None:
     for row in rows(place, "limit"):
         got = await place.post(**{row.name: 3})
         assert got.status == 200, got.body
-        assert place.engine.sampling[-1].max_tokens == 3, row.name
+        assert place.engine.requests[-1][1].max_tokens == 3, row.name
         assert (await place.post(**{row.name: -1})).status == 200
-        assert place.engine.sampling[-1].max_tokens > 3, row.name
+        assert place.engine.requests[-1][1].max_tokens > 3, row.name
         bad = await place.post(**{row.name: "many"})
         assert bad.status in (400, 422)
         assert row.name in bad.body.decode()
@@ -225,9 +196,9 @@ async def test_another_name_of_a_field_is_that_field(place: Server) -> None:
     others = {row.name for row in KNOWN.values() if row.use == "same" and row.stands_for != "thinking_token_budget"}
     assert others == {"repeat_penalty", "n_cmpl", "random_seed"}
     assert (await place.post(repeat_penalty=1.3)).status == 200
-    assert place.engine.sampling[-1].repetition_penalty == 1.3
+    assert place.engine.requests[-1][1].repetition_penalty == 1.3
     assert (await place.post(random_seed=7)).status == 200
-    assert place.engine.sampling[-1].seed == 7
+    assert place.engine.requests[-1][1].seed == 7
     several = await place.post(n_cmpl=2)
     if "n" in KINDS[place.route].__struct_fields__:
         assert len(texts(several)) == 2
@@ -245,12 +216,12 @@ async def test_another_name_of_a_field_is_that_field(place: Server) -> None:
 
 async def test_on_what_is_harmless_no_answer_depends(place: Server) -> None:
     plain = await place.post()
-    sampling = place.engine.sampling[-1]
+    sampling = place.engine.requests[-1][1]
     for row in rows(place, "harmless"):
         got = await place.post(**{row.name: {"some": ["value"]}})
         assert got.status == 200, (row.name, got.body)
         assert texts(got) == texts(plain)
-        assert place.engine.sampling[-1] == sampling
+        assert place.engine.requests[-1][1] == sampling
         assert "x-antiphon-ignored" not in got.headers, row.name
 
 
@@ -365,7 +336,7 @@ async def test_a_stop_id_ends_the_answer_and_is_no_part_of_it(place: Server) -> 
     got = await place.post(stop_token_ids=[ord("o")])
     assert texts(got) == ["Hell"]
     assert any(word in got.body.decode() for word in ('"stop"', "completed", "eos_token", "end_turn"))
-    assert ord("o") in place.engine.sampling[-1].stop_ids
+    assert ord("o") in place.engine.requests[-1][1].stop_ids
 
 
 @pytest.mark.parametrize("stream", [False, True])

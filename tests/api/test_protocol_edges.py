@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,17 +13,14 @@ from starlette.routing import Route, WebSocketRoute
 
 from antiphon.http.route import Paths
 from antiphon.playground.site import PLAYGROUND, site_wire
-from kit.api import END, Got, app, exchange_bytes, ids, request, running
+from kit.api import END, Got, app, exchange_bytes, ids, request, served
 from kit.waiting import PATIENCE
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 SERVED = app(ids("K", END), wires=[PLAYGROUND, site_wire()])
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ids("K", END), wires=[PLAYGROUND, site_wire()])) as url:
-        yield url
+base = served(lambda: app(ids("K", END), wires=[PLAYGROUND, site_wire()]))
 
 
 def heard(base: str, method: str, path: str, body: bytes = b"", *headers: str, version: str = "1.0") -> Got:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.tokens import gguf_tokenizer
-from kit.api import serving
+from kit.api import serving, wire_bytes
 from kit.waiting import until, until_idle
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -119,14 +118,11 @@ async def streamed(client: openai.AsyncOpenAI, **fields: Any) -> tuple[list[str]
 
 async def test_clients_that_hang_up_leave_no_busy_slot(engine: LlamaCppEngine, served: tuple[Starlette, int]) -> None:
     application, port = served
-    body = json.dumps({"messages": FRANCE, "stream": True, "ignore_eos": True, "max_tokens": 400}).encode()
-    head = (
-        b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-    )
+    fields = {"messages": FRANCE, "stream": True, "ignore_eos": True, "max_tokens": 400}
 
     async def one() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(head % len(body) + body)
+        writer.write(wire_bytes("/v1/chat/completions", fields))
         await reader.readuntil(b'"content":"')
         writer.transport.abort()
 

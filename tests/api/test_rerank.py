@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
@@ -17,16 +16,13 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog import open_catalog
 from antiphon.catalog.files.text import gguf_text
-from antiphon.catalog.known_formats import known_formats
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import (
     Config,
-    EngineConfig,
     HarmonyEntry,
     Limits,
     ModelEntry,
     ModelFilesConfig,
-    shipped_entries,
 )
 from antiphon.engines import Scripted
 from antiphon.engines.gguf_file import read_gguf_metadata
@@ -51,18 +47,6 @@ DOCUMENTS = [
     "Rome, capitale d'Italia, è una grande città europea.",
 ]
 RERANKS = ("/v1/rerank", "/rerank", "/v2/rerank", "/reranking", "/v1/reranking", "/v1/v1/rerank")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def minilm(minilm_path: Path) -> AsyncIterator[Model]:
-    from antiphon.catalog.describe import describe
-    from antiphon.catalog.loading import open_model
-
-    entry, config = shipped_entries()["all-minilm-l6-v2"], EngineConfig(threads=1)
-    described = await describe("minilm", entry, minilm_path, config=config, formats=known_formats())
-    model = await open_model(described, config=config)
-    yield model
-    await model.engine.aclose()
 
 
 @pytest.fixture(scope="module")

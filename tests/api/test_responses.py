@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit.api import END as CHATML_END
-from kit.api import call, ids, running, scripted
+from kit.api import call, ids, running, scripted, served
 from kit.responses import (
     FINAL,
     PREAMBLE,
@@ -40,9 +40,11 @@ def types(events: list[Any]) -> list[str]:
     return [kind for i, kind in enumerate(kinds) if i == 0 or kinds[i - 1] != kind]
 
 
-def test_a_text_is_streamed_in_the_order_that_clients_need() -> None:
-    with running(responses_app(small=scripted(HELLO))) as base:
-        events = events_of(respond(base, {"stream": True}))
+base = served(lambda: responses_app(small=scripted(HELLO)))
+
+
+def test_a_text_is_streamed_in_the_order_that_clients_need(base: str) -> None:
+    events = events_of(respond(base, {"stream": True}))
     assert types(events) == [
         "response.created",
         "response.in_progress",
@@ -116,10 +118,9 @@ def test_chatml_calls_are_function_calls() -> None:
     assert (item["type"], item["name"], item["arguments"]) == ("function_call", "weather", '{"city": "Bern"}')
 
 
-def test_an_answer_that_is_cut_is_incomplete() -> None:
-    with running(responses_app(small=scripted(HELLO))) as base:
-        events = events_of(respond(base, {"stream": True, "max_output_tokens": 5}))
-        one = respond(base, {"input": "", "max_output_tokens": 1})
+def test_an_answer_that_is_cut_is_incomplete(base: str) -> None:
+    events = events_of(respond(base, {"stream": True, "max_output_tokens": 5}))
+    one = respond(base, {"input": "", "max_output_tokens": 1})
     assert events[-1]["type"] == "response.incomplete"
     response = events[-1]["response"]
     assert response["incomplete_details"] == {"reason": "max_output_tokens"}
@@ -129,7 +130,7 @@ def test_an_answer_that_is_cut_is_incomplete() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_response_tells_the_settings_it_was_made_with(stream: bool) -> None:
+def test_the_response_tells_the_settings_it_was_made_with(base: str, stream: bool) -> None:
     requested: dict[str, Any] = {
         "instructions": "Be brief.",
         "temperature": 0.5,
@@ -146,8 +147,7 @@ def test_the_response_tells_the_settings_it_was_made_with(stream: bool) -> None:
         "presence_penalty": 0.5,
         "store": False,
     }
-    with running(responses_app(small=scripted(HELLO))) as base:
-        got = respond(base, {**requested, "stream": stream})
+    got = respond(base, {**requested, "stream": stream})
     response = events_of(got)[-1]["response"] if stream else checked_response(got.json)
     assert {name: response[name] for name in requested if name != "reasoning"} == {
         name: value for name, value in requested.items() if name != "reasoning"
@@ -155,11 +155,8 @@ def test_the_response_tells_the_settings_it_was_made_with(stream: bool) -> None:
     assert response["reasoning"] == {"effort": "low", "summary": None}
 
 
-def test_log_probabilities_come_when_they_are_included() -> None:
-    with running(responses_app(small=scripted(HELLO))) as base:
-        events = events_of(
-            respond(base, {"stream": True, "include": ["message.output_text.logprobs"], "top_logprobs": 2})
-        )
+def test_log_probabilities_come_when_they_are_included(base: str) -> None:
+    events = events_of(respond(base, {"stream": True, "include": ["message.output_text.logprobs"], "top_logprobs": 2}))
     deltas = [event for event in events if event["type"] == "response.output_text.delta"]
     assert all(len(entry["top_logprobs"]) == 2 for delta in deltas for entry in delta["logprobs"])
     part = events[-1]["response"]["output"][0]["content"][0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from antiphon.errors import RequestError
 from antiphon.http.gate.keys import Key
 from antiphon.wire.encrypted import ReasoningCipher
 from kit.api import END as CHATML_END
-from kit.api import Got, ids, request, running, scripted
+from kit.api import Got, ids, request, running, scripted, served
 from kit.responses import FINAL, THOUGHT, harmony_ids, oss_app, respond, responses_app
 
 HELLO = ids("Hello there.", CHATML_END)
@@ -22,10 +21,7 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "1"}
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(responses_app(small=scripted(HELLO))) as url:
-        yield url
+base = served(lambda: responses_app(small=scripted(HELLO)))
 
 
 def test_a_prompt_that_is_too_long_is_refused_or_loses_its_oldest_turns() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import openai
@@ -13,9 +12,9 @@ from pydantic import BaseModel
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.generation.compile import ReplyCompiler
-from kit.api import CHATML, TOKENIZER, ids, model, running, scripted
 from kit.api import END as CHATML_END
+from kit.api import ids, running, scripted, served
+from kit.obliging import ENDS, constrained
 from kit.responses import FINAL, THOUGHT, WEATHER, WEATHER_TOOL, harmony_ids, responses_app
 
 CALLED = harmony_ids(*THOUGHT, *WEATHER)
@@ -34,10 +33,7 @@ def small(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
     return ids(f"I have read {text.count('word')} of them.", CHATML_END)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(responses_app(small=scripted(small), oss=scripted(oss))) as url:
-        yield url
+base = served(lambda: responses_app(small=scripted(small), oss=scripted(oss)))
 
 
 @pytest.fixture
@@ -169,10 +165,9 @@ class Weather(BaseModel):
 @contextmanager
 def structured(reply: str) -> Iterator[openai.OpenAI]:
     """A client of a model whose reply is ``reply``, constrained by what is requested."""
-    engine = scripted(ids(reply, CHATML_END), end_ids=frozenset({TOKENIZER.controls[CHATML_END]}))
-    constrained = replace(model(engine), compiler=ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[CHATML_END]}))
+    engine = scripted(ids(reply, CHATML_END), end_ids=ENDS)
     with (
-        running(create_app(StaticCatalog({"small": constrained}))) as base,
+        running(create_app(StaticCatalog({"small": constrained(engine)}))) as base,
         openai.OpenAI(base_url=f"{base}/v1", api_key="any", max_retries=0) as client,
     ):
         yield client

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+import socket
+import sys
+import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import uvicorn
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.engines import ScriptedEngine
 from antiphon.tokens import Piece
 from antiphon.tools import FunctionToolSet, Toolbox
 from antiphon.tools.mcp import ClientServers
 from kit.api import END, call, ids, request, running, scripted
-from kit.mcp_remote import Remote, serving
 from kit.responses import (
     CALL,
     CHANNEL,
@@ -29,6 +41,7 @@ from kit.responses import (
     responses_app,
     turns,
 )
+from kit.waiting import PATIENCE
 
 HERE = ClientServers((ipaddress.ip_network("127.0.0.0/8"),))
 SIZE = ids(*call("pages__size", '{"page": "bern"}'), END)
@@ -112,7 +125,7 @@ def test_the_client_is_let_in_by_what_nobody_else_sees(
     with running(app(SIZE, DONE)) as base:
         let_in = respond(base, {"tools": [{**tool, "authorization": "hush-hush"}]})
         outside = respond(base, {"tools": [{**tool, "authorization": "hush-wrong"}]})
-        stored = respond_get(base, let_in.json["id"])
+        stored = request(base, "GET", f"/v1/responses/{let_in.json['id']}").body.decode()
     assert kinds(let_in.json) == ["mcp_list_tools", "mcp_call", "message"]
     assert {headers.get("x-room") for headers in server.headers} == {"behind-the-door"}
     listing = outside.json["output"][0]
@@ -125,10 +138,6 @@ def test_the_client_is_let_in_by_what_nobody_else_sees(
     for secret in ("hush-", "behind-the-door", "in-the-address"):
         assert not any(secret in text for text in (let_in.body.decode(), outside.body.decode(), stored, ours)), secret
     assert not any("hush-" in record.getMessage() or "behind-the" in record.getMessage() for record in caplog.records)
-
-
-def respond_get(base: str, id: str) -> str:
-    return request(base, "GET", f"/v1/responses/{id}").body.decode()
 
 
 def asked(base: str, url: str, **fields: Any) -> Any:
@@ -351,3 +360,92 @@ def test_items_that_come_back_are_what_the_model_wrote(remote: tuple[Remote, str
     assert kinds(second) == ["mcp_call", "message"]
     assert ('{"page":  "bern"}' in prompt, "The user wants the weather." in prompt) == (True, True)
     assert (prompt.count("bern is erased"), server.erased, server.methods["tools/list"]) == (1, ["bern"], 1)
+
+
+@dataclass(slots=True)
+class Remote:
+    """What the server was sent: its messages by their method, the headers of each, and the pages that it erased."""
+
+    methods: Counter[str] = field(default_factory=Counter)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    erased: list[str] = field(default_factory=list)
+    secret: str = ""
+    """Without it as a bearer's token every request is a 401, where there is one."""
+
+    @property
+    def app(self) -> Starlette:
+        application: Starlette = self._server().streamable_http_app()
+        application.add_middleware(_Watching, remote=self)
+        return application
+
+    def _server(self) -> MCPServer:
+        server = MCPServer("pages")
+
+        @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+        def size(page: str) -> str:
+            """The size of a page."""
+            return f"{len(page)} letters"
+
+        @server.tool()
+        def erase(page: str) -> str:
+            """Erases a page."""
+            if page == "missing":
+                raise ToolError("no such page")
+            self.erased.append(page)
+            return f"{page} is erased"
+
+        return server
+
+
+class _Watching:
+    def __init__(self, app: ASGIApp, remote: Remote) -> None:
+        self._app = app
+        self._remote = remote
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        self._remote.headers.append(headers)
+        if self._remote.secret and headers.get("authorization") != f"Bearer {self._remote.secret}":
+            await send({"type": "http.response.start", "status": 401, "headers": []})
+            await send({"type": "http.response.body", "body": b"no"})
+            return
+
+        async def noted() -> Message:
+            message = await receive()
+            if body := message.get("body"):
+                self._remote.methods[str(json.loads(body).get("method"))] += 1
+            return message
+
+        await self._app(scope, noted, send)
+
+
+class _Quiet(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals stay the test's."""
+        yield
+
+
+@contextmanager
+def serving(remote: Remote) -> Iterator[str]:
+    """The address of the server."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        server = _Quiet(uvicorn.Config(remote.app, log_config=None, timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+
+
+if __name__ == "__main__":
+    with serving(Remote()) as url:
+        print(url, flush=True)
+        sys.stdin.read()

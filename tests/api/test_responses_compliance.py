@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from kit.api import END as CHATML_END
-from kit.api import call, ids, post, running, scripted
+from kit.api import call, ids, post, scripted, served
 from kit.frames import opened, responded
 from kit.responses import WEATHER_TOOL, checked_response, events_of, respond, responses_app, text_of
 
 
-def read(prompt: Sequence[int]) -> str:
-    return bytes(id for id in prompt if id < 256).decode()
-
-
 def script(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
-    text = read(prompt)
+    text = bytes(id for id in prompt if id < 256).decode()
     if "weather like" in text:
         return ids(*call("weather", '{"city": "San Francisco"}'), CHATML_END)
     if "my name" in text:
@@ -26,10 +20,7 @@ def script(prompt: Sequence[int], sampling: object, choice: int) -> list[int]:
     return ids("Ahoy!" if "pirate" in text else "Hello.", CHATML_END)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(responses_app(small=scripted(script))) as url:
-        yield url
+base = served(lambda: responses_app(small=scripted(script)))
 
 
 def completed(base: str, body: dict[str, Any]) -> dict[str, Any]:

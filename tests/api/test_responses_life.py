@@ -17,6 +17,7 @@ from antiphon.errors import EngineLostError
 from antiphon.store import MemoryStore
 from kit.api import END as CHATML_END
 from kit.api import Got, ids, request, running, scripted, serving
+from kit.breaking import Losing
 from kit.responses import events_of, respond, responses_app, text_of
 from kit.waiting import until, until_found
 
@@ -158,23 +159,9 @@ async def test_a_client_that_hangs_up_stops_its_engine_and_keeps_nothing() -> No
         assert not application.state.context.lifecycle.works
 
 
-class Breaking(ScriptedEngine):
-    """Dies after ``after`` steps."""
-
-    after = 3
-
-    async def generate(self, *args: Any, **options: Any) -> Any:
-        tokens = 0
-        async for step in super().generate(*args, **options):
-            if tokens == self.after:
-                raise EngineLostError("the engine died")
-            tokens += 1
-            yield step
-
-
 @pytest.mark.one_process("about the store in memory, which records nothing")
 def test_an_engine_that_dies_in_mid_stream_is_an_error_and_a_failed_response() -> None:
-    with running(responses_app(small=Breaking(HELLO))) as base:
+    with running(responses_app(small=Losing(HELLO))) as base:
         events = events_of(respond(base, {"stream": True}))
     assert [event["type"] for event in events[-3:]] == ["response.output_item.done", "error", "response.failed"]
     error, failed = events[-2], events[-1]["response"]
@@ -194,7 +181,7 @@ def test_an_engine_that_dies_at_once_is_a_status() -> None:
 
 
 async def test_an_engine_that_dies_in_the_background_fails_the_response() -> None:
-    async with client_of(responses_app(small=Breaking(HELLO))) as client:
+    async with client_of(responses_app(small=Losing(HELLO))) as client:
         made = await client.responses.create(model="small", input="Hi", background=True)
         done = await finished(client, made.id)
         assert done.status == "failed"

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,31 +11,19 @@ from antiphon.store import Key, MemoryStore, Record, SqliteStore
 from antiphon.store.archive import DAY
 from kit.api import END as CHATML_END
 from kit.api import ids, request, running, scripted
+from kit.crashing import crashing
 from kit.responses import events_of, respond, responses_app
 
 HELLO = ids("Hello there.", CHATML_END)
-ROOT = Path(__file__).parent.parent
-
-
-@contextmanager
-def crashing(folder: Path) -> Iterator[str]:
-    """A server in a process of its own, which is killed in the end."""
-    command = [sys.executable, "-m", "kit.crashing_server", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
 
 
 def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
-    with crashing(tmp_path) as base:
+    with crashing("responses", tmp_path) as base:
         talk = request(base, "POST", "/v1/conversations", b"{}", content_type="application/json").json["id"]
         whole = respond(base, {"conversation": talk}).json
         streamed = events_of(respond(base, {"stream": True, "conversation": talk}))[-1]["response"]
         background = respond(base, {"background": True}).json
-    with running(responses_app(small=scripted(HELLO), store=SqliteStore(tmp_path / "responses.db"))) as base:
+    with running(responses_app(small=scripted(HELLO), store=SqliteStore(tmp_path / "store.db"))) as base:
         for made in (whole, streamed):
             assert request(base, "GET", f"/v1/responses/{made['id']}").json == made
         items = request(base, "GET", f"/v1/conversations/{talk}/items?order=asc").json["data"]

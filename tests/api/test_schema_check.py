@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from antiphon.api.native.schema_check import MOST_ADMITTED, MOST_TEXT
-from kit.api import END, Got, app, ids, post, running
+from kit.api import END, Got, app, ids, post, served
 
 PATH = "/v1/schemas/check"
 CITY: dict[str, Any] = {
@@ -24,10 +23,7 @@ CITY: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(ids("ok", END))) as url:
-        yield url
+base = served(lambda: app(ids("ok", END)))
 
 
 def check(base: str, schema: object, text: str | None = None, **fields: object) -> Got:

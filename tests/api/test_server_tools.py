@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -11,27 +11,16 @@ import openai
 import pytest
 
 from antiphon.conversation import ToolSpec
-from antiphon.engines import Sampling
 from antiphon.http.gate.keys import new_key
 from antiphon.tokens import decode
 from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
 from antiphon.tools.call import DescribedTool, DescribedToolSet
-from kit.api import END, TOKENIZER, app, call, ids, running, scripted
+from kit.api import END, TOKENIZER, app, call, replies, running
 
 
 def shout(text: str) -> str:
     """Say it loud."""
     return text.upper()
-
-
-def replies(*texts: Any) -> Any:
-    """A model that says these, one a turn."""
-    engine = scripted(lambda prompt, sampling, choice: script(prompt, sampling, choice))
-
-    def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
-        return ids(*texts[len(engine.requests) - 1])
-
-    return engine
 
 
 @pytest.fixture

@@ -12,12 +12,8 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines.gguf_file import read_gguf_metadata
-from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
-from antiphon.formats.template import template_format
-from antiphon.generation import Model
-from antiphon.tokens import gguf_tokenizer
 from kit.api import post_in_process
+from kit.real import chatml_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 GUIDE = "You are a patient librarian who answers in a few plain words and never invents the title of a book. " * 3
@@ -28,13 +24,8 @@ TOPICS = ("bees", "rivers", "clocks")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def application(smollm2_path: Path) -> AsyncIterator[Starlette]:
-    settings = LlamaCppSettings(model=smollm2_path, context=1024, slots=2, threads=1, cache_mib=256)
-    engine = await LlamaCppEngine.start(settings)
-    tokenizer = gguf_tokenizer(read_gguf_metadata(smollm2_path))
-    format = template_format("chatml", tokenizer.controls.keys())
-    model = Model(name="smollm2", engine=engine, tokenizer=tokenizer, format=format)
-    yield create_app(StaticCatalog({"smollm2": model}))
-    await engine.aclose()
+    async with chatml_model(smollm2_path, context=1024, slots=2, cache_mib=256) as model:
+        yield create_app(StaticCatalog({"smollm2": model}))
 
 
 async def turn(application: Starlette, session: str, prompt: str, *, first: bool = False) -> Any:

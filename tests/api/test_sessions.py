@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from antiphon.engines.scripted import Reply
 from antiphon.store import Key, Lease, MemoryStore, Record, SessionLimits, SqliteStore
 from antiphon.store.clock import GRACE
 from antiphon.tokens import decode
-from kit.api import END, TOKENIZER, Got, app, call, ids, in_process, scripted, serving
+from kit.api import END, TOKENIZER, Got, app, call, ids, in_process, scripted, serving, wire_bytes
 from kit.waiting import until
 
 
@@ -154,10 +153,9 @@ async def test_a_client_that_hangs_up_leaves_the_history_as_it_was(stream: bool)
     application = app(engine)
     async with serving(application) as port:
         await in_process(application, session_id="s")
-        body = json.dumps({"messages": says("endless"), "session_id": "s", "stream": stream}).encode()
+        fields = {"messages": says("endless"), "session_id": "s", "stream": stream}
         _, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-        writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        writer.write(wire_bytes("/v1/chat/completions", fields))
         await until(lambda: engine.running == 1)
         writer.transport.abort()
         await until(lambda: application.state.context.admission.running == 0)

@@ -10,7 +10,7 @@ from antiphon.api import create_app
 from antiphon.catalog import StaticCatalog
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
-from kit.api import END, TOKENIZER, app, ids, post, request, running, scripted
+from kit.api import END, TOKENIZER, app, ids, post, request, running, scripted, served
 
 USER = {"role": "user", "content": "Hi"}
 CHAT = "/v1/chat/completions"
@@ -49,6 +49,9 @@ def test_a_template_s_own_argument_is_its_own_when_it_is_false() -> None:
 CONTINUED = [USER, {"role": "assistant", "content": "Fi"}]
 
 
+base = served(lambda: app(ids("Fine.", END)))
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -59,33 +62,29 @@ CONTINUED = [USER, {"role": "assistant", "content": "Fi"}]
         ({"seed": 10**30}, "seed"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(fields: dict[str, Any], param: str) -> None:
-    with running(app(ids("Fine.", END))) as base:
-        got = post(base, CHAT, messages=CONTINUED, **fields)
-        assert (got.status, got.error["param"]) == (400, param)
+def test_what_cannot_be_meant_is_refused_by_name(base: str, fields: dict[str, Any], param: str) -> None:
+    got = post(base, CHAT, messages=CONTINUED, **fields)
+    assert (got.status, got.error["param"]) == (400, param)
 
 
 @pytest.mark.parametrize("path", ["/v1/render", "/tokenize"])
-def test_a_prompt_is_not_begun_and_continued_at_once(path: str) -> None:
-    with running(app(ids("Fine.", END))) as base:
-        both = {"add_generation_prompt": True, "continue_final_message": True}
-        assert post(base, path, messages=CONTINUED, **both).error["param"] == "continue_final_message"
-        assert post(base, path, messages=CONTINUED, add_generation_prompt=False).status == 200
+def test_a_prompt_is_not_begun_and_continued_at_once(base: str, path: str) -> None:
+    both = {"add_generation_prompt": True, "continue_final_message": True}
+    assert post(base, path, messages=CONTINUED, **both).error["param"] == "continue_final_message"
+    assert post(base, path, messages=CONTINUED, add_generation_prompt=False).status == 200
 
 
 @pytest.mark.parametrize(
     "fields",
     [{"add_generation_prompt": True}, {"add_generation_prompt": False, "continue_final_message": True}],
 )
-def test_what_says_the_usual_is_taken(fields: dict[str, Any]) -> None:
-    with running(app(ids("Fine.", END))) as base:
-        assert post(base, CHAT, messages=CONTINUED if len(fields) > 1 else [USER], **fields).status == 200
+def test_what_says_the_usual_is_taken(base: str, fields: dict[str, Any]) -> None:
+    assert post(base, CHAT, messages=CONTINUED if len(fields) > 1 else [USER], **fields).status == 200
 
 
 @pytest.mark.parametrize("seed", [2**64 - 1, -(2**63), 0])
-def test_a_seed_of_64_bits_is_taken(seed: int) -> None:
-    with running(app(ids("Fine.", END))) as base:
-        assert post(base, CHAT, messages=[USER], seed=seed).status == 200
+def test_a_seed_of_64_bits_is_taken(base: str, seed: int) -> None:
+    assert post(base, CHAT, messages=[USER], seed=seed).status == 200
 
 
 @pytest.mark.one_process("looks at what its process loads")
@@ -97,9 +96,8 @@ def test_a_ping_is_answered_as_health_is() -> None:
         assert request(base, "GET", "/ping").status == 503
 
 
-def test_only_a_response_of_the_background_is_cancelled_when_it_is_finished() -> None:
-    with running(app(ids("Fine.", END))) as base:
-        made = post(base, "/v1/responses", input="Hi").json["id"]
-        got = post(base, f"/v1/responses/{made}/cancel")
-        assert (got.status, got.error["type"], got.error["param"]) == (400, "invalid_request_error", "response_id")
-        assert request(base, "GET", f"/v1/responses/{made}").json["status"] == "completed"
+def test_only_a_response_of_the_background_is_cancelled_when_it_is_finished(base: str) -> None:
+    made = post(base, "/v1/responses", input="Hi").json["id"]
+    got = post(base, f"/v1/responses/{made}/cancel")
+    assert (got.status, got.error["type"], got.error["param"]) == (400, "invalid_request_error", "response_id")
+    assert request(base, "GET", f"/v1/responses/{made}").json["status"] == "completed"

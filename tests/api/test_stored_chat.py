@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,22 @@ from antiphon.engines.scripted import Reply
 from antiphon.http.gate.keys import new_key
 from antiphon.store import Key, MemoryStore, Record, SqliteStore
 from antiphon.store.archive import DAY
-from kit.api import END, THINK, UNTHINK, Got, app, call, chat, ids, post, request, running, scripted, serving
+from kit.api import (
+    END,
+    THINK,
+    UNTHINK,
+    Got,
+    app,
+    call,
+    chat,
+    ids,
+    post,
+    request,
+    running,
+    scripted,
+    serving,
+    wire_bytes,
+)
 from kit.waiting import until
 
 PATH = "/v1/chat/completions"
@@ -228,11 +242,9 @@ def test_pairs_that_cannot_be_stored_are_refused(base: str, metadata: dict[str, 
 
 async def test_a_stream_that_its_client_left_is_not_stored() -> None:
     engine, store = scripted(ids("word " * 1500), delay=0.002), MemoryStore()
-    body = json.dumps({"messages": SAY, "stream": True, "store": True}).encode()
     async with serving(app(engine, store=store)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-        writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        writer.write(wire_bytes("/v1/chat/completions", {"messages": SAY, "stream": True, "store": True}))
         await reader.readuntil(b'"content":"w')
         writer.transport.abort()
         await until(lambda: engine.running == 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +15,11 @@ from starlette.applications import Starlette
 from antiphon.api import Limits, create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Embeddings, Sampling
-from antiphon.engines.gguf_file import read_gguf_metadata
-from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings
-from antiphon.formats.template import template_format
-from antiphon.generation import Model
 from antiphon.http.gate.keys import new_key
 from antiphon.tenancy import NOBODY, Tenant
-from antiphon.tokens import gguf_tokenizer
 from kit.api import END, app, exchange, ids, scripted
 from kit.obedient import CountingEngine, counting
+from kit.real import chatml_model
 from kit.waiting import until
 
 (ANN, ANNS), (BOB, BOBS) = new_key("ann"), new_key("bob")
@@ -90,27 +86,15 @@ async def test_embeddings_are_requested_of_the_engine_for_the_key_that_sent_thei
 @asynccontextmanager
 async def real_application(model: Path) -> AsyncIterator[Starlette]:
     """A model that nobody has asked yet, for two keys."""
-    engine = await LlamaCppEngine.start(LlamaCppSettings(model=model, context=512, slots=2, threads=1, cache_mib=64))
-    tokenizer = gguf_tokenizer(read_gguf_metadata(model))
-    format = template_format("chatml", tokenizer.controls.keys())
-    served = Model(name="smollm2", engine=engine, tokenizer=tokenizer, format=format)
-    yield create_app(StaticCatalog({"smollm2": served}), keys=[ANNS, BOBS])
-    await engine.aclose()
+    async with chatml_model(model, context=512, slots=2, cache_mib=64) as served:
+        yield create_app(StaticCatalog({"smollm2": served}), keys=[ANNS, BOBS])
 
 
-def chat(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}], "max_tokens": 1}
-
-
-def completion(text: str) -> dict[str, Any]:
-    return {"prompt": text, "max_tokens": 1}
-
-
-def response(text: str) -> dict[str, Any]:
-    return {"input": text, "max_output_tokens": 1, "store": False}
-
-
-BODIES = {"/v1/chat/completions": chat, "/v1/completions": completion, "/v1/responses": response}
+BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "/v1/chat/completions": lambda text: {"messages": [{"role": "user", "content": text}], "max_tokens": 1},
+    "/v1/completions": lambda text: {"prompt": text, "max_tokens": 1},
+    "/v1/responses": lambda text: {"input": text, "max_output_tokens": 1, "store": False},
+}
 WITH: dict[str, dict[str, str]] = {
     "nothing": {},
     "the other's words": {"prompt_cache_key": "ann/1", "cache_salt": "ann"},

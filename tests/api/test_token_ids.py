@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from antiphon.config import Limits
 from antiphon.engines import SAMPLING, ScriptedEngine
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
-from kit.api import CHATML, END, START, THINK, TOKENIZER, UNTHINK, Got, chat, ids, post, running, scripted
+from kit.api import CHATML, END, START, THINK, TOKENIZER, UNTHINK, Got, chat, ids, post, running, scripted, served
 from kit.responses import responses_app
 
 SAID = ids(THINK, "Hm — 漢.", UNTHINK, "Fine, 😀.", END)
@@ -27,10 +26,7 @@ def engine(chunk: int = 3) -> ScriptedEngine:
     return scripted(SAID, chunk=chunk)
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(responses_app(small=engine(), expose_reasoning=True)) as url:
-        yield url
+base = served(lambda: responses_app(small=engine(), expose_reasoning=True))
 
 
 def answered(got: Got) -> Any:

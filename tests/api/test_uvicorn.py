@@ -6,7 +6,6 @@ A release that renames one would switch limits off in silence; the bound in pypr
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -25,7 +24,7 @@ from antiphon.api import Limits
 from antiphon.http.server.connection import Connection
 from antiphon.http.server.server import Server
 from antiphon.http.server.socket import Socket
-from kit.api import app, ids, scripted
+from kit.api import app, ids, scripted, wire_bytes
 from kit.frames import create, event, opened
 from kit.waiting import until
 
@@ -80,9 +79,8 @@ async def served_to_a_reader_who_stops_and_goes_on(application: Starlette, calle
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
     writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
     await reader.readuntil(b"}")
-    body = json.dumps({"messages": [{"role": "user", "content": "Go"}], "stream": True, "logprobs": True}).encode()
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-    writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+    fields = {"messages": [{"role": "user", "content": "Go"}], "stream": True, "logprobs": True}
+    writer.write(wire_bytes("/v1/chat/completions", fields))
     await until(lambda: "Connection.pause_writing" in called)
     while "Connection.resume_writing" not in called:
         await reader.read(2**16)

@@ -251,7 +251,7 @@ class Client:
 
 
 @asynccontextmanager
-async def load(client: Client, at_once: int) -> AsyncIterator[None]:
+async def load(client: Any, at_once: int) -> AsyncIterator[None]:
     """So many go on asking; what runs at the end comes to its end."""
     tasks = [asyncio.ensure_future(client.ask_on()) for _ in range(at_once)]
     try:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from typing import Any
 import openai
 
 from clients import check_ray
-from clients.check_ray import INGRESS, Checks, Cluster, cluster
+from clients.check_ray import INGRESS, TWO, Checks, Cluster, cluster, load
 from kit import vllm_build
 from kit.vllm_build import Upstream, convert, vllm
 
@@ -43,7 +41,6 @@ kind = "vllm"
 url = "{url}"
 served_name = "small"
 """
-TWO = {"ray__replicas": 2, "ray__engine_replicas": 2}
 SHORT, LONG = 8, 96
 """Tokens of an answer. vLLM says some tens a second here, so a long one lasts for seconds."""
 AT_ONCE = 3
@@ -98,17 +95,6 @@ def asked(tokens: int) -> Any:
     return {"model": "small", "messages": messages, "max_tokens": tokens, "temperature": 0, "extra_body": more}
 
 
-@asynccontextmanager
-async def load(client: Client) -> AsyncIterator[None]:
-    tasks = [asyncio.ensure_future(client.ask_on()) for _ in range(AT_ONCE)]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 async def answers(one: Cluster) -> str:
     """Whole, streamed and by Responses, each as many tokens as it was to have."""
     client = Client(one.url)
@@ -120,7 +106,7 @@ async def answers(one: Cluster) -> str:
 async def scaled(one: Cluster, application: str) -> str:
     """From one replica to two and back, while clients go on."""
     client = Client(one.url)
-    async with load(client):
+    async with load(client, AT_ONCE):
         for count in (2, 1):
             await one.deploy(application, ray__replicas=count, ray__engine_replicas=count)
             await one.until(INGRESS, count, seconds=180)
@@ -150,7 +136,7 @@ async def restarted(one: Cluster, application: str) -> str:
     long, client = Client(one.url), Client(one.url)
     streams = [asyncio.ensure_future(long.counted(long.streamed(LONG))) for _ in range(2)]
     await asyncio.sleep(0.5)
-    async with load(client):
+    async with load(client, AT_ONCE):
         await one.deploy(application, **TWO, server__gather=0.02)
         await asyncio.gather(*streams)
     return f"{long.all_whole()} of {LONG} tokens, {client.all_whole()} meanwhile"

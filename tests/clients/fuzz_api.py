@@ -21,7 +21,7 @@ from antiphon.tools.mcp import ClientServers  # noqa: E402
 from kit.api import running  # noqa: E402
 from kit.client_server import ENVIRONMENTS, uv  # noqa: E402
 from kit.obedient import counting, matching  # noqa: E402
-from kit.obliging import obliging  # noqa: E402
+from kit.obliging import ObligingEngine, constrained  # noqa: E402
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 
@@ -34,7 +34,9 @@ class AnyName(StaticCatalog):
 
 
 def main(cases: str = "100", seconds: str = "600") -> int:
-    catalog = AnyName({"write": obliging(), "embed": counting(), "rank": matching(context=65536)})
+    catalog = AnyName(
+        {"write": constrained(ObligingEngine(), "obliging"), "embed": counting(), "rank": matching(context=65536)}
+    )
     command = [
         uv(), "run", "--quiet", "--no-project", "--python", sys.executable, "--with", "schemathesis>=4",
         "schemathesis", "run", "--max-examples", cases, "--max-time", seconds, "--phases", "coverage,fuzzing,stateful",

@@ -26,7 +26,7 @@ from antiphon.tools import FunctionToolSet, Toolbox
 from antiphon.wire.dialect import OPENAI, Dialect
 from kit.api import CHATML, TOKENIZER
 from kit.obedient import CountingEngine, counting
-from kit.obliging import ENDS, ObligingEngine, obliging
+from kit.obliging import ENDS, ObligingEngine, constrained
 
 LLAMA = LlamaModel(context=8192, slots=4, vocabulary=TOKENIZER.size, ends=ENDS)
 
@@ -95,6 +95,7 @@ class DeclaredEngine(Declared, ObligingEngine):
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        **options: Any,
     ) -> AsyncGenerator[Step, None]:
         assert grammar is None or self._declared.grammar, "what cannot be constrained must have been refused before"
         assert n <= self._declared.slots
@@ -102,7 +103,9 @@ class DeclaredEngine(Declared, ObligingEngine):
             grpc.check_domain(tenant.domain(shared=True))
         elif self._declared.name.startswith("llama"):
             check(prompt, sampling, msgspec.structs.replace(LLAMA, slots=self._declared.slots), n=n, grammar=grammar)
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
+        async with aclosing(
+            super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant, **options)
+        ) as steps:
             async for step in steps:
                 yield step
 
@@ -128,7 +131,7 @@ def application(info: EngineInfo, *, dialect: Dialect = OPENAI, tools: bool = Tr
         engine = Declared(info, [], scoring=lambda query, document: float(query == document))
         ranker = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=RawFormat(), ranking=RankingSpec(3))
         return create_app(StaticCatalog({"small": ranker}), dialect=dialect)
-    model: Model = replace(obliging("small"), engine=DeclaredEngine(info))
+    model: Model = constrained(DeclaredEngine(info))
     if jinja:
         format = jinja_format("{% if loud %}!{% endif %}{{ messages[0].content }}", CHATML.controls)
         compiler = ReplyCompiler(format, TOKENIZER, ENDS)

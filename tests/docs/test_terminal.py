@@ -82,8 +82,8 @@ def folder(tmp_path: Path, smollm2_path: Path) -> Path:
     home = tmp_path / "antiphon"
     for made in (work / "chats", work / "logs" / "may", home, tmp_path / ".config/fish/completions", tmp_path / "bin"):
         made.mkdir(parents=True)
-    models = f'[models.smollm2]\nsource = "{smollm2_path}"\n[models.mine]\nsource = "{smollm2_path}"\n'
-    (home / "config.toml").write_text(models)
+    model = f'source = "{smollm2_path}"\ndefault_output_tokens = 30\n'  # Some of its answers go round in circles.
+    (home / "config.toml").write_text(f"[models.smollm2]\n{model}[models.mine]\n{model}")
     SqliteStore(home / "sessions.db")
     (work / "model.gguf").symlink_to(smollm2_path)
     (work / "bench").symlink_to(ROOT / "bench")

@@ -7,13 +7,14 @@ import contextlib
 import http.client
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from starlette.applications import Starlette
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
@@ -23,7 +24,7 @@ from antiphon.formats.template import template_format
 from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model
 from antiphon.http.server.server import Server
-from antiphon.tokens import ByteTokenizer, Control, Piece
+from antiphon.tokens import ByteTokenizer, Control, Piece, Tokenizer
 from kit.forked import Several, several_running
 from kit.waiting import PATIENCE
 
@@ -36,10 +37,13 @@ CHATML = template_format("chatml", TOKENIZER.controls.keys(), replies=QWEN)
 
 def ids(*pieces: Piece) -> list[int]:
     """What a model samples to say these pieces."""
-    sampled: list[int] = []
-    for piece in pieces:
-        sampled += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
-    return sampled
+    return sampled(TOKENIZER, pieces)
+
+
+def sampled(tokenizer: Tokenizer, pieces: Iterable[Piece]) -> list[int]:
+    """The ids of pieces, one behind the other."""
+    each = ([tokenizer.controls[one]] if isinstance(one, Control) else tokenizer.encode(one) for one in pieces)
+    return [id for ids in each for id in ids]
 
 
 def rest_of(reply: Sequence[int], prompt: Sequence[int]) -> Sequence[int]:
@@ -54,6 +58,12 @@ def token_bytes(id: int) -> bytes:
 
 def scripted(script: Script | Sequence[int], **options: Any) -> ScriptedEngine:
     return ScriptedEngine(script, token_bytes=token_bytes, **options)
+
+
+def replies(*turns: Sequence[Piece]) -> ScriptedEngine:
+    """A model that says these, one a request."""
+    engine = scripted(lambda prompt, sampling, choice: ids(*turns[len(engine.requests) - 1]))
+    return engine
 
 
 def call(name: str, arguments: str) -> tuple[Piece, ...]:
@@ -89,6 +99,17 @@ def running(application: Starlette, *, drain: float = 5.0) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(20)
+
+
+def served(application: Callable[[], Starlette]) -> Any:
+    """A fixture of a module: the base URL of the application that its tests share."""
+
+    @pytest.fixture(scope="module")
+    def base() -> Iterator[str]:
+        with running(application()) as url:
+            yield url
+
+    return base
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +160,13 @@ def chat(base: str, **fields: Any) -> Got:
 def post(base: str, path: str, **fields: Any) -> Got:
     """A request with a JSON body."""
     return request(base, "POST", path, json.dumps(fields).encode(), content_type="application/json")
+
+
+def wire_bytes(path: str, fields: Mapping[str, Any]) -> bytes:
+    """A request with a JSON body as it goes over a connection."""
+    body = json.dumps(fields).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
 
 
 Answered = list[MutableMapping[str, Any]]
@@ -209,6 +237,20 @@ async def exchange_bytes(
     start, *bodies = answered
     answered_with = {name.decode(): value.decode() for name, value in start["headers"]}
     return Got(start["status"], answered_with, b"".join(message["body"] for message in bodies))
+
+
+def stopping(application: Starlette) -> ASGIApp:
+    """The application, which is stopped after each part of an answer that it sends."""
+
+    async def stopping(scope: Scope, receive: Receive, send: Send) -> None:
+        async def stop_after(message: Message) -> None:
+            await send(message)
+            if message.get("body"):
+                application.state.context.lifecycle.stop()
+
+        await application(scope, receive, stop_after)
+
+    return stopping
 
 
 @contextlib.asynccontextmanager

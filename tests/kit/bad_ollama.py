@@ -13,12 +13,12 @@ BOTH: tuple[tuple[str, list[Any]], ...] = (
     ("options.temperature", [{"temperature": 2.1}, {"temperature": -1}, {"temperature": [1]}]),
     ("options.top_p", [{"top_p": 0}, {"top_p": 7}]),
     ("options.num_predict", [{"num_predict": "9"}, {"num_predict": -9}]),
-    ("options.stop", [{"stop": [1]}, {"stop": {"a": 1}}, {"stop": [""]}, {"stop": "x" * 2000}]),
+    ("options.stop", [{"stop": {"a": 1}}]), ("options.stop[0]", [{"stop": [1]}, {"stop": [""]}, {"stop": "x" * 2000}]),
     ("options.mirostat", [{"mirostat": 1}]), ("options.typical_p", [{"typical_p": 0.5}]),
     ("options.tfs_z", [{"tfs_z": 2}]), ("options.repeat_penalty", [{"repeat_penalty": 0}, {"repeat_penalty": "x"}]),
     ("options.num_ctx", [{"num_ctx": "x"}, {"num_ctx": 1.5}]), ("options.temprature", [{"temprature": 1}]),
     ("options.grammar", [{"grammar": "root ::= root"}, {"grammar": 5}]), ("options.lora", [{"lora": "x"}]),
-    ("format", ["yaml", 5, [1], {"type": 123}, {"minItems": 10**9, "type": "array"}, True]),
+    ("format", ["yaml", 5, [1], {"minItems": 10**9, "type": "array"}, True]), ("format.type", [{"type": 123}]),
     ("keep_alive", ["soon", {}, [1], "5 minutes"]), ("think", ["very", 5, [], ""]), ("shift", [True, "x"]),
     ("logprobs", ["x", 5]), ("top_logprobs", [5, -1, "x"]), ("truncate", ["x"]), ("model", ["", "nobody", "a/../b"]),
 )  # fmt: skip
@@ -29,16 +29,22 @@ def _bad() -> Iterator[BadFields]:
         for name, values in BOTH:
             for value in values:
                 yield path, name, {name.partition(".")[0]: value}
-    messages: list[Any] = [
-        {"role": "boss", "content": "x"}, {"content": "x"}, {"role": "user", "content": 5}, {"role": 5}, "x", None,
-        {"role": "user", "content": "x", "images": ["AAAA"]}, {"role": "user", "images": [5]},
-        {"role": "user", "tool_calls": [CALL]}, {"role": "assistant", "tool_calls": [{}]},
-        {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]},
-        {"role": "tool", "tool_name": 5}, {"role": "assistant", "thinking": 5},
-        {"role": "user", "content": [{"type": "text", "text": "x"}]},
-    ]  # fmt: skip
-    for message in messages:
-        yield OLLAMA_CHAT, "messages[0]", {"messages": [message]}
+    messages: dict[str, list[Any]] = {
+        "messages[0]": ["x", None, {"role": "tool", "tool_name": 5}],
+        "messages[0].role": [{"role": "boss", "content": "x"}, {"content": "x"}, {"role": 5}],
+        "messages[0].content": [{"role": "user", "content": text} for text in (5, [{"type": "text", "text": "x"}])],
+        "messages[0].images": [{"role": "user", "content": "x", "images": ["AAAA"]}, {"role": "user", "images": [5]}],
+        "messages[0].tool_calls": [
+            {"role": "user", "tool_calls": [CALL]}, {"role": "assistant", "tool_calls": [{}]},
+        ],
+        "messages[0].tool_calls[0].function.arguments": [
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]},
+        ],
+        "messages[0].thinking": [{"role": "assistant", "thinking": 5}],
+    }  # fmt: skip
+    for place, several in messages.items():
+        for message in several:
+            yield OLLAMA_CHAT, place, {"messages": [message]}
     yield OLLAMA_CHAT, "messages", {"messages": [{"role": "user", "content": "x"}] * 100_000}
     tools: Any
     for tools in ({}, [{}], [{"type": "magic", "function": {"name": "f"}}], [{"function": {"name": "a b"}}], ["f"]):

@@ -7,7 +7,8 @@ Every one is to be answered at once with a 4xx and an error body. They speak to 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,6 +93,13 @@ def wrong(path: str, param: str | None, **fields: Any) -> Bad:
     return Bad(what, path, json.dumps({**GOOD.get(path, {}), **fields}).encode(), param)
 
 
+def placed(path: str, table: Mapping[str, Sequence[Any]]) -> Iterator[Bad]:
+    """Bad values by the place that the answer must name, each as the field that the place is in."""
+    for place, values in table.items():
+        for value in values:
+            yield wrong(path, place, **{re.split(r"[.\[]", place)[0]: value})
+
+
 def malformed() -> Iterator[Bad]:
     """What is no JSON object, whatever the route."""
     for path, what, body in ((path, *odd) for path in (*GOOD, BATCHES) for odd in odd_bodies()):
@@ -174,20 +182,26 @@ def out_of_range() -> Iterator[Bad]:
 
 
 def completions() -> Iterator[Bad]:
-    prompts: list[Any] = ["", [], [[]], ["a", ""], ["a", 1], [-1], [2**31], [10**9, 1], [[1], [10**9]], ["a"] * 100_000]
-    for prompt in prompts:
-        yield wrong(TEXT, None, prompt=prompt)
-    bad: dict[str, list[Any]] = {
+    yield from placed(TEXT, {
+        "prompt": [None, "", [], ["a", 1], [-1], [2**31], [10**9, 1], ["a"] * 257, ["a"] * 100_000, {"text": "a"}],
+        "prompt[0]": [[[]], [True], [1.5]], "prompt[1]": [["a", ""], [[1], [10**9]]],
         "n": [0, -1, 10**9, 1.5, True], "best_of": [0, 10**9, "2"], "logprobs": [-1, 6, 60_000, True],
-        "max_tokens": [-1, 10**30, "9", 1.5], "stop": [["a"] * 5, "x" * 2000, [1], {"a": 1}],
-        "logit_bias": [{"99999999": 1}, {"abc": 1}, {"1": 1e39}, {"1": -101}, [1]],
-        "suffix": ["x"], "prompt_logprobs": [-1], "response_format": [{"type": "yaml"}],
+        "max_tokens": [-1, 10**30, "9", 1.5], "stop": [["a"] * 5, {"a": 1}], "stop[0]": ["x" * 2000, [1], [""]],
+        "logit_bias": [{"99999999": 1}, {"abc": 1}, [1]], "logit_bias.1": [{"1": 1e39}, {"1": -101}],
+        "suffix": ["x"], "prompt_logprobs": [-1, 21], "response_format.type": [{"type": "yaml"}],
         "error_behavior": ["ignore"], "use_raw_prompt": ["yes"], "truncate_prompt_tokens": [5], "min_tokens": [5],
-        "stream_options": [{"include_usage": True}], "stream": ["yes", 1], "echo": ["yes", 1],
-    }  # fmt: skip
-    for name, values in bad.items():
-        for value in values:
-            yield wrong(TEXT, None, **{name: value})
+        "stream_options": [{"include_usage": True}], "stream": ["yes", 1], "echo": ["yes", 1], "explain_prefix": [True],
+    })  # fmt: skip
+    together: list[tuple[str, Fields]] = [
+        ("best_of", {"best_of": 1, "n": 2}), ("echo", {"logprobs": 1, "echo": True, "use_raw_prompt": False}),
+        ("prompt_logprobs", {"prompt_logprobs": 1, "stream": True}),
+        ("prompt_logprobs", {"prompt_logprobs": 1, "error_behavior": "truncate"}),
+        ("echo", {"logprobs": 1, "echo": True, "error_behavior": "truncate"}),
+        ("return_token_ids", {"return_token_ids": True, "error_behavior": "truncate"}),
+        ("use_raw_prompt", {"use_raw_prompt": False, "prompt": [1]}),
+        ("skip_special_tokens", {"use_raw_prompt": False, "skip_special_tokens": False}),
+    ]  # fmt: skip
+    yield from (wrong(TEXT, place, **fields) for place, fields in together)
 
 
 def responses() -> Iterator[Bad]:
@@ -226,17 +240,17 @@ def responses() -> Iterator[Bad]:
 def compactions() -> Iterator[Bad]:
     call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
     sealed = [{"type": "compaction", "encrypted_content": text} for text in ("", "AAAA", "é", "A" * 100_000, "a.b")]
-    bad: list[Fields] = [
-        *({"input": [item]} for item in (*sealed, {"type": "compaction"}, call, 7, {"role": "user"})),
-        {"input": []}, {"input": "x" * 1_000_000}, {"stream": True}, {"background": True}, {"stream": "yes"},
-        {"previous_response_id": "resp_0"}, {"previous_response_id": 1}, {"conversation": "conv_0"},
-        {"previous_response_id": "resp_0", "conversation": "conv_0"}, {"temperature": 3}, {"top_p": 0},
-        {"max_output_tokens": 0}, {"max_output_tokens": "9"}, {"include": ["everything"]}, {"truncation": "some"},
-        {"reasoning": {"effort": "huge"}}, {"prompt": {"id": "p"}}, {"instructions": 5}, {"tools": {"f": FLAT}},
-        {"metadata": {"k": 1}}, {"model": None},
-    ]  # fmt: skip
-    for fields in bad:
-        yield wrong(COMPACT, None, **fields)
+    yield from placed(COMPACT, {
+        "input": [None, [], "x" * 1_000_000, [call]], "input[0].encrypted_content": [[one] for one in sealed],
+        "stream": [True, "yes"], "background": [True], "conversation": ["conv_0"],
+        "previous_response_id": ["resp_0", 1], "temperature": [3], "top_p": [0], "max_output_tokens": [0, "9"],
+        "truncation": ["some"], "include[0]": [["everything"]], "reasoning.effort": [{"effort": "huge"}],
+        "prompt": [{"id": "p"}], "instructions": [5], "tools": [{"f": FLAT}], "metadata[...]": [{"k": 1}],
+        "model": [None],
+    })  # fmt: skip
+    yield wrong(COMPACT, "input[0].encrypted_content", input=[{"type": "compaction"}])
+    yield from (wrong(COMPACT, None, input=[item]) for item in (7, {"role": "user"}))
+    yield wrong(COMPACT, None, previous_response_id="resp_0", conversation="conv_0")
     here: list[Fields] = [
         {"type": "code_interpreter"}, {"type": "code_interpreter", "container": 5}, {"type": "mcp"},
         {"type": "mcp", "server_label": "x", "server_url": "http://169.254.169.254/latest"},
@@ -254,37 +268,43 @@ def compactions() -> Iterator[Bad]:
     ]  # fmt: skip
     for tool in here:
         yield wrong(RESPONSES, None, tools=[tool])
-    managed: list[Any] = [
-        "auto", [{"type": "truncation"}], [{}], [7], [{"type": "compaction"}] * 2,
-        *([{"type": "compaction", "compact_threshold": number}] for number in (0, -1, 1.5, "9", True)),
-    ]  # fmt: skip
-    for value in managed:
-        yield wrong(RESPONSES, None, context_management=value)
+    yield from placed(RESPONSES, {
+        "context_management": ["auto", [{"type": "compaction"}] * 2], "context_management[0]": [[7]],
+        "context_management[0].type": [[{"type": "truncation"}], [{}]],
+        "context_management[0].compact_threshold": [
+            [{"type": "compaction", "compact_threshold": number}] for number in (0, -1, 1.5, "9", True)
+        ],
+    })  # fmt: skip
 
 
 def layer() -> Iterator[Bad]:
     huge = [1] * 1_000_000
-    bad: list[tuple[str, Fields]] = [
-        ("/v1/tokenize", {"prompt": "a", "messages": [USER]}), ("/v1/tokenize", {"prompt": None, "messages": []}),
-        ("/v1/tokenize", {"prompt": None, "messages": [{"role": "boss", "content": "x"}]}),
-        ("/v1/tokenize", {"prompt": None}), ("/v1/detokenize", {"tokens": [1, -1]}),
-        ("/v1/detokenize", {"tokens": [2**40]}), ("/v1/detokenize", {"tokens": [*huge, -1]}),
-        ("/v1/render", {"messages": []}), ("/v1/render", {"tool_choice": "required"}), ("/v1/render", {"n": 0}),
-        ("/v1/render", {"chat_template_kwargs": {"tokenize": True, "chat_template": "{{ 1 }}"}}),
-        ("/v1/parse", {"text": "a", "ids": [1]}), ("/v1/parse", {"text": None, "ids": [10**9]}),
-        ("/v1/parse", {"text": "a", "prompt_ids": [-5]}), ("/v1/parse", {"text": None, "ids": [*huge, 10**9]}),
-        ("/v1/convert", {"input": 5}), ("/v1/convert", {"to": "nothing"}), ("/v1/convert", {"from": "chatml"}),
-        ("/v1/convert", {"input": "x" * 2_200_000}), ("/v1/convert", {"to": "../../etc/passwd"}),
-        ("/v1/schemas/check", {"text": "x" * 70_000}), ("/v1/schemas/check", {"text": 5}),
-        ("/v1/schemas/check", {"strict": "yes"}), ("/v1/templates/try", {"messages": []}),
-        ("/v1/templates/try", {"messages": [USER] * 300}), ("/v1/templates/try", {"reply": "x" * 40_000}),
-        ("/v1/templates/try", {"template": "{% for %}"}), ("/v1/templates/try", {"template": "{{ 1 / 0 }}"}),
-        ("/v1/templates/try", {"template": "{% for i in range(10**9) %}{% endfor %}"}),
-        ("/v1/templates/try", {"chat_template_kwargs": {"messages": []}}),
-        ("/v1/templates/try", {"controls": ["x"] * 5000}), ("/v1/templates/try", {"special_tokens": {"eos_token": 5}}),
+    yield from placed("/v1/tokenize", {"prompt": [None, 3]})
+    yield from placed("/v1/detokenize", {"tokens": [None, "abc"], "tokens[1]": [[1, -1]], "tokens[0]": [[2**40]]})
+    yield from placed("/v1/render", {"messages": [None, []], "tool_choice": ["required"], "n": [0]})
+    yield from placed("/v1/parse", {"text": [None]})
+    together: list[tuple[str, str, Fields]] = [
+        ("/v1/tokenize", "prompt", {"prompt": "a", "messages": [USER]}),
+        ("/v1/tokenize", "messages", {"prompt": None, "messages": []}),
+        ("/v1/tokenize", "messages[0].role", {"prompt": None, "messages": [{"role": "boss", "content": "x"}]}),
+        ("/v1/parse", "text", {"text": "a", "ids": [1]}), ("/v1/parse", "ids[0]", {"text": None, "ids": [10**9]}),
+        ("/v1/parse", "prompt_ids[0]", {"text": "a", "prompt_ids": [-5]}),
     ]  # fmt: skip
-    for path, fields in bad:
-        yield wrong(path, None, **fields)
+    yield from (wrong(path, place, **fields) for path, place, fields in together)
+    bad: dict[str, list[Fields]] = {
+        "/v1/detokenize": [{"tokens": [*huge, -1]}], "/v1/parse": [{"text": None, "ids": [*huge, 10**9]}],
+        "/v1/render": [{"chat_template_kwargs": {"tokenize": True, "chat_template": "{{ 1 }}"}}],
+        "/v1/convert": [
+            {"input": 5}, {"to": "nothing"}, {"from": "chatml"}, {"input": "x" * 2_200_000}, {"to": "../../etc/passwd"},
+        ],
+        "/v1/schemas/check": [{"text": "x" * 70_000}, {"text": 5}, {"strict": "yes"}],
+        "/v1/templates/try": [
+            {"messages": []}, {"messages": [USER] * 300}, {"reply": "x" * 40_000}, {"controls": ["x"] * 5000},
+            {"template": "{% for %}"}, {"template": "{{ 1 / 0 }}"}, {"special_tokens": {"eos_token": 5}},
+            {"template": "{% for i in range(10**9) %}{% endfor %}"}, {"chat_template_kwargs": {"messages": []}},
+        ],
+    }  # fmt: skip
+    yield from (wrong(path, None, **fields) for path, several in bad.items() for fields in several)
 
 
 def chats() -> Iterator[Bad]:
@@ -304,14 +324,12 @@ def chats() -> Iterator[Bad]:
 
 
 def interactive() -> Iterator[Bad]:
-    bad: list[Fields] = [
-        {"prompt": ""}, {"prompt": []}, {"session_id": "../x"}, {"session_id": [1]}, {"session_id": 1.5},
-        {"image_url": "http://127.0.0.1/x.png"}, {"adapter_name": "lora"}, {"min_new_tokens": 4}, {"cancel": True},
-        {"request_output_len": -1}, {"request_output_len": "9"}, {"stream": "yes"}, {"stop": [""]},
-        {"skip_special_tokens": False}, {"interactive_mode": "yes"},
-    ]  # fmt: skip
-    for fields in bad:
-        yield wrong(INTERACTIVE, None, **fields)
+    yield from placed(INTERACTIVE, {
+        "prompt": ["", []], "session_id": ["../x", [1], 1.5, -2, 2**63, 10**40], "image_url": ["http://127.0.0.1/x.png"],
+        "adapter_name": ["lora"], "min_new_tokens": [4], "request_output_len": [-1, "9"], "stream": ["yes"],
+        "stop[0]": [[""]], "skip_special_tokens": [False], "interactive_mode": ["yes"],
+    })  # fmt: skip
+    yield wrong(INTERACTIVE, "session_id", cancel=True)
 
 
 def other_names() -> Iterator[Bad]:
@@ -339,15 +357,13 @@ def other_names() -> Iterator[Bad]:
 
 
 def embeddings() -> Iterator[Bad]:
-    inputs: list[Any] = [
-        [], [1, -2], [[10**9]], [[]], [1, "a"], [1.5], ["a"] * 100_000, [[1]] * 100_000, [1] * 9000, "word " * 4000,
-    ]  # fmt: skip
-    for input in inputs:
-        yield wrong(VECTORS, None, input=input)
-    for name, value in (("dimensions", 0), ("dimensions", 10**9), ("dimensions", -1), ("encoding_format", "hex")):
-        yield wrong(VECTORS, name, **{name: value})
-    for limit in (0, -2, 10**9, "9"):
-        yield wrong(VECTORS, "truncate_prompt_tokens", truncate_prompt_tokens=limit)
+    yield from placed(VECTORS, {
+        "input": [None, [], [[]], [1, "a"], ["a"] * 2049, ["a"] * 100_000, [[1]] * 100_000],
+        "input[0]": [[None], [1.5], [[10**9]]], "input[1]": [[1, -2]],
+        "dimensions": [0, 10**9, -1, "384"], "encoding_format": ["hex"], "error_behavior": ["cut"],
+        "truncate_prompt_tokens": [0, -2, 10**9, "9"],
+    })  # fmt: skip
+    yield from (wrong(VECTORS, None, input=input) for input in ([1] * 9000, "word " * 4000))
 
 
 def ranking() -> Iterator[Bad]:

@@ -1,12 +1,14 @@
-"""An engine that says some ids and then fails."""
+"""Engines that say some ids and then fail."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
 
-from antiphon.engines import Sampling, ScriptedEngine, Step
-from antiphon.tenancy import NOBODY, Tenant
+from antiphon.engines import ScriptedEngine, Step
+from antiphon.errors import EngineLostError
 
 
 class Breaking(ScriptedEngine):
@@ -16,11 +18,23 @@ class Breaking(ScriptedEngine):
         super().__init__([])
         self._ids, self._error = ids, error
 
-    async def generate(
-        self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:  # fmt: skip
+    async def generate(self, *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
         for id in self._ids:
             await asyncio.sleep(0)
             yield Step((id,))
         raise self._error
+
+
+class Losing(ScriptedEngine):
+    """Plays its script, and is lost after ``after`` steps."""
+
+    after = 3
+
+    async def generate(self, *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
+        left = self.after
+        async with aclosing(super().generate(*args, **options)) as steps:
+            async for step in steps:
+                if not left:
+                    raise EngineLostError("the engine was lost")
+                left -= 1
+                yield step

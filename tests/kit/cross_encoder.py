@@ -48,7 +48,8 @@ class CrossEncoder:
         q, k, v = (self._linear(f"blk.0.attn_{name}", x) for name in "qkv")
         attended = np.concatenate([_attention(q[:, at], k[:, at], v[:, at]) for at in _heads()], axis=1)
         x = _normalized(x + self._linear("blk.0.attn_output", attended))
-        inner = _gelu(self._linear("blk.0.ffn_up", x))
+        up = self._linear("blk.0.ffn_up", x)
+        inner: Array = 0.5 * up * (1 + np.tanh(np.sqrt(2 / np.pi) * (up + 0.044715 * up**3)))  # GELU
         return _normalized(x + self._linear("blk.0.ffn_down", inner))
 
     def _linear(self, name: str, x: Array) -> Array:
@@ -71,11 +72,6 @@ def _attention(q: Array, k: Array, v: Array) -> Array:
 def _normalized(x: Array) -> Array:
     centred = x - x.mean(axis=1, keepdims=True)
     made: Array = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-12)
-    return made
-
-
-def _gelu(x: Array) -> Array:
-    made: Array = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
     return made
 
 

@@ -11,10 +11,9 @@ from antiphon.api import create_app
 from antiphon.api.dialects import databricks
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
-from antiphon.generation import Model
-from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import Piece
-from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, Got, ids, request, scripted
+from kit import obliging
+from kit.api import CALL, END, UNCALL, Got, ids, request, scripted
 
 PATH = "/serving-endpoints/small/invocations"
 HELLO = ids("Hello", END)
@@ -50,7 +49,5 @@ def called(name: str, arguments: str) -> tuple[Piece, ...]:
 
 def constrained(*reply: Piece) -> tuple[ScriptedEngine, Starlette]:
     """An engine that says ``reply`` whatever grammar it is given, and is caught where that breaks the grammar."""
-    engine = scripted(ids(*reply, END), end_ids=frozenset({TOKENIZER.controls[END]}))
-    compiler = ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[END]})
-    holding = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
-    return engine, create_app(StaticCatalog({"small": holding}))
+    engine = scripted(ids(*reply, END), end_ids=obliging.ENDS)
+    return engine, create_app(StaticCatalog({"small": obliging.constrained(engine)}))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,15 +15,14 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.formats.template import JinjaFormat, jinja_format
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
-from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner
-from kit.admitted import admitted
 from kit.family_templates import FAMILIES
+from kit.obliging import GrammarEngine
 from kit.plain_jinja import plain_prompt
 from kit.reply_templates import TEMPLATES
 
@@ -104,11 +102,11 @@ def family(name: str) -> Family:
     return Family(name, source, jinja_format(source, controls), ByteTokenizer(controls))
 
 
-class FreeEngine(ScriptedEngine):
+class FreeEngine(GrammarEngine):
     """Writes whatever the grammar admits, and now and then a literal of the family's; its seed is the request's."""
 
     def __init__(self, family: Family) -> None:
-        super().__init__([], end_ids=family.end_ids)
+        super().__init__([], end_ids=family.end_ids, chunk=5)
         self._family = family
         self._vocabulary = Vocabulary(family.tokenizer, family.end_ids)
         literals = sorted({*family.format.replies.literals, *map(str, family.format.stops)})
@@ -116,20 +114,9 @@ class FreeEngine(ScriptedEngine):
         self._words = [*self._closers, *(family.ids(text) for text in ("\n", "{", '", "', "weather", "true", "é", "<"))]
         self._ids = [id for id in range(family.tokenizer.size) if not 0x1C <= id < 0x20]
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
+    def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
         assert grammar is not None
-        played = ScriptedEngine(self._reply(grammar, sampling.seed or 0), end_ids=self._family.end_ids, chunk=5)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
+        return self._reply(grammar, sampling.seed or 0)
 
     def _reply(self, grammar: str, seed: int) -> list[int]:
         """The first of the replies by this seed that comes to its end."""
@@ -138,3 +125,35 @@ class FreeEngine(ScriptedEngine):
             reply = admitted(start.deep_copy(), self._ids, self._words, self._closers, chance)
             if reply is not None:
                 return reply
+
+
+MOST = 1200
+LATE = 200
+"""After so many ids nearly nothing but what closes something."""
+
+
+def admitted(
+    matcher: LLMatcher,
+    ids: Collection[int],
+    words: Sequence[list[int]],
+    closers: Sequence[list[int]],
+    chance: random.Random,
+) -> list[int] | None:
+    """Ids by chance, one at a time or a word; None for a reply that does not come to its end in time."""
+    written: list[int] = []
+    while not matcher.is_stopped() and len(written) < MOST:
+        if matcher.is_accepting() and chance.random() < 0.5:
+            break
+        late = len(written) > LATE
+        word = chance.choice(closers if late else words)
+        if chance.random() < (0.95 if late else 0.5) and matcher.deep_copy().try_consume_tokens(word) == len(word):
+            matcher.try_consume_tokens(word)
+            written += word
+            continue
+        mask = matcher.compute_bitmask()
+        allowed = [id for id in ids if mask[id // 8] >> id % 8 & 1]
+        if not allowed:
+            return None
+        written.append(chance.choice(allowed))
+        matcher.consume_token(written[-1])
+    return written if matcher.is_accepting() or matcher.is_stopped() else None

@@ -7,8 +7,7 @@ to nothing. So does `MaskedEngine`.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from random import Random
 
 import numpy as np
@@ -17,7 +16,7 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines import Sampling
 from antiphon.formats import Format
 from antiphon.formats.harmony import harmony
 from antiphon.formats.openchatml import openchatml
@@ -25,9 +24,9 @@ from antiphon.formats.template import template_format
 from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control
 from kit.api import CHATML, END, TOKENIZER
+from kit.obliging import GrammarEngine
 from kit.responses import HARMONY, VOCABULARY
 
 FORMATS: dict[str, tuple[Format, ByteTokenizer, Control]] = {
@@ -74,33 +73,19 @@ class EngineTokens:
         return ids
 
 
-class MaskedEngine(ScriptedEngine):
+class MaskedEngine(GrammarEngine):
     """Samples at random below its mask, and after `HURRY` ids what closes; its seed is the prompt's length."""
 
     def __init__(self, tokenizer: ByteTokenizer, end: Control) -> None:
         self._end = tokenizer.controls[end]
-        super().__init__([self._end], end_ids=frozenset({self._end}), context=65536)
+        super().__init__([self._end], end_ids=frozenset({self._end}), chunk=8, context=65536)
         self._vocabulary = tokenizer
         self._tokens = LLTokenizer(TokenizerWrapper(EngineTokens(tokenizer, self._end)))
         closers = [*sorted(tokenizer.controls.values()), *b'"}]0e1-aA2,:.']
         self._closers: Sequence[int] = closers
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
-        def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
-            return [self._end] if grammar is None else self.reply(grammar, Random(len(prompt)), sampling.max_tokens)
-
-        played = ScriptedEngine(script, end_ids=frozenset({self._end}), chunk=8, context=65536)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
+    def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
+        return [self._end] if grammar is None else self.reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
     def reply(self, grammar: str, random: Random, most: int) -> list[int]:
         """Ids below the grammar's masks, up to the end that ends it."""

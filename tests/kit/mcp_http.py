@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from kit.aiohttp_site import listening
 from kit.mcp_counter import answer, handshake, text_result, tool_list
 
 
@@ -60,9 +61,5 @@ async def serving(sessions: Sessions) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_post("/mcp", sessions.answer)
     app.router.add_delete("/mcp", sessions.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}/mcp"
-    await runner.cleanup()
+    async with listening(app, shutdown_timeout=0.1) as url:
+        yield f"{url}/mcp"

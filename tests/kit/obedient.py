@@ -14,10 +14,11 @@ import re
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from typing import Any
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Embeddings, EngineInfo, Sampling, ScriptedEngine, Step
+from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
@@ -98,18 +99,10 @@ def spelled(tokenizer: ByteTokenizer, prompt: Sequence[int]) -> str:
 class LosingEngine(ScriptedEngine):
     """Is lost after three steps of an answer to ``lose``."""
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
+    async def generate(self, prompt: Sequence[int], *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
         lost = order(spelled(TOKENIZER, prompt))[0] == "lose"
         left = 3
-        async with aclosing(super().generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
+        async with aclosing(super().generate(prompt, *args, **options)) as steps:
             async for step in steps:
                 if lost and not left:
                     raise EngineLostError("the engine was lost, as it was asked to be")

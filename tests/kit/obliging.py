@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import fields
 from random import Random
+from typing import Any
 
 from llguidance import LLMatcher
 from starlette.applications import Starlette
@@ -17,7 +18,6 @@ from antiphon.engines.engine import SAMPLING
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
-from antiphon.tenancy import NOBODY, Tenant
 from kit.api import CHATML, END, TOKENIZER, ids, token_bytes
 from kit.obedient import counting
 
@@ -29,29 +29,34 @@ EVERY = SAMPLING | {field.name for field in fields(Sampling)}
 """Settings that only one engine honours are honoured here, too."""
 
 
-class ObligingEngine(ScriptedEngine):
+class GrammarEngine(ScriptedEngine):
+    """Writes what `write` makes of a grammar; it notes each request as a scripted engine does."""
+
+    def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
+        raise NotImplementedError
+
+    async def generate(
+        self, prompt: Sequence[int], sampling: Sampling, *, grammar: str | None = None, **options: Any
+    ) -> AsyncGenerator[Step, None]:
+        self.requests.append((tuple(prompt), sampling, grammar))
+        played = ScriptedEngine(
+            lambda prompt, sampling, choice: self.write(grammar, prompt, sampling), context=self.info.context,
+            end_ids=self.info.end_ids, chunk=self._chunk, token_bytes=self._token_bytes, honours=self.info.honours,
+        )  # fmt: skip
+        async with aclosing(played.generate(prompt, sampling, grammar=grammar, **options)) as steps:
+            async for step in steps:
+                yield step
+
+
+class ObligingEngine(GrammarEngine):
     """Says a greeting where nothing else is requested; the seed is the prompt's length, so that answers repeat."""
 
     def __init__(self) -> None:
         super().__init__(HELLO, end_ids=ENDS, token_bytes=token_bytes, honours=EVERY)
         self._vocabulary = Vocabulary(TOKENIZER, ENDS)
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
-        def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
-            return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
-
-        played = ScriptedEngine(script, end_ids=ENDS, token_bytes=token_bytes, honours=EVERY)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
+    def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
+        return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
     def _reply(self, grammar: str, random: Random, most: int) -> list[int]:
         matcher = LLMatcher(self._vocabulary.tokens, grammar, log_level=0)
@@ -67,13 +72,13 @@ class ObligingEngine(ScriptedEngine):
         return written
 
 
-def obliging(name: str = "obliging") -> Model:
-    """The model, with a compiler of grammars."""
+def constrained(engine: ScriptedEngine, name: str = "small", **fields: Any) -> Model:
+    """A model with a compiler of grammars."""
     compiler = ReplyCompiler(CHATML, TOKENIZER, ENDS)
-    return Model(name=name, engine=ObligingEngine(), tokenizer=TOKENIZER, format=CHATML, compiler=compiler)
+    return Model(name=name, engine=engine, tokenizer=TOKENIZER, format=CHATML, compiler=compiler, **fields)
 
 
 def chatting_and_embedding() -> Starlette:
     """A server with the names of the default models: ``smollm2`` writes, ``minilm`` embeds. It hides nothing."""
-    catalog = StaticCatalog({"smollm2": obliging("smollm2"), "minilm": counting()})
+    catalog = StaticCatalog({"smollm2": constrained(ObligingEngine(), "smollm2"), "minilm": counting()})
     return create_app(catalog, expose_reasoning=True)

@@ -100,7 +100,7 @@ class OwnOrder:
             yield self._named[reference]
         elif reference == "#" or reference.startswith("#/"):
             try:
-                steps = [_unescaped(step) for step in reference.split("/")[1:]]
+                steps = [unquote(one).replace("~1", "/").replace("~0", "~") for one in reference.split("/")[1:]]
                 yield _descend(self._document, steps)
             except (KeyError, IndexError, TypeError, ValueError):
                 return
@@ -166,10 +166,6 @@ def _names(place: Place) -> Iterator[tuple[str, Place]]:
         case list() as items:
             for i in range(len(items)):
                 yield from _names(place.inner(i))
-
-
-def _unescaped(step: str) -> str:
-    return unquote(step).replace("~1", "/").replace("~0", "~")
 
 
 def _descend(place: Place, steps: Sequence[str]) -> Place:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from antiphon.tokens import ByteTokenizer, Control, Piece
+from kit.api import sampled
 
 CHATML = [Control("<|im_start|>"), Control("<|im_end|>"), Control("<think>"), Control("</think>")]
 FRAMES = [Control(f"<|{name}|>") for name in "start channel message call constrain return end".split()]
@@ -47,10 +48,7 @@ TOKENIZER = PairTokenizer()
 
 def ids(*pieces: Piece) -> list[int]:
     """The pieces as `encode` has them."""
-    sampled: list[int] = []
-    for piece in pieces:
-        sampled += [TOKENIZER.controls[piece]] if isinstance(piece, Control) else TOKENIZER.encode(piece)
-    return sampled
+    return sampled(TOKENIZER, pieces)
 
 
 def sampled_ids(random: Random, pieces: Sequence[Piece]) -> list[int]:

@@ -75,7 +75,7 @@ def controls(name: str, owned: int) -> list[Control]:
 def replies(name: str, owned: int) -> st.SearchStrategy[list[Piece]]:
     """Replies of up to 16 fragments; what spells a control is that, or now and then text."""
     fragment = st.one_of(st.sampled_from(_fragments(name)), st.sampled_from(_JSON))
-    broken = st.tuples(st.just(_whole(name)), st.integers(0, 8), st.integers(0, 12)).map(
+    broken = st.tuples(st.just(tuple(_written(DESCRIPTIONS[name]))), st.integers(0, 8), st.integers(0, 12)).map(
         lambda cut: "".join((*cut[0][: cut[1]], *cut[0][cut[1] + 1 : cut[1] + cut[2]]))
     )
     texts = st.lists(st.one_of(fragment, fragment, broken), max_size=16)
@@ -120,10 +120,6 @@ def _pairs(pairs: Pairs) -> Iterator[str]:
 def _member(pairs: Pairs, key: str, text: str) -> str:
     value = pairs.values[0]
     return f"{pairs.key}{key}{value.before}{text}{value.after.replace('{key}', key)}"
-
-
-def _whole(name: str) -> tuple[str, ...]:
-    return tuple(_written(DESCRIPTIONS[name]))
 
 
 def _written(description: ReplyDescription) -> Iterator[str]:

@@ -18,7 +18,7 @@ from antiphon.engines.scripted import Script
 from antiphon.formats.harmony import Harmony
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control, Piece
-from kit.api import Got, request, scripted
+from kit.api import Got, request, sampled, scripted
 from kit.api import model as chatml_model
 
 HARMONY = Harmony()
@@ -56,10 +56,7 @@ _EVENTS: dict[str, type[BaseModel]] = {
 
 def harmony_ids(*pieces: Piece) -> list[int]:
     """What gpt-oss samples to say these pieces."""
-    ids: list[int] = []
-    for piece in pieces:
-        ids += [VOCABULARY.controls[piece]] if isinstance(piece, Control) else VOCABULARY.encode(piece)
-    return ids
+    return sampled(VOCABULARY, pieces)
 
 
 def turns(*replies: Sequence[int]) -> Script:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest_asyncio
 from aiohttp import web
 
+from kit.aiohttp_site import listening
 from kit.vllm_server import CONTEXT, END, SAYS, hang_up
 
 RESERVED = 2
@@ -132,10 +133,5 @@ def alternatives(id: int, count: int) -> list[list[object]]:
 @pytest_asyncio.fixture
 async def sglang() -> AsyncIterator[Sglang]:
     server = Sglang()
-    runner = web.AppRunner(server.app(), handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield server
-    await runner.cleanup()
+    async with listening(server.app(), handler_cancellation=True) as server.url:
+        yield server

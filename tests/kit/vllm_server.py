@@ -10,6 +10,8 @@ from typing import Any
 import pytest_asyncio
 from aiohttp import web
 
+from kit.aiohttp_site import listening
+
 SAYS = [3, 1, 4, 15, 9, 2, 6, 5, 35, 8]
 END, CONTEXT = 8, 32
 
@@ -171,10 +173,5 @@ async def write(reply: web.StreamResponse, event: dict[str, object]) -> None:
 @pytest_asyncio.fixture
 async def vllm() -> AsyncIterator[Vllm]:
     server = Vllm()
-    runner = web.AppRunner(server.app(), handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield server
-    await runner.cleanup()
+    async with listening(server.app(), handler_cancellation=True) as server.url:
+        yield server

@@ -31,14 +31,13 @@ ROOMS = (
     Room(
         "gate",
         {
-            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_counted.py "
-            "api/test_several_servers.py",
+            "http/gate/rates.py": "api/test_rates.py api/test_metrics.py api/test_several_servers.py",
             "http/gate/access.py": "api/test_keys.py api/test_metrics.py api/test_rates.py api/test_browser_gate.py",
-            "http/gate/browsers.py": "api/test_browser_gate.py api/test_browsers.py api/test_responses_socket.py",
+            "http/gate/browsers.py": "api/test_browser_gate.py api/test_responses_socket.py",
             "http/gate/keys.py": "api/test_keys.py cli/test_keys.py cli/test_reload.py",
             "http/gate/admission.py": "tenancy api/test_admission.py api/test_hanging_up.py api/test_batches_beside.py",
             "http/gate/large.py": "api/test_large.py api/test_large_memory.py",
-            "http/gate/idempotency.py": "api/test_idempotency.py api/test_other_keys.py api/test_responses_life.py",
+            "http/gate/idempotency.py": "api/test_idempotency.py api/test_keys.py api/test_responses_life.py",
         },
     ),
     Room(
@@ -76,7 +75,7 @@ ROOMS = (
             "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py "
             "api/test_watchdog.py api/test_tls.py",
             "api/responses/request.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
-            "http/origins.py": "api/test_browsers.py api/test_browser_gate.py api/test_keys.py api/test_hosts.py",
+            "http/origins.py": "api/test_browser_gate.py api/test_keys.py api/test_hosts.py",
             "http/route.py": "api/test_protocol_edges.py api/test_keys.py",
             "http/errors.py": "api/test_error_shapes.py api/test_bad_input.py api/test_messages.py "
             "api/test_ollama.py api/databricks api/test_faults.py api/test_heads.py api/test_keys.py",
@@ -87,7 +86,7 @@ ROOMS = (
             "api/test_responses_life.py",
             "http/run*.py": "api/test_responses_life.py api/test_streams_resumed.py api/test_responses_stored.py",
             "http/following.py": "api/test_streams_resumed.py api/test_responses_life.py",
-            "http/lazy_route.py": "api/test_lazy_routes.py api/test_router.py",
+            "http/lazy_route.py": "api/test_lazy_routes.py",
             "http/lifecycle.py": "api/test_admission.py api/test_chat.py cli/test_serve.py",
             "http/server_tools.py": "api/test_server_tools.py api/test_layer.py",
             "http/session.py": "api/test_interactive.py api/test_sessions.py api/test_session_cache.py",
@@ -156,7 +155,7 @@ ROOMS = (
             "tokens/*.py": "tokens/test_encode.py tokens/test_pieces.py tokens/test_slices.py",
             "generation/constrain.py": "grammar/test_cost.py generation/test_constrain.py",
             "generation/overflow.py": "generation/test_turn.py",
-            "http/client.py": "api/test_bodies.py api/test_bad_input.py api/test_slow_clients.py "
+            "http/client.py": "api/test_framing.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",
             "http/server/connection.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
             "http/sse.py": "api/test_stream.py api/test_rates.py api/test_slow_clients.py api/test_chat.py "

@@ -6,14 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.api import app, running
+from kit.api import app, running, served
 from kit.databricks import HELLO, STRICT
 
-
-@pytest.fixture(scope="module")
-def base() -> Iterator[str]:
-    with running(app(HELLO, clock=lambda: 1_700_000_000.5)) as url:
-        yield url
+base = served(lambda: app(HELLO, clock=lambda: 1_700_000_000.5))
 
 
 @pytest.fixture(scope="module")
