@@ -10,7 +10,6 @@ import pytest
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
-from antiphon.api.messages.block_writers import arguments_object
 from antiphon.catalog.static import StaticCatalog
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
@@ -18,6 +17,7 @@ from antiphon.formats.openchatml import openchatml
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Piece, SampledText, decode
+from antiphon.wire.projection import arguments_object
 from kit.api import (
     CALL,
     END,

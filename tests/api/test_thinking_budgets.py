@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, islice, pairwise, repeat
@@ -16,11 +15,10 @@ from starlette.applications import Starlette
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
-from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines import Sampling
 from antiphon.formats.template import jinja_format, template_format
 from antiphon.generation import Model, ModelFacts
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Piece, decode, encode_pieces
 from antiphon.wire.names.table import KNOWN
 from kit.api import END, THINK, TOKENIZER, Got, post_in_process
@@ -72,25 +70,11 @@ class Thinker(MaskedEngine):
         self._thought = encode_pieces(OPENINGS.get(name, ()), tokenizer)
         self._wanted: Iterator[int] = repeat(-1)
 
-    async def generate(
-        self,
-        prompt: Sequence[int],
-        sampling: Sampling,
-        *,
-        n: int = 1,
-        grammar: str | None = None,
-        tenant: Tenant = NOBODY,
-    ) -> AsyncGenerator[Step, None]:
-        def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Sequence[int]:
-            self._wanted = chain(self._thought, repeat(ord("x")))
-            if grammar is None:
-                return list(islice(self._wanted, sampling.max_tokens))
-            return self.reply(grammar, Random(1), sampling.max_tokens)
-
-        played = ScriptedEngine(script, end_ids=self.info.end_ids, context=65536)
-        async with aclosing(played.generate(prompt, sampling, n=n, grammar=grammar, tenant=tenant)) as steps:
-            async for step in steps:
-                yield step
+    def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
+        self._wanted = chain(self._thought, repeat(ord("x")))
+        if grammar is None:
+            return list(islice(self._wanted, sampling.max_tokens))
+        return self.reply(grammar, Random(1), sampling.max_tokens)
 
     def _sampled(self, ids: Sequence[int], random: Random, place: int) -> int | None:
         wanted = next(self._wanted)
