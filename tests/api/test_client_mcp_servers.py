@@ -266,7 +266,6 @@ USER = {"role": "user", "content": "Hi"}
         ([USER, {**CALLED, "server_label": None}], "input[1].server_label"),
         ([USER, {**CALLED, "name": ""}], "input[1].name"),
         ([USER, {**CALLED, "id": None}], "input[1].id"),
-        ([USER, CALLED, CALLED], "input[2].call_id"),
         (
             [USER, {"type": "mcp_list_tools", "server_label": "odd", "tools": [{"name": "a"}]}],
             "input[1].tools[0].input_schema",

@@ -132,7 +132,7 @@ async def test_a_loop_of_twenty_turns_keeps_every_id(name: str, seed: int) -> No
         before, messages = ids_of(answer), grown(messages, answer)
 
 
-@pytest.mark.parametrize("name", ["chatml", "jinja"])
+@pytest.mark.parametrize("name", ["chatml", "jinja", "jinja, spelled otherwise"])
 async def test_a_reply_that_ends_at_its_call_is_closed_in_the_next_prompt(name: str) -> None:
     format, reply = LOOPS[name]
     application, messages, before = served(format, reply), [ASKED], list[int]()

@@ -28,7 +28,22 @@ from antiphon.errors import ConfigError, NotFoundError
 from antiphon.http.gate.keys import Key, KeyFile, Keyring, new_key
 from antiphon.playground.site import PLAYGROUND, site_wire
 from antiphon.tokens import decode
-from kit.api import END, THINK, TOKENIZER, UNTHINK, Got, app, call, ids, request, running, scripted, served, serving
+from kit.api import (
+    CALL,
+    END,
+    THINK,
+    TOKENIZER,
+    UNTHINK,
+    Got,
+    app,
+    call,
+    ids,
+    request,
+    running,
+    scripted,
+    served,
+    serving,
+)
 from kit.waiting import PATIENCE, until
 
 SECRET, ALICE = new_key("alice")
@@ -401,12 +416,14 @@ def test_an_idempotency_key_is_its_owner_s() -> None:
 
 def test_a_call_is_answered_in_its_own_session_only() -> None:
     tool = {"type": "function", "function": {"name": "f"}}
-    with running(app(ids(*call("f", "{}"), END), keys=KEYS)) as base:
+    engine = scripted(ids(*call("f", "{}"), END))
+    with running(app(engine, keys=KEYS)) as base:
         body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": [tool], "session_id": "s"}
         made = post(base, "/v1/chat/completions", ALICE_SECRET, **body).json
         (requested,) = made["choices"][0]["message"]["tool_calls"]
         result = [{"role": "tool", "tool_call_id": requested["id"], "content": "1"}]
         for secret, session in ((BOB_SECRET, "s"), (ALICE_SECRET, "t")):
-            got = post(base, "/v1/chat/completions", secret, messages=result, session_id=session)
-            assert (got.status, got.error["param"]) == (400, "messages[0].tool_call_id")
+            assert post(base, "/v1/chat/completions", secret, messages=result, session_id=session).status == 200
+            assert TOKENIZER.controls[CALL] not in engine.requests[-1][0]
         assert post(base, "/v1/chat/completions", ALICE_SECRET, messages=result, session_id="s").status == 200
+        assert TOKENIZER.controls[CALL] in engine.requests[-1][0]

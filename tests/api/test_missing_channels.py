@@ -216,7 +216,7 @@ async def test_a_very_long_text_on_no_channel_is_held_to_its_end(stream: bool) -
 
 @pytest.mark.parametrize("reply", [f"<|channel|>response<|message|>{ANSWER}<|return|>", f"{THOUGHT}<|end|>{FINAL}"])
 async def test_the_history_is_what_was_shown(reply: str) -> None:
-    """An answer is ``final`` in the next prompt and reasoning is not, though the model said neither."""
+    """As the template writes it, an answer is ``final`` and reasoning is not there, though the model said neither."""
     prompts: list[str] = []
 
     def script(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
@@ -225,7 +225,8 @@ async def test_the_history_is_what_was_shown(reply: str) -> None:
 
     application = app(script)
     first = (await post_in_process(application, RESPONSES, input="Hi")).json
-    again = await post_in_process(application, RESPONSES, input="So?", previous_response_id=first["id"])
+    behind = {"previous_response_id": first["id"], "prefix_policy": "template"}
+    again = await post_in_process(application, RESPONSES, input="So?", **behind)
     assert again.status == 200
     assert f"<|start|>assistant<|channel|>final<|message|>{ANSWER}<|end|>" in prompts[1]
     assert "SECRET" not in prompts[1]

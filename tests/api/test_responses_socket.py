@@ -144,8 +144,8 @@ async def test_a_response_that_failed_is_forgotten() -> None:
 async def test_a_request_that_cannot_go_on_costs_what_is_remembered() -> None:
     async with serving(responses_app(small=scripted(script))) as port, opened(port) as socket:
         first = await responded(socket, input="word", store=False)
-        output = {"type": "function_call_output", "call_id": "call_of_nobody", "output": "1"}
-        for input, code in (([output], "invalid_value"), ("word", "previous_response_not_found")):
+        output = {"type": "function_call_output", "call_id": "", "output": "1"}
+        for input, code in (([output], "missing_required_parameter"), ("word", "previous_response_not_found")):
             refused = await responded(socket, input=input, store=False, previous_response_id=first["id"])
             assert (refused["status"], refused["error"]["code"]) == (400, code)
 

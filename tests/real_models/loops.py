@@ -232,7 +232,7 @@ def compare(before: Turn, turn: Turn, row: Row) -> None:
     whole = before.prompt + before.sampled
     if turn.prompt[: len(whole)] == whole:
         row.kept += 1
-    elif turn.cause in MEANT:
+    elif turn.cause in (*MEANT, "cut"):
         row.named[f"{turn.cause} ({before.finish})"] += 1
         row.details.append(around(before, turn))
     else:

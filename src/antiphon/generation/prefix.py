@@ -29,12 +29,13 @@ LONGEST_MARK = 32
 
 Cause = Literal[
     "tools", "response_format", "date", "reasoning_effort", "arguments", "message", "reasoning", "tokens", "end",
-    "rewritten", "dropped", "template", "forgotten",
+    "rewritten", "dropped", "template", "cut", "forgotten",
 ]  # fmt: skip
 """The part that changed. ``reasoning`` is no longer there, ``tokens``: the same text in other tokens. By the template:
 ``end``: it ends the reply otherwise; ``rewritten``: it writes an earlier part otherwise once more follows, or in
 another place or channel; ``dropped``: it leaves out what was said; ``template``: it writes it in other words.
-``forgotten``: the turn or its request is not remembered here."""
+``cut``: a limit or a stop of the request cut the reply, which says less than was sampled. ``forgotten``: the turn or
+its request is not remembered here."""
 Encode = Callable[[TurnRequest, bool], Sequence[int]]
 """The ids of a request's prompt; with the start of a reply, or without. Raises `AntiphonError`."""
 
@@ -139,7 +140,7 @@ class _Look(msgspec.Struct, frozen=True):
         thought = place is not None and old[place].channel == Channel.ANALYSIS
         if thought or self._opens_thought() or self._keeps_more(replace(self.request, history=HistoryPolicy.KEEP_ALL)):
             return PrefixLoss(self.kept, "reasoning", place)
-        return PrefixLoss(self.kept, self._of_template(), place)
+        return PrefixLoss(self.kept, self._of_template() if self.former.key else "cut", place)
 
     def _opens_thought(self) -> bool:
         """Whether a mark of reasoning was lost, where a template leaves out an empty thought."""

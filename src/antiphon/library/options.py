@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any, Literal, TypedDict, TypeVar
 
 import msgspec
@@ -218,12 +219,14 @@ def request_of(
         conversation = replace(conversation, tools=(*conversation.tools, *offer.specs))
     if response_format is not None:
         conversation = replace(conversation, response_format=response_format)
+    settings = conversation.settings
     if effort := options.get("reasoning_effort"):
         if effort not in set(ReasoningEffort):
             hint = f"Give one of {', '.join(ReasoningEffort)}."
             raise refused("reasoning_effort", f"{effort[:64]!r} is none.", hint)
-        settings = replace(conversation.settings, reasoning_effort=ReasoningEffort(effort))
-        conversation = replace(conversation, settings=settings)
+        settings = replace(settings, reasoning_effort=ReasoningEffort(effort))
+    settings = replace(settings, current_date=settings.current_date or date.today())
+    conversation = replace(conversation, settings=settings)
     return replace(requested, conversation=conversation, **_settings(options, conversation.tools))
 
 

@@ -67,6 +67,10 @@ class CallReader:
                 return
             closed = True
 
+    def let_go(self) -> None:
+        """Nothing is read any more."""
+        self._refuse = _nobody
+
     def pass_over(self, fault: Malformed) -> None:
         """Keeps what was read since the last call as the text of no call, of which `settle` decides."""
         before = "" if self._refused is None else self._refused.text
@@ -345,6 +349,10 @@ class CallReader:
                 return
         if self._source.goes_on:
             writer.close()
+
+
+def _nobody(code: str, text: str) -> None:
+    """Says nothing."""
 
 
 def name_in(call_id: str, pattern: str) -> str:

@@ -117,6 +117,7 @@ class DescriptionParser(ForeseeingParser):
         """Nothing is read any more: else what reads, and where text goes, would hold this reader, and it them."""
         self._reading.close()
         self._source.let_go()
+        self._calls.let_go()
 
     @property
     def _fed(self) -> int:
