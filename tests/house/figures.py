@@ -17,8 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "antiphon"
-MOST_FILES = 620
-MOST_LONE_FILES, MOST_LONE_HELPERS = 56, 640
+MOST_FILES = 574
+MOST_LONE_FILES, MOST_LONE_HELPERS = 38, 545
 """As many as there were when they were first counted: there are only ever fewer."""
 sys.path.insert(0, str(ROOT / "tests"))
 

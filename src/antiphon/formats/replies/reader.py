@@ -290,15 +290,18 @@ class DescriptionParser(ForeseeingParser):
             if form is None:
                 yield from self._source.ahead(forms[0].section_close_marks)
                 return
-            try:
-                yield from self._calls.read(form)
-            except Malformed as fault:
-                if not form.lists or self._no_calls:
-                    raise
-                self._calls.pass_over(fault)
-            else:
-                if self._calls.given:
-                    self._source.record()
+            yield from self._call_of_section(form)
+
+    def _call_of_section(self, form: CompiledForm) -> Reading[None]:
+        try:
+            yield from self._calls.read(form)
+        except Malformed as fault:
+            if not form.lists or self._no_calls:
+                raise
+            self._calls.pass_over(fault)
+        else:
+            if self._calls.given:
+                self._source.record()
 
     def _refuse(self, code: str, text: str) -> None:
         """Says what is no call between others that are."""

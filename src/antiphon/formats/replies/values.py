@@ -217,6 +217,8 @@ class _LiteralScan:
         """The brackets that are open."""
         self._string_end = pairs.string_end
         self._marks = Marks((pairs.quote, *form.bounds.literals))
+        # A mark that the vocabulary has as a text may be a part of a string, as the grammar admits it.
+        self._string_marks = Marks((pairs.quote, *filter(SYMBOL.match, form.bounds.literals)))
         self._special = re.compile(
             "|".join(("[\"'{}\\[\\](),\ud800-\udfff]", *map(re.escape, self._marks.longest_first)))
         )
@@ -263,12 +265,7 @@ class _LiteralScan:
 
     def _string(self, quote: str, *, inner: bool) -> Reading[bool]:
         if quote == self._quote:
-            mark = yield from self._source.until(self._marks, self.parts.append)
-            if mark == quote:
-                self.parts.append(mark)
-            else:
-                self._source.put_back(mark)
-            return bool(mark)
+            return (yield from self._marked_string(quote))
         inside = re.compile(f"[{quote}\\\\\ud800-\udfff]")
         source = self._source
         while True:
@@ -291,6 +288,14 @@ class _LiteralScan:
             if not (yield from source.more()):
                 self.parts.append(source.take(len(source.text)))
                 return False
+
+    def _marked_string(self, quote: str) -> Reading[bool]:
+        mark = yield from self._source.until(self._string_marks, self.parts.append)
+        if mark == quote:
+            self.parts.append(mark)
+        else:
+            self._source.put_back(mark)
+        return bool(mark)
 
     def _closes(self, at: int, *, inner: bool) -> Reading[tuple[int, bool] | None]:
         """How much to take with the quote, and whether it closes the string: where an end of a value follows.
