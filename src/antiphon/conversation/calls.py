@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import ClassVar
 
 from .message import Channel, End, Message, Part, Role, TextPart
@@ -136,7 +135,6 @@ def _plainly_named(message: Message) -> Message:
     return message
 
 
-@lru_cache(maxsize=1024)
 def _plain(name: str) -> str:
     """The name in visible characters, none of which ends it."""
     word = "".join("_" if char.isspace() or not char.isprintable() or char in _ENDING else char for char in name)
