@@ -28,7 +28,7 @@ from .sequences import Remembered
 
 PATIENCE = 2.0
 """Seconds that a request waits for the store."""
-LONGEST = 200_000
+LONGEST = 50_000
 """Characters of a conversation at most whose turns are looked for in the store: it stays in memory meanwhile."""
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Does work on the whole request, beside the event loop where it is long."""
