@@ -28,8 +28,6 @@ from .sequences import Remembered
 
 PATIENCE = 2.0
 """Seconds that a request waits for the store."""
-LONGEST = 50_000
-"""Characters of a conversation at most whose turns are looked for in the store: it stays in memory meanwhile."""
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Does work on the whole request, beside the event loop where it is long."""
 Writing = asyncio.Task[None]
@@ -43,9 +41,7 @@ async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run,
 
     def begin() -> Draft | tuple[TurnRequest, Sequence[bytes]]:
         turn = request()
-        size = sum(len(message.text) for message in turn.conversation.messages)
-        looked_for = stored and is_kept(model, turn) and size <= LONGEST
-        missing = model.sequences.missing(turn) if looked_for else ()
+        missing = model.sequences.missing(turn) if stored and is_kept(model, turn) else ()
         return (turn, missing) if missing else plan_turn(model, turn, most=most)
 
     begun = await run(begin)

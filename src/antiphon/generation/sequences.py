@@ -65,7 +65,6 @@ class Sequences:
         self._by_key: dict[bytes, Remembered] = {}
         self._forgotten: dict[bytes, None] = {}
         self._lock = Lock()
-        self._last: tuple[Sequence[Message], str, list[bytes]] | None = None
         self.stored: UnfinishedTurns | None = None
         self.writing: set[asyncio.Task[None]] = set()
 
@@ -105,12 +104,12 @@ class Sequences:
     def continued(self, request: TurnRequest) -> Iterator[Remembered]:
         """The longest turns with which the request's conversation begins, the longest first; each is dear to try."""
         if self._by_key:
-            keys = self._keys_of(request)
+            keys = _keys(request.tenant.domain(), request.conversation.messages)
             yield from islice(filter(None, map(self._by_key.get, reversed(keys))), TRIED)
 
     def missing(self, request: TurnRequest) -> list[bytes]:
         """The keys of turns that the conversation may go on with, the longest first, up to one that is remembered."""
-        keys = [*self._keys_of(request), b""]
+        keys = [*_keys(request.tenant.domain(), request.conversation.messages), b""]
         ends = (key for key, after in reversed([*pairwise(keys)]) if key and not after)
         return [*takewhile(lambda key: key not in self._by_key, ends)]
 
@@ -118,7 +117,7 @@ class Sequences:
         """Whether the longest turn that is known of the conversation is remembered no longer."""
         if not self._forgotten:
             return False
-        keys = reversed(self._keys_of(request))
+        keys = reversed(_keys(request.tenant.domain(), request.conversation.messages))
         return next((key in self._forgotten for key in keys if key in self._forgotten or key in self._by_key), False)
 
     def nearest(self, request: TurnRequest, ids: Sequence[int]) -> Remembered | None:
@@ -129,14 +128,6 @@ class Sequences:
             own = [one for one in owned.turns if one.tenant.domain() == domain] if owned else []
         session = [one for one in own if tenant.affinity and one.tenant.affinity == tenant.affinity]
         return max(session[-1:] or reversed(own), key=lambda one: common(one.ids, ids), default=None)
-
-    def _keys_of(self, request: TurnRequest) -> list[bytes]:
-        """The keys of the request's conversation, which are asked for several times one after the other."""
-        messages, domain = request.conversation.messages, request.tenant.domain()
-        last = self._last
-        if last is None or last[0] is not messages or last[1] != domain:
-            last = self._last = messages, domain, _keys(domain, messages)
-        return last[2]
 
     def _forget(self, owner: str) -> None:
         """Forgets the owner's oldest."""
