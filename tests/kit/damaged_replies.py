@@ -74,21 +74,18 @@ class Speaker:
 
 
 def _harmony(message: Mapping[str, Any]) -> str:
-    parts = []
-    if message.get("reasoning_content"):
-        parts.append(f"<|channel|>analysis<|message|>{message['reasoning_content']}<|end|>")
-    calls = message.get("tool_calls") or ()
-    if message.get("content"):
-        channel, end = ("commentary", "end") if calls else ("final", "return")
-        parts.append(f"<|channel|>{channel}<|message|>{message['content']}<|{end}|>")
-    for call in calls:
-        arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
-        head = f"<|channel|>commentary to=functions.{call['function']['name']} <|constrain|>json<|message|>"
-        parts.append(f"{head}{arguments}<|call|>")
-    return "<|start|>assistant".join(parts)
+    return _frames(message, lambda name, number: f"<|channel|>commentary to={name} <|constrain|>json<|message|>")
 
 
 def _openchatml(message: Mapping[str, Any]) -> str:
+    def head(name: str, number: int) -> str:
+        return f" to={name} call_id=c{number}<|channel|>commentary<|constrain|>json<|message|>"
+
+    return _frames(message, head)
+
+
+def _frames(message: Mapping[str, Any], head: Callable[[str, int], str]) -> str:
+    """The message in frames; ``head`` is that of a call of this name, the calls numbered from 0."""
     parts = []
     if message.get("reasoning_content"):
         parts.append(f"<|channel|>analysis<|message|>{message['reasoning_content']}<|end|>")
@@ -98,8 +95,7 @@ def _openchatml(message: Mapping[str, Any]) -> str:
         parts.append(f"<|channel|>{channel}<|message|>{message['content']}<|{end}|>")
     for i, call in enumerate(calls):
         arguments = json.dumps(call["function"]["arguments"], ensure_ascii=False)
-        head = f" to=functions.{call['function']['name']} call_id=c{i}<|channel|>commentary<|constrain|>json<|message|>"
-        parts.append(f"{head}{arguments}<|call|>")
+        parts.append(f"{head('functions.' + call['function']['name'], i)}{arguments}<|call|>")
     return "<|start|>assistant".join(parts)
 
 

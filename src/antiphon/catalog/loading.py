@@ -52,7 +52,7 @@ def open_store(
 
 
 def reasoning_key_file(config: Config) -> Path | None:
-    """Where the key is that encrypts reasoning which clients store: it must live as long as the store.
+    """The path of the key that encrypts reasoning which clients store: it must live as long as the store.
 
     It is beside a store that is a file, and beside the server's API keys for a store that is elsewhere. None for
     ``memory``: the key then ends with the process, as the store does.

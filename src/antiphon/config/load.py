@@ -75,7 +75,7 @@ def config_file(environ: Mapping[str, str]) -> Path:
 
 
 def home_layer(environ: Mapping[str, str]) -> Layer:
-    """Where models, keys and sessions are unless something says otherwise: below ANTIPHON_HOME, else in the user's."""
+    """The folders of models, keys and sessions by default: below ANTIPHON_HOME, else in the user's."""
     if home := environ.get(HOME):
         cache = settings = data = Path(home).expanduser().absolute()
         origin = f"environment {HOME}"
@@ -236,7 +236,7 @@ class Tuned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def tuned_file(environ: Mapping[str, str]) -> Path:
-    """Where it is stored, whether it exists or not."""
+    """The path at which it is stored, whether it exists or not."""
     if home := environ.get(HOME):
         return Path(home).expanduser() / "tuned.toml"
     return platformdirs.user_config_path("antiphon", appauthor=False) / "tuned.toml"

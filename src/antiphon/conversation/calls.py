@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -9,6 +10,8 @@ from typing import ClassVar
 from .message import Channel, End, Message, Part, Role, TextPart
 from .tools import FUNCTIONS
 
+DEEPEST = 100
+"""Levels of arguments that are an object for a template."""
 NAMELESS = f"{FUNCTIONS}.tool"
 """The name of a tool whose message answers no call that the conversation has."""
 
@@ -139,3 +142,19 @@ def _plain(name: str) -> str:
     """The name in visible characters, none of which ends it."""
     word = "".join("_" if char.isspace() or not char.isprintable() or char in _ENDING else char for char in name)
     return f"{word}_" if word.endswith(".") else word
+
+
+def fits_template(arguments: str) -> bool:
+    """Whether a call's arguments are a JSON object of no more levels than templates write; none at all are one."""
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return False
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for each in level for inner in _inner(each)]
+    return isinstance(value, dict) and not level
+
+
+def _inner(value: object) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

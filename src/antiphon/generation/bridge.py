@@ -15,13 +15,14 @@ from itertools import groupby
 from operator import is_
 
 from antiphon.conversation import End, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation.calls import fits_template
 from antiphon.errors import AntiphonError
 from antiphon.formats.format import last_events
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.tokens import Control, Piece, spell
 
 from .model import Model, stop_ids
-from .reply import as_history, is_object, meaning
+from .reply import as_history, meaning
 from .request import TurnRequest
 from .sequences import Remembered, common, digest
 
@@ -84,7 +85,7 @@ def as_written(former: Remembered, request: TurnRequest) -> TurnRequest:
 
 
 def _writable(message: Message) -> Message:
-    return replace(message, text="{}") if message.is_call and not is_object(message.text) else message
+    return replace(message, text="{}") if message.is_call and not fits_template(message.text) else message
 
 
 def place_of_reply(

@@ -11,7 +11,7 @@ from .model import Model
 from .request import TurnRequest
 
 EFFORTS = ((1, ReasoningEffort.NONE), (2048, ReasoningEffort.LOW), (8192, ReasoningEffort.MEDIUM))
-"""What a budget below so many tokens is to a model whose thoughts nothing can bound; high beyond them."""
+"""The effort that a budget below so many tokens is to a model whose thoughts nothing can bound; high beyond them."""
 
 
 def normalized(model: Model, request: TurnRequest) -> TurnRequest:

@@ -31,7 +31,7 @@ PATIENCE = 2.0
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Does work on the whole request, beside the event loop where it is long."""
 Writing = asyncio.Task[None]
-"""What ends when something is stored, or cannot be."""
+"""A task that ends when something is stored, or cannot be."""
 log = logging.getLogger("antiphon.generation")
 
 

@@ -135,14 +135,6 @@ def canonical(arguments: str) -> str:
         return arguments
 
 
-def is_object(arguments: str) -> bool:
-    """Whether a call's arguments are a JSON object, as they are to be; none at all are an empty one."""
-    try:
-        return isinstance(json.loads(well_formed(arguments) or "{}"), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _number(text: str) -> float | int:
     """1.0 is 1: not every language tells them apart."""
     number = float(text)

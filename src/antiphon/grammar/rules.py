@@ -43,7 +43,7 @@ _DOT = r"[^\n\r\u2028\u2029]"
 _DOT_IS_ANY = re.compile(r"\(\?[a-z]*s")
 """A flag after which ``.`` is any character."""
 _OPERATORS = frozenset("[&~")
-"""What has a meaning in an engine's class, and none in one of ECMA-262."""
+"""Signs that have a meaning in an engine's class, and none in one of ECMA-262."""
 
 
 def spelled_out(pattern: str) -> str:

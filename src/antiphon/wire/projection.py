@@ -59,7 +59,7 @@ class ArgumentsText(msgspec.Struct, frozen=True, gc=False):
 
 
 INVALID = "INVALID_JSON"
-"""Where an API has an object, the arguments that are none, which only a model that no grammar constrains can write."""
+"""The name, in APIs that have an object, of arguments that are none, as only an unconstrained model writes them."""
 
 
 def arguments_object(text: str) -> dict[str, object]:

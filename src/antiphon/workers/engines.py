@@ -1,4 +1,4 @@
-"""What the supervisor has for its workers: configuration, queue, and engines: a child process for each model."""
+"""The supervisor's means for its workers: configuration, queue, and engines: a child process for each model."""
 
 from __future__ import annotations
 

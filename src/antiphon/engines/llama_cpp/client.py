@@ -42,7 +42,7 @@ class ServedModel(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """Where one reply is to be made. ``slot`` None: the server's choice; ``reuse``: what a slot holds may be gone on
+    """A place for one reply to be made. ``slot`` None: the server's choice; ``reuse``: what a slot holds may be gone on
     with. ``placed`` takes the slot that it got; ``made`` collects the ids that the slot holds after the prompt."""
 
     slot: int | None = None

@@ -43,6 +43,8 @@ class CallReader:
         """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
         self.given = False
         """One of the list is a call."""
+        self._broken = False
+        """The arguments of the last call are no object."""
 
     def read(self, form: CompiledForm) -> Reading[None]:
         """Behind a form's opening mark: one call, or several objects, and the marks that close them.
@@ -63,7 +65,8 @@ class CallReader:
             if mark and mark not in form.close:
                 self._source.put_back(mark)
                 return
-            if not mark and ((closed and not form.tagged) or not (yield from self._set_aside(form))):
+            over = closed and not form.tagged and not self._broken
+            if not mark and (over or not (yield from self._set_aside(form))):
                 return
             closed = True
 
@@ -94,17 +97,21 @@ class CallReader:
             self._refuse(fault.code, fault.text)
 
     def _set_aside(self, form: CompiledForm) -> Reading[bool]:
-        """Reports text between a call and its close; without that it stays what it is. Whether there is any."""
-        if not form.closes or not self._source.goes_on:
+        """Reports text between a call and its close; without that it stays what it is. Whether there is any.
+
+        What no mark closes goes on, where its arguments broke, to what ends a call.
+        """
+        open_ended = self._broken and not form.closes
+        if not (form.closes or open_ended) or not self._source.goes_on:
             return False
         parts: list[str] = []
         mark = yield from self._source.until(form.ends, parts.append)
         text = "".join(parts)
-        closes = bool(text) and mark in form.closes
+        closes = bool(text) and (open_ended or mark in form.closes)
         self._source.put_back(mark if closes else text + mark)
         if form.in_section:
             text = text.strip("]}) \n")  # What the section's own close begins with.
-        if closes and text:
+        if closes and text.strip():
             self._messages.incident("malformed_call", self._source.position - len(text), text)
         return closes
 
@@ -153,7 +160,7 @@ class CallReader:
                 yield from self._json(rest.append, JsonScan.inside("{"))
             if text := "".join(rest):
                 call.extra.append(text)
-        call.end(whole=self._source.goes_on)
+        self._broken = call.end(whole=self._source.goes_on)
         if call.extra:
             self._messages.incident("malformed_call", self._source.position, ", ".join(call.extra))
 
@@ -269,14 +276,15 @@ class CallReader:
             raise Malformed
         if not late:
             call.begin()
+        lacks_value = False
         if form.pairs is None:
             yield from self._plain_arguments(call)
         else:
             schema = self._schemas.get(call.name, Schema())
-            yield from self._pairs(form, form.pairs, schema, call.put)
+            lacks_value = yield from self._pairs(form, form.pairs, schema, call.put)
         if late and (yield from self._source.ahead(form.id_behind)):
             yield from self._late_id(form, call)
-        call.end(whole=self._source.goes_on)
+        self._broken = call.end(whole=self._source.goes_on) or lacks_value
 
     def _late_id(self, form: CompiledForm, call: OpenCall) -> Reading[None]:
         """The id behind the arguments, up to what closes the call; cut off it is none."""
@@ -314,7 +322,7 @@ class CallReader:
                 call.named(name_in(text, slot.pattern))
 
     def _name(self, call: OpenCall, text: str, *, whole: bool) -> None:
-        """Of two names the last whole one counts."""
+        """Takes the name; of two the last whole one counts."""
         other = call.name
         if other is None or whole:
             call.named(text)
@@ -341,14 +349,16 @@ class CallReader:
 
     def _pairs(
         self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Callable[[str], object]
-    ) -> Reading[None]:
+    ) -> Reading[bool]:
+        """Reads the arguments; whether one has no value."""
         writer = ArgumentsWriter(put)
         reader = ValueReader(self._source, self._messages, form, pairs, writer)
         while (yield from reader.begins()):
             if not (yield from reader.read(schema)):
-                return
+                return reader.lacks_value
         if self._source.goes_on:
             writer.close()
+        return reader.lacks_value
 
 
 def _nobody(code: str, text: str) -> None:

@@ -105,13 +105,13 @@ class CompiledForm:
         self.tagged = bool(own)
         """A tag closes each call."""
         self.closes = frozenset(own or (feet if form.members is not None else self.close))
-        """What closes a call, or all calls of a list of objects."""
+        """The mark that closes a call, or all calls of a list of objects."""
         between = alphabet.encode(form.separator).strip(" \n,;")
         self.bounds = Marks((*own, *feet, _core(alphabet.encode(form.id_behind)), between))
         """Tags that end a call while it is not closed."""
         self.ends = Marks((*self.bounds.literals, *self.closes))
         self.plain = PlainTexts(JsonScan.ends_plain)
-        """What may go on a string of its JSON."""
+        """Characters that may go on a string of its JSON."""
         self._begins = re.compile(r"\{" if form.members is not None else r"\w")
         self.id_behind = Marks((_core(alphabet.encode(form.id_behind)),))
         self.id_end = Marks((*self.close[:1], foot, "\n", *alphabet.symbols))

@@ -56,7 +56,7 @@ class OpenCall:
         self.begun = False
         self.has_arguments = False
         self.headed = False
-        """What stands before the arguments is whole."""
+        """All that comes before the arguments is whole."""
         self.extra: list[str] = []
         self._source = source
         self._messages = messages
@@ -106,13 +106,16 @@ class OpenCall:
         if self._waiting and not self._waits:
             self.begin()
 
-    def end(self, *, whole: bool) -> None:
+    def end(self, *, whole: bool) -> bool:
+        """Ends the call; whether its arguments broke."""
         if self._refused:
             raise NotAllowed
         self._waits = False
         if whole and not self.has_arguments:
             self.put("{}")
         self.begin()
-        if whole and self.is_broken:
+        broken = whole and self.is_broken
+        if broken:
             self._messages.incident(MALFORMED, self._source.position, self.name or "")
         self._messages.end(End.CALL if whole else End.NONE)
+        return broken

@@ -61,7 +61,7 @@ class Marks:
         return self._whole.findall(text)
 
     def tail(self, text: str, start: int) -> int:
-        """Where a tail begins that may become a literal; the text's end where there is none."""
+        """The start of a tail that may become a literal; the text's end if there is none."""
         places = range(max(start, len(text) - self._reach), len(text))
         return next((at for at in places if text[at:] in self._prefixes), len(text))
 

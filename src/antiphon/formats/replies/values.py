@@ -96,6 +96,8 @@ class ValueReader:
         self._form = form
         self._pairs = pairs
         self._writer = writer
+        self.lacks_value = False
+        """A literal ended before it began, as at a bracket of the wrong kind."""
 
     def begins(self) -> Reading[bool]:
         """Whether another pair begins, past separators."""
@@ -195,6 +197,9 @@ class ValueReader:
         text = "".join(scan.parts)
         if not whole:
             return text.lstrip("\"'").removeprefix(self._pairs.quote), False
+        if not text.strip():
+            self.lacks_value = True
+            self._messages.incident("malformed_argument", self._source.position, "")
         found = json_string(text) if scan.is_string else as_json(text, quote=self._pairs.quote)
         if found is None or (found[0] == '"' and "string" not in schema.kinds):
             return typed(text.strip() if found is None else json.loads(found), schema), True

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from antiphon.conversation import Incident
+from antiphon.conversation.calls import fits_template
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats.format import MendedPrompt
 from antiphon.tokens import Piece
@@ -29,8 +30,6 @@ CALL_MARK = "Tool call"
 SLOT = "probeslot"
 """Name and value of an argument: where a template writes it, it would write any arguments."""
 _REFUSALS = frozenset({"invalid_arguments", "template_failed", "template_refused", "roles_not_in_turn"})
-_DEEPEST = 100
-"""Levels of arguments that are an object for a template."""
 
 
 class GivenHistory(NamedTuple):
@@ -76,7 +75,7 @@ def _as_render_error(error: TemplateError) -> RenderError:
 def _may_be_too_deep(error: TemplateError, history: GivenHistory) -> bool:
     """Whether what was too much may be arguments that are nested too deeply."""
     calls = [call for message in history.chat for call in message.calls]
-    return error.code == "template_limit" and not all(_is_object(call.arguments) for call in calls)
+    return error.code == "template_limit" and not all(fits_template(call.arguments) for call in calls)
 
 
 def _leaves_out(history: GivenHistory, pieces: list[Piece], write: Callable[[GivenHistory], Iterable[Piece]]) -> bool:
@@ -156,26 +155,11 @@ def _with_others(call: ChatCall) -> ChatCall:
 def _with_calls(chat: Sequence[ChatMessage], change: Callable[[ChatCall], ChatCall]) -> tuple[ChatMessage, ...]:
     """The conversation with each call changed whose arguments are no object."""
     return tuple(
-        replace(message, calls=tuple(call if _is_object(call.arguments) else change(call) for call in message.calls))
+        replace(message, calls=tuple(call if fits_template(call.arguments) else change(call) for call in message.calls))
         if message.calls
         else message
         for message in chat
     )
-
-
-def _is_object(arguments: str) -> bool:
-    try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return False
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [inner for each in level for inner in _inner(each)]
-    return isinstance(value, dict) and not level
-
-
-def _inner(value: object) -> Iterable[object]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _without_empty(history: GivenHistory) -> GivenHistory:

@@ -131,7 +131,7 @@ class Trials:
         return self.text([_USER], takes, [_TOOL]) != self.text([_USER], takes)
 
     def arguments_slot(self, takes: TemplateCapabilities) -> str:
-        """What the template writes for arguments of `SLOT` alone and not for none, with the brackets around it.
+        """The text that the template writes for arguments of `SLOT` alone and not for none, with its brackets.
 
         Empty where that is nothing, or not found.
         """

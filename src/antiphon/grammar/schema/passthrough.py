@@ -40,7 +40,7 @@ from .patterns import NOT_REGULAR, PATTERNS, engine_patterns, is_regular, patter
 MOST_VALUES = 1_000
 """Values of JSON that a plain schema has."""
 MOST_CHARACTERS = 32 * 1024
-"""Of its names and texts."""
+"""Characters of its names and texts."""
 MOST_PATTERN = 128
 """Characters of a plain pattern."""
 MOST_PATTERNS = 16
@@ -59,7 +59,7 @@ _PLAIN_ANNOTATIONS = frozenset(
 _BESIDE_REFERENCE = _PLAIN_ANNOTATIONS | {"$ref", "$defs", "definitions"}
 _BESIDE_PATTERN = _PLAIN_ANNOTATIONS | {"type", "pattern"}
 _COUNTED_OR_LOOKING = re.compile(r"\{|\(\?(?!:)|\\[1-9bBkpP]|[^\\]\$.|.\^")
-"""What unrolls, looks around or back, names classes of Unicode, or stands on an edge in the midst of a pattern."""
+"""Patterns that unroll, look around or back, name classes of Unicode, or have an edge in their midst."""
 
 
 def is_plain_pattern(pattern: str) -> bool:

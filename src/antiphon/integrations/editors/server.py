@@ -182,7 +182,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def _frames(text: str) -> tuple[int, Sequence[Frame]]:
-    """Where the frames begin, and those that can be read."""
+    """The offset at which the frames begin, and those that can be read."""
     scanner, reader = HeaderScanner(), FrameReader()
     scanner.feed(text, last=True)
     begin = len(scanner.bom) + (scanner.frames_at or 0)
