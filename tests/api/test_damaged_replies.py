@@ -42,6 +42,24 @@ async def test_a_call_that_the_model_breaks_off_is_a_call(wire: str) -> None:
     assert got.headers["x-antiphon-incidents"] == "malformed_arguments"
 
 
+@pytest.mark.parametrize(
+    ("format", "reply", "calls"),
+    [
+        ("bare object", '{"name": "probe", "parameters": {"k": }"a"]]}, "z": 1}}', ['{"k": }']),
+        ("the way Python calls", "```run\nprobe(k=]1, 2], z=3)\n```", ['{"k": ""}']),
+        ("the way Python calls", "```run\nprobe(k=)'a': 2})\nprobe(k=1)\n```", ['{"k": ""}', '{"k": 1}']),
+        ("the way Python calls", "```run\nprobe(k=)\nprobe(k=1)\n```", ['{"k": ""}', '{"k": 1}']),
+    ],
+)
+async def test_a_value_that_begins_with_the_wrong_bracket_spills_nothing_and_hides_no_call(
+    format: str, reply: str, calls: list[str]
+) -> None:
+    model, client = speaker(format), WIRES["chat"]
+    model.reply[:] = model.ids(reply)
+    got = await post_in_process(model.app, client.path, **client.request([]), stream=False)
+    assert client.whole(got).told == ("", [("probe", arguments) for arguments in calls], client.called)
+
+
 @settings(max_examples=2000)
 @given(st.sampled_from(FORMATS), st.sampled_from(list(WIRES)), st.sampled_from(list(DAMAGES)), st.integers(0, 2**32))
 async def test_a_damaged_reply_is_told_whole_and_taken_back(format: str, wire: str, damage: str, seed: int) -> None:

@@ -43,8 +43,8 @@ class CallReader:
         """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
         self.given = False
         """One of the list is a call."""
-        self._broken = False
-        """The arguments of the last call are no object."""
+        self._broken = self._lacks_value = False
+        """The arguments of the last call are no object; a value is missing in them."""
 
     def read(self, form: CompiledForm) -> Reading[None]:
         """Behind a form's opening mark: one call, or several objects, and the marks that close them.
@@ -59,14 +59,16 @@ class CallReader:
             yield from self._objects(form)
         else:
             yield from self._tagged(form)
-        closed = False
+        closed = astray = False
         while True:
             mark = yield from self._source.ahead(form.close_marks)
             if mark and mark not in form.close:
                 self._source.put_back(mark)
                 return
-            over = closed and not form.tagged and not self._broken
-            if not mark and (over or not (yield from self._set_aside(form))):
+            if mark:
+                # A bracket of the wrong kind closed the call before its value, unless the line ends with it.
+                astray = self._lacks_value and not (yield from self._source.follows("\n"))
+            elif (closed and not form.tagged and not astray) or not (yield from self._set_aside(form)):
                 return
             closed = True
 
@@ -276,15 +278,15 @@ class CallReader:
             raise Malformed
         if not late:
             call.begin()
-        lacks_value = False
+        self._lacks_value = False
         if form.pairs is None:
             yield from self._plain_arguments(call)
         else:
             schema = self._schemas.get(call.name, Schema())
-            lacks_value = yield from self._pairs(form, form.pairs, schema, call.put)
+            self._lacks_value = yield from self._pairs(form, form.pairs, schema, call.put)
         if late and (yield from self._source.ahead(form.id_behind)):
             yield from self._late_id(form, call)
-        self._broken = call.end(whole=self._source.goes_on) or lacks_value
+        self._broken = call.end(whole=self._source.goes_on)
 
     def _late_id(self, form: CompiledForm, call: OpenCall) -> Reading[None]:
         """The id behind the arguments, up to what closes the call; cut off it is none."""
