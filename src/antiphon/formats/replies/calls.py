@@ -43,8 +43,8 @@ class CallReader:
         """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
         self.given = False
         """One of the list is a call."""
-        self._broken = self._lacks_value = False
-        """The arguments of the last call are no object; a value is missing in them."""
+        self._broken = self._value_broke = False
+        """The arguments of the last call are no object; a value in them broke."""
 
     def read(self, form: CompiledForm) -> Reading[None]:
         """Behind a form's opening mark: one call, or several objects, and the marks that close them.
@@ -66,8 +66,8 @@ class CallReader:
                 self._source.put_back(mark)
                 return
             if mark:
-                # A bracket of the wrong kind closed the call before its value, unless the line ends with it.
-                astray = self._lacks_value and not (yield from self._source.follows("\n"))
+                # A bracket of the wrong kind closed the call within its value, unless the line ends with it.
+                astray = self._value_broke and not (yield from self._source.follows("\n"))
             elif (closed and not form.tagged and not astray) or not (yield from self._set_aside(form)):
                 return
             closed = True
@@ -278,12 +278,12 @@ class CallReader:
             raise Malformed
         if not late:
             call.begin()
-        self._lacks_value = False
+        self._value_broke = False
         if form.pairs is None:
             yield from self._plain_arguments(call)
         else:
             schema = self._schemas.get(call.name, Schema())
-            self._lacks_value = yield from self._pairs(form, form.pairs, schema, call.put)
+            self._value_broke = yield from self._pairs(form, form.pairs, schema, call.put)
         if late and (yield from self._source.ahead(form.id_behind)):
             yield from self._late_id(form, call)
         self._broken = call.end(whole=self._source.goes_on)
@@ -352,15 +352,15 @@ class CallReader:
     def _pairs(
         self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Callable[[str], object]
     ) -> Reading[bool]:
-        """Reads the arguments; whether one has no value."""
+        """Reads the arguments; whether a value broke."""
         writer = ArgumentsWriter(put)
         reader = ValueReader(self._source, self._messages, form, pairs, writer)
         while (yield from reader.begins()):
             if not (yield from reader.read(schema)):
-                return reader.lacks_value
+                return reader.broke
         if self._source.goes_on:
             writer.close()
-        return reader.lacks_value
+        return reader.broke
 
 
 def _nobody(code: str, text: str) -> None:

@@ -96,8 +96,8 @@ class ValueReader:
         self._form = form
         self._pairs = pairs
         self._writer = writer
-        self.lacks_value = False
-        """A literal ended before it began, as at a bracket of the wrong kind."""
+        self.broke = False
+        """A literal ended before it began, or within its brackets, as at a bracket of the wrong kind."""
 
     def begins(self) -> Reading[bool]:
         """Whether another pair begins, past separators."""
@@ -197,8 +197,8 @@ class ValueReader:
         text = "".join(scan.parts)
         if not whole:
             return text.lstrip("\"'").removeprefix(self._pairs.quote), False
-        if not text.strip():
-            self.lacks_value = True
+        if scan.open or not text.strip():
+            self.broke = True
             self._messages.incident("malformed_argument", self._source.position, "")
         found = json_string(text) if scan.is_string else as_json(text, quote=self._pairs.quote)
         if found is None or (found[0] == '"' and "string" not in schema.kinds):
@@ -218,7 +218,7 @@ class _LiteralScan:
         """All of it is one string; None where there was no mark."""
         self._source = source
         self._quote = pairs.quote
-        self._open = ""
+        self.open = ""
         """The brackets that are open."""
         self._string_end = pairs.string_end
         self._marks = Marks((pairs.quote, *form.bounds.literals))
@@ -240,24 +240,24 @@ class _LiteralScan:
                     return False
                 continue
             mark, length = found.group(), found.start() - source.at
-            if mark != self._quote and (SYMBOL.match(mark) or (len(mark) > 1 and self._open)):
+            if mark != self._quote and (SYMBOL.match(mark) or (len(mark) > 1 and self.open)):
                 self.parts.append(source.take(found.start()))
                 return True
-            own = bool(self._open) if mark == "," else mark not in _OPENS or (yield from self._is_own(mark, length + 1))
+            own = bool(self.open) if mark == "," else mark not in _OPENS or (yield from self._is_own(mark, length + 1))
             if not own:
                 self.parts.append(source.take(source.at + length))
                 return True
             self.parts.append(source.take(source.at + length + len(mark)))
             self.is_string = mark in "\"'" and self.is_string is None and "".join(self.parts).strip() == mark
-            self._open += mark if mark in "{[(" else ""
-            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark, inner=bool(self._open))):
+            self.open += mark if mark in "{[(" else ""
+            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark, inner=bool(self.open))):
                 return False
 
     def _is_own(self, bracket: str, taken: int) -> Reading[bool]:
         """Whether a bracket closes one of the value's own: one of another kind where another argument follows."""
-        at = self._open.rfind(_OPENS[bracket])
-        if at >= 0 or not self._open:
-            self._open = self._open[: max(at, 0)]
+        at = self.open.rfind(_OPENS[bracket])
+        if at >= 0 or not self.open:
+            self.open = self.open[: max(at, 0)]
             return at >= 0
         source = self._source
         while (found := self._string_end.match(source.text, source.at + taken)) is not None and not found.lastgroup:
@@ -265,7 +265,7 @@ class _LiteralScan:
                 break
         if found is None or found.lastgroup != "another":
             return False
-        self._open = self._open[:-1]
+        self.open = self.open[:-1]
         return True
 
     def _string(self, quote: str, *, inner: bool) -> Reading[bool]:
