@@ -17,6 +17,7 @@ from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
 from antiphon.store.store import total
+from antiphon.structs import ready
 from antiphon.tenancy import Tenant
 
 from .bridge import is_kept
@@ -127,6 +128,9 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
     own_ids: tuple[tuple[str, str], ...] = ()
 
 
+_DECODER = msgspec.msgpack.Decoder(ready(_Head))
+
+
 def _packed(turn: Remembered) -> list[bytes]:
     ids = zlib.compress(struct.pack(f"<{len(turn.ids)}I", *turn.ids), 1)
     head = msgspec.msgpack.encode(_Head(turn.asked, turn.prompt, ids, turn.own_ids))
@@ -137,7 +141,7 @@ def _packed(turn: Remembered) -> list[bytes]:
 def _unpacked(packed: Sequence[bytes], tenant: Tenant, key: bytes) -> Remembered:
     """The turn of a record. Raises `StoreError`."""
     try:
-        head = msgspec.msgpack.decode(packed[0], type=_Head)
+        head = _DECODER.decode(packed[0])
         ids = zlib.decompress(head.ids)
         numbers = struct.unpack(f"<{len(ids) // 4}I", ids)
     except (msgspec.DecodeError, zlib.error, struct.error) as error:

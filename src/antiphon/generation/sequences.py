@@ -9,16 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise, takewhile
 from threading import Lock
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from antiphon.conversation import End, Message, Role
-from antiphon.store import UnfinishedTurns
 from antiphon.tenancy import Tenant
 from antiphon.tokens import Piece
 
 from .reply import as_history, meaning
 from .request import TurnRequest
+
+if TYPE_CHECKING:  # to render a prompt needs no store
+    from antiphon.store import UnfinishedTurns
 
 TRIED = 4
 """Earlier turns at most that one prompt is tried to go on with."""

@@ -24,7 +24,6 @@ from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan
 from .reader import ChoiceReader
 from .reader.ids import spelled
-from .recall import remember
 from .reply import ChoiceEvent, PromptLogprobs, StepEvents
 from .resume.continuing import begun
 from .resume.tape import ReplayLog
@@ -183,6 +182,8 @@ class _Notes:
             self._unsent.remove(step.choice)
             step = replace_in(step, prompt=self._scored)
         if self._plan.remembered and reader.over:
+            from .recall import remember  # to render a prompt needs no store
+
             self._writing += remember(self._plan, reader)
         return replace_in(step, ids=reader.take_ids()) if self._request.return_token_ids else step
 
