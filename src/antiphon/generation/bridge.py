@@ -51,12 +51,13 @@ def bridged(
     asked = rendered(model, beginning(request, former.asked))
     if asked is None or digest(asked) != former.prompt:
         return None
-    shown = as_written(former, request)
-    prompt = prompt if shown is request else rendered(model, shown) or ()
-    before, rest = place_of_reply(model, request, asked, prompt) or ((), ())
-    for written in _replies(model, former, shown, before, rest) if rest else ():
-        ids, length = _up_to_end(model, former, written)
-        return ids, _split(rest, length)[1]
+    for bare in (False, True) if any(one.is_call for one in former.reply) else (False,):
+        shown = as_written(former, request, bare=bare)
+        pieces = prompt if shown is request else rendered(model, shown) or ()
+        before, rest = place_of_reply(model, request, asked, pieces) or ((), ())
+        if rest and (written := _written(model, former, shown, before, rest, bare=bare)):
+            ids, length = _up_to_end(model, former, written)
+            return ids, _split(rest, length)[1]
     return None
 
 
@@ -68,14 +69,15 @@ def goes_on(model: Model, former: Remembered, ids: Sequence[int]) -> bool:
     return ids[last : last + 1] == (end,) or (end in end_ids(model) and end not in ids[last : last + LONGEST_END])
 
 
-def as_written(former: Remembered, request: TurnRequest) -> TurnRequest:
+def as_written(former: Remembered, request: TurnRequest, *, bare: bool = False) -> TurnRequest:
     """The request with the reply so that any template writes it where it stands: its ids stand there in the end.
 
-    Its calls and their results have the model's own ids, and {} where a template could not write their arguments.
+    Its calls and their results have the model's own ids, and {} where a template could not write their arguments, or
+    for all of them where it would not be read back as it writes them (``bare``): their values were compared before.
     """
     own, first, behind = dict(former.own_ids), former.asked, former.length
     conversation = request.conversation
-    reply = (_writable(one) for one in conversation.messages[first:behind])
+    reply = (_writable(one, bare=bare) for one in conversation.messages[first:behind])
     written = [*conversation.messages[:first], *reply, *conversation.messages[behind:]]
     if own:
         written[first:] = (replace(one, call_id=own.get(one.call_id or "", one.call_id)) for one in written[first:])
@@ -84,8 +86,8 @@ def as_written(former: Remembered, request: TurnRequest) -> TurnRequest:
     return replace(request, conversation=replace(conversation, messages=tuple(written)))
 
 
-def _writable(message: Message) -> Message:
-    return replace(message, text="{}") if message.is_call and not fits_template(message.text) else message
+def _writable(message: Message, *, bare: bool) -> Message:
+    return replace(message, text="{}") if message.is_call and (bare or not fits_template(message.text)) else message
 
 
 def place_of_reply(
@@ -127,20 +129,27 @@ def _split(pieces: Sequence[Piece], size: int) -> tuple[tuple[Piece, ...], tuple
     return tuple(pieces), ()
 
 
-def _replies(
-    model: Model, former: Remembered, request: TurnRequest, before: Sequence[Piece], rest: Sequence[Piece]
-) -> Iterator[Sequence[Piece]]:
-    """Readings of the reply's place: the prompt itself up to the reply's end; or the reply as a last message.
+def _written(
+    model: Model,
+    former: Remembered,
+    request: TurnRequest,
+    before: Sequence[Piece],
+    rest: Sequence[Piece],
+    *,
+    bare: bool,
+) -> Sequence[Piece]:
+    """What the template writes in the reply's place; nothing where that means something else.
 
-    Most templates end it by a stop. Formats of frames do not, and write more in the same turn.
+    It is read in the prompt itself up to the reply's end, as most templates end it by a stop; else as a last message,
+    for formats of frames do not, and write more in the same turn.
     """
-    reply = _read(model, former, request, before, rest)
-    if reply and len(spell(reply)) < len(spell(rest)):
-        yield reply
+    cut, meant = former.reply[-1].end is End.NONE, meanings_of(former.reply, bare=bare)
+    reply, meanings = said(model, request, before, rest, cut=cut)
+    if meanings == meant and len(spell(reply)) < len(spell(rest)):
+        return reply
     told = rendered(model, beginning(request, former.length), open=False)
-    reply = _read(model, former, request, before, (told and _behind(told, before)) or ())
-    if reply and _behind(rest, reply) is not None:
-        yield reply
+    reply, meanings = said(model, request, before, (told and _behind(told, before)) or (), cut=cut)
+    return reply if meanings == meant and reply and _behind(rest, reply) is not None else ()
 
 
 def beginning(request: TurnRequest, count: int) -> TurnRequest:
@@ -155,15 +164,6 @@ def rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple[
     with suppress(AntiphonError):
         return tuple(model.format.render(request.conversation, reply_as=reply_as, history=request.history))
     return None
-
-
-def _read(
-    model: Model, former: Remembered, request: TurnRequest, before: Sequence[Piece], pieces: Sequence[Piece]
-) -> Sequence[Piece]:
-    """The pieces up to a stop; none where they are read otherwise than the reply was."""
-    cut = former.reply[-1].end is End.NONE
-    reply, meanings = said(model, request, before, pieces, cut=cut)
-    return reply if meanings == meanings_of(former.reply) else ()
 
 
 def said(
@@ -203,9 +203,9 @@ def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in trimmed if text]
 
 
-def meanings_of(reply: Sequence[Message]) -> list[tuple[str, str]]:
-    """The meanings of a reply as later turns see it."""
-    return _meanings(map(_writable, as_history(reply)))
+def meanings_of(reply: Sequence[Message], *, bare: bool = False) -> list[tuple[str, str]]:
+    """The meanings of a reply as later turns see it, and `as_written` gives it to the template."""
+    return _meanings(_writable(message, bare=bare) for message in as_history(reply))
 
 
 def _up_to_end(model: Model, former: Remembered, written: Sequence[Piece]) -> tuple[tuple[int, ...], int]:

@@ -200,5 +200,6 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 def _is_same(one: Message, other: Message) -> bool:
-    """Whether both say the same of what a prompt shows."""
-    return (one.role, one.channel, one.recipient, one.text) == (other.role, other.channel, other.recipient, other.text)
+    """Whether both say the same of what a prompt shows; clients and templates trim texts."""
+    parts = ((m.role, m.channel, m.recipient, m.text.strip()) for m in (one, other))
+    return next(parts) == next(parts)

@@ -124,9 +124,15 @@ class Sequences:
         return next((key in self._forgotten for key in keys if key in self._forgotten or key in self._by_key), False)
 
     def nearest(self, request: TurnRequest, ids: Sequence[int]) -> Remembered | None:
-        """The last of the request's session, else the one that has most of the beginning of ``ids``; None: nothing."""
+        """The turn that the conversation ends with; else the last of its session, or one that begins most as ``ids``.
+
+        None: there is none.
+        """
         tenant, domain = request.tenant, request.tenant.domain()
+        last = next(filter(None, reversed(_keys(domain, request.conversation.messages))), None)
         with self._lock:
+            if last in self._by_key:
+                return self._by_key[last]
             owned = self._owners.get(tenant.owner)
             own = [one for one in owned.turns if one.tenant.domain() == domain] if owned else []
         session = [one for one in own if tenant.affinity and one.tenant.affinity == tenant.affinity]
