@@ -33,7 +33,7 @@ def plain_jinja(source: str, variables: dict[str, Any], today: date = TODAY) -> 
     return _compiled(source, today).render(**variables)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _compiled(source: str, today: date) -> jinja2.Template:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
