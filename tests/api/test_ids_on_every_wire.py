@@ -19,7 +19,7 @@ from antiphon.generation import Model
 from antiphon.library.opening import open_model
 from antiphon.store import SqliteStore, Store
 from antiphon.tokens import Control, Piece
-from kit.api import post
+from kit.api import post, post_in_process
 from kit.pairs import TOKENIZER, sampled_ids
 from kit.program import serving
 from kit.tool_clients import CLIENTS, FOUND, FUNCTION, Chat, Client, Items
@@ -121,6 +121,16 @@ async def test_a_program_s_chats_go_on_with_what_was_sampled() -> None:
             reply = await small.chat(question, tools=tools, history=history)
             history, tools = reply.conversation, []
             question = [{"role": "tool", "tool_call_id": reply.calls[0].call_id, "content": FOUND}]
+    assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
+
+
+async def test_a_text_chat_that_names_nothing_goes_on_with_what_was_sampled_in_other_tokens(store: Store) -> None:
+    plays, messages = Plays(calls=False), list[dict[str, Any]]()
+    server = plays.served(store)
+    for turn in range(4):
+        messages.append({"role": "user", "content": f"the end {turn}?"})
+        answer = await post_in_process(server, "/v1/chat/completions", model="small", messages=messages)
+        messages.append(answer.json["choices"][0]["message"])
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
 
 

@@ -34,11 +34,15 @@ LONGEST_TAIL = 12
 """Characters of a reply's end that are looked for in what the template writes of it."""
 
 
+def can_keep(model: Model, request: TurnRequest) -> bool:
+    """Whether a later prompt may begin with the ids of the request's turn."""
+    return request.raw is None and "return_token_ids" in model.engine.info.honours
+
+
 def is_kept(model: Model, request: TurnRequest) -> bool:
-    """Whether later prompts may begin with the ids of the request's turn: templates seldom write calls as sampled."""
+    """Whether they are kept however they were sampled: templates seldom write calls as they were."""
     asked = request.return_token_ids or request.explain_prefix
-    kept = asked or request.tenant.affinity or request.conversation.offered
-    return request.raw is None and bool(kept) and "return_token_ids" in model.engine.info.honours
+    return can_keep(model, request) and bool(asked or request.tenant.affinity or request.conversation.offered)
 
 
 def bridged(

@@ -19,7 +19,7 @@ from antiphon.formats.other_calls.parser import OtherCalls, Sure
 from antiphon.grammar import check_schema
 from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
-from .bridge import bridged, goes_on, is_kept
+from .bridge import bridged, can_keep, goes_on
 from .model import Model, stop_ids
 from .normalize import normalized
 from .overflow import longest
@@ -58,9 +58,9 @@ class Draft:
 
     @property
     def remembered(self) -> bool:
-        """Whether the turn is remembered, for a later one to keep its ids or to be compared with it."""
+        """Whether the turn may be remembered, for a later one to keep its ids or to be compared with it."""
         request = self.request
-        return request.return_token_ids or request.explain_prefix or is_kept(self.model, request)
+        return request.return_token_ids or request.explain_prefix or can_keep(self.model, request)
 
     @property
     def format(self) -> Format:

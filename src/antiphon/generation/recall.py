@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 
+from antiphon.conversation import End, Message
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
 from antiphon.store.store import total
 from antiphon.structs import ready
 from antiphon.tenancy import Tenant
+from antiphon.tokens import SampledText, encode_pieces
 
 from .bridge import is_kept
 from .model import Model
@@ -55,10 +57,14 @@ async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run,
 
 
 def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
-    """Remembers a choice that is over; once the tasks have ended, all servers that share the store find it."""
+    """Remembers a choice that is over; once the tasks have ended, all servers that share the store find it.
+
+    A text that was sampled as it is encoded has the same ids in the next prompt, and is not.
+    """
     model, request = draft.model, draft.request
-    stored = model.sequences.stored if request.storable and is_kept(model, request) else None
-    for reply, sampled, exact in reader.replies():
+    kept = request.return_token_ids or request.explain_prefix or is_kept(model, request)
+    stored = model.sequences.stored if request.storable and kept else None
+    for reply, sampled, exact in reader.replies() if kept or _is_encoded_otherwise(draft, reader.messages) else ():
         made = model.sequences.add(
             request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact, own_ids=reader.own_ids
         )
@@ -67,6 +73,18 @@ def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
             model.sequences.writing.add(writing)
             writing.add_done_callback(model.sequences.writing.discard)
             yield writing
+
+
+def _is_encoded_otherwise(draft: Draft, reply: Sequence[Message]) -> bool:
+    """Whether the reply is one whole text that a prompt would have in other ids than were sampled."""
+    if len(reply) != 1 or reply[0].is_call or reply[0].end is End.NONE:
+        return False
+    text, opening = reply[0].text, draft.prompt[-2:]
+    if not isinstance(text, SampledText) or text != text.strip():
+        return True
+    joined = [*opening[:-1], opening[-1] + text] if isinstance(opening[-1], str) else [*opening, str(text)]
+    tokenizer = draft.model.tokenizer
+    return encode_pieces(joined, tokenizer) != [*encode_pieces(opening, tokenizer), *text.ids]
 
 
 async def _store(model: Model, stored: UnfinishedTurns, turn: Remembered) -> None:

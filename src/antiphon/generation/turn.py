@@ -181,7 +181,7 @@ class _Notes:
         if step.choice in self._unsent:
             self._unsent.remove(step.choice)
             step = replace_in(step, prompt=self._scored)
-        if self._plan.remembered and reader.over:
+        if reader.over and self._plan.remembered:
             from .recall import remember  # to render a prompt needs no store
 
             self._writing += remember(self._plan, reader)
