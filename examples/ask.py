@@ -15,7 +15,7 @@ class City:
 
 
 with antiphon.open_model() as model:
-    reply = model.chat("What is the capital of France?", max_tokens=30)
+    reply = model.chat("What is the capital of Japan?", max_tokens=30)
     print(reply.text)
 
     for delta in model.stream("Say hello to the world.", max_tokens=30):

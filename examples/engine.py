@@ -13,7 +13,7 @@ from antiphon.tokens import ByteTokenizer, Control
 
 START, END = Control("<|im_start|>"), Control("<|im_end|>")
 TOKENIZER = ByteTokenizer([START, END])
-SCRIPT = [*TOKENIZER.encode("The capital of France is Paris."), TOKENIZER.controls[END]]
+SCRIPT = [*TOKENIZER.encode("The capital of Japan is Tokyo."), TOKENIZER.controls[END]]
 
 
 async def main() -> None:
@@ -24,7 +24,7 @@ async def main() -> None:
         format=template_format("chatml", TOKENIZER.controls),
     )
     async with antiphon.open_model(parrot) as model:
-        async for delta in model.stream("What is the capital of France?"):
+        async for delta in model.stream("What is the capital of Japan?"):
             print(delta.text, end="", flush=True)
     print()
 

@@ -2,7 +2,7 @@
 
 >>> import antiphon
 >>> with antiphon.open_model("smollm2") as model:           # doctest: +SKIP
-...     print(model.chat("What is the capital of France?").text)
+...     print(model.chat("What is the capital of Japan?").text)
 
 Everything here is imported when it is first used; the packages below (`antiphon.conversation`, `antiphon.formats`, …)
 have the parts.

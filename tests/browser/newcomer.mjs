@@ -6,7 +6,7 @@ const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "
 const page = await browser.newPage();
 page.setDefaultTimeout(120_000);
 await page.goto(url);
-await page.fill("#message", "What is the capital of France?");
+await page.fill("#message", "What is the capital of Japan?");
 await page.press("#message", "Enter");
 await page.waitForSelector('article.answer[data-status="done"]');
 console.log(await page.locator("article.answer").innerText());

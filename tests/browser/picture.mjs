@@ -11,7 +11,7 @@ async function frame(milliseconds) {
   await page.screenshot({ path: `${folder}/${String(number++).padStart(3, "0")}-${milliseconds}.png` });
 }
 
-const QUESTION = "What is the capital of France?";
+const QUESTION = "What is the capital of Japan?";
 await page.goto(url);
 await page.waitForSelector("#message");
 await frame(300);

@@ -22,7 +22,7 @@ from typing import TypeVar
 from docs.blocks import ROOT, blocks
 
 BROWSER = ROOT / "tests" / "browser" / "newcomer.mjs"
-QUESTION, ANSWER = "What is the capital of France?", "Paris"
+QUESTION, ANSWER = "What is the capital of Japan?", "Tokyo"
 LONGEST = 1800
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 VERSIONS = ("3.11", "3.12", "3.13")
 TOOLS = ("build>=1.2", "twine>=6", "basedpyright>=1.31", "uv>=0.5", "pip-audit>=2.10", "cyclonedx-bom>=7")
-QUESTION, ANSWER = "What is the capital of France?", "Paris"
+QUESTION, ANSWER = "What is the capital of Japan?", "Tokyo"
 CHAT = '{"messages": [{"role": "user", "content": "Hi"}]}'
 NEEDS = {
     ("grammar", "--format", "harmony"): "local",

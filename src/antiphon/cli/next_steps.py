@@ -19,7 +19,7 @@ from .terminal import tell
 
 PATIENCE = 0.5
 """Seconds for a server of this machine to answer."""
-QUESTION = 'antiphon chat "What is the capital of France?"'
+QUESTION = 'antiphon chat "What is the capital of Japan?"'
 WIDTH = 47
 """Characters of a command, before what it does: together they fit into 80 columns, but for long names."""
 

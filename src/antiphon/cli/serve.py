@@ -179,7 +179,7 @@ def announce_to(
         return
     keys = bool(KeyFile(Path(config.server.keys)).read())
     tell(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
-    body = f'{{"model": "{name}", "messages": [{{"role": "user", "content": "What is the capital of France?"}}]}}'
+    body = f'{{"model": "{name}", "messages": [{{"role": "user", "content": "What is the capital of Japan?"}}]}}'
     key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys else ""
     tell(f"Try:\n  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n{key}    -d '{body}'\n")
     tell("\n".join(places(config, url, also, keys=keys)) + "\n")
