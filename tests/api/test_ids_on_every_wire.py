@@ -134,6 +134,21 @@ async def test_a_text_chat_that_names_nothing_goes_on_with_what_was_sampled_in_o
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
 
 
+class TalksRoundItsCall(Plays):
+    """Says a text before its call and another behind it, which a chat's client gets as one."""
+
+    def _reply(self, turn: int) -> list[Piece]:
+        return [f"the théin {turn}.", *super()._reply(turn)[:-1], "in the end.", IM_END]
+
+
+async def test_texts_that_a_client_gets_as_one_are_gone_on_with_as_they_were_sampled(store: Store) -> None:
+    plays, client = TalksRoundItsCall(), Chat()
+    server = plays.served(store)
+    for _ in range(4):
+        await client.turn(server)
+    assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
+
+
 @pytest.mark.parametrize("client", [Chat(store=False), Items(store=False)], ids=["chat", "responses"])
 async def test_what_its_client_wants_not_to_be_stored_is_known_to_its_server_alone(
     client: Client, store: Store

@@ -225,7 +225,7 @@ async def loop(side: OverHttp | InLibrary, random: Random, row: Row, *, free: bo
             {"role": "tool", "tool_call_id": id, "content": random.choice(("Sun.", "−3 °C", "{}"))} for id in turn.calls
         ]
         new = results or [question(random)]
-        before = turn
+        before = turn if turn.messages else before  # What said nothing is in no conversation.
 
 
 def compare(before: Turn, turn: Turn, row: Row) -> None:

@@ -14,6 +14,7 @@ from .events import (
     Usage,
 )
 from .message import (
+    PARAGRAPH,
     Channel,
     ChannelConfig,
     DebugCapability,
@@ -65,6 +66,7 @@ __all__ = [
     "MessageEnded",
     "MessageStarted",
     "OpaquePart",
+    "PARAGRAPH",
     "PYTHON",
     "ParserEvent",
     "Part",

@@ -173,6 +173,10 @@ class DebugCapability:
     holder: str
 
 
+PARAGRAPH = "\n\n"
+"""Between two messages, for clients that have one text a turn."""
+
+
 def visible_to_user(message: Message) -> bool:
     """Shown: the user's own messages and the assistant's, where they are final, and preambles. Hidden: all else."""
     match message.role:

@@ -22,7 +22,7 @@ from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.tokens import Control, Piece, spell
 
 from .model import Model, stop_ids
-from .reply import as_history, meaning
+from .reply import as_history, bundled, meaning
 from .request import TurnRequest
 from .sequences import Remembered, common, digest
 
@@ -202,8 +202,8 @@ def _cut_at_stops(pieces: Iterable[Piece], stops: Iterable[Control | str]) -> It
 
 
 def _meanings(messages: Iterable[Message]) -> list[tuple[str, str]]:
-    """The meanings of the messages. Templates trim texts, and write no empty ones."""
-    trimmed = ((kind, text.strip()) for kind, text in map(meaning, messages))
+    """The meanings of the messages. Templates trim texts, write no empty ones, and may have one place for several."""
+    trimmed = ((kind, text.strip()) for kind, text in map(meaning, bundled([*messages])))
     return [(kind, text) for kind, text in trimmed if text]
 
 

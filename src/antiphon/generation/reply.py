@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from antiphon.conversation import (
+    PARAGRAPH,
     Channel,
     End,
     Event,
@@ -117,6 +118,18 @@ def as_history(messages: Sequence[Message]) -> Iterator[Message]:
             yield message
         elif not message.is_call:
             yield replace(message, end=End.END)
+
+
+def bundled(messages: Sequence[Message]) -> list[Message]:
+    """A reply as clients send it back that have one message a turn: its thoughts, its texts, then its calls."""
+    thoughts = [one for one in messages if not one.is_call and one.channel == Channel.ANALYSIS]
+    texts = [one for one in messages if visible_to_user(one)]
+    bundles = [
+        replace(every[-1], text=PARAGRAPH.join(one.text for one in every if one.text))
+        for every in (thoughts, texts)
+        if every
+    ]
+    return [*bundles, *(one for one in messages if one.is_call)]
 
 
 def meaning(message: Message) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from antiphon.conversation import (
     FUNCTIONS,
+    PARAGRAPH,
     Channel,
     Event,
     FinishReason,
@@ -25,9 +26,6 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.tokens import utf8
-
-PARAGRAPH = "\n\n"
-"""Between two messages that this wire puts into one field."""
 
 
 class VisibleText(msgspec.Struct, frozen=True, gc=False):

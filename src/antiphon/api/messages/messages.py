@@ -11,16 +11,14 @@ import msgspec
 from antiphon.api.chat.messages import NOTHING, Recalled
 from antiphon.api.chat.schema import ChatMessage, FunctionCall, ToolCall
 from antiphon.api.chat.unfinished import TurnMemory
-from antiphon.conversation import End, Message, Part, Role, TextPart
+from antiphon.conversation import PARAGRAPH, End, Message, Part, Role, TextPart
 from antiphon.wire.errors import refused
-from antiphon.wire.projection import PARAGRAPH, arguments_as_written
+from antiphon.wire.projection import arguments_as_written
 
 from .blocks import BILLING, BlockReader, blocks_of, without_billing
 from .call_ids import from_client
 from .schema import InputBlock, MessageParam, MessageTokensRequest, TextInput
 
-BETWEEN_TEXTS = "\n\n"
-"""Between texts of the operator that stand in one frame."""
 _USERS = ("user", "ctx", "msg")
 """The last two are what Claude Code calls some of what it adds."""
 
@@ -47,7 +45,7 @@ def read_messages(
     rest = frames[leading:] if in_place else folded(frames[leading:])
     if not rest:
         raise refused("messages", "there must be a message of the user's or the assistant's.")
-    opening = [Message(role=Role.SYSTEM, text=BETWEEN_TEXTS.join(texts))] if texts else []
+    opening = [Message(role=Role.SYSTEM, text=PARAGRAPH.join(texts))] if texts else []
     return (*opening, *_continued(rest))
 
 
@@ -117,8 +115,8 @@ def folded(frames: Sequence[Message]) -> list[Message]:
 
 
 def _joined(first: Message, second: Message) -> Message:
-    parts = (*_parts(first), TextPart(BETWEEN_TEXTS), *_parts(second)) if first.parts or second.parts else ()
-    return replace(first, text=first.text + BETWEEN_TEXTS + second.text, parts=parts)
+    parts = (*_parts(first), TextPart(PARAGRAPH), *_parts(second)) if first.parts or second.parts else ()
+    return replace(first, text=first.text + PARAGRAPH + second.text, parts=parts)
 
 
 def _parts(frame: Message) -> Sequence[Part]:
