@@ -121,15 +121,18 @@ def as_history(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def bundled(messages: Sequence[Message]) -> list[Message]:
-    """A reply as clients send it back that have one message a turn: its thoughts, its texts, then its calls."""
-    thoughts = [one for one in messages if not one.is_call and one.channel == Channel.ANALYSIS]
-    texts = [one for one in messages if visible_to_user(one)]
-    bundles = [
-        replace(every[-1], text=PARAGRAPH.join(one.text for one in every if one.text))
-        for every in (thoughts, texts)
-        if every
-    ]
-    return [*bundles, *(one for one in messages if one.is_call)]
+    """A turn as clients have it that show one message: its thoughts as one, its texts as one, then its calls."""
+    calls = [one for one in messages if one.is_call]
+    texts = [one for one in messages if one.text and not one.is_call]
+    thoughts = [one for one in texts if one.channel == Channel.ANALYSIS]
+    hidden = [one for one in texts if one.channel != Channel.ANALYSIS and not visible_to_user(one)]
+    return [*_joined(thoughts), *hidden, *_joined([one for one in texts if visible_to_user(one)]), *calls]
+
+
+def _joined(messages: Sequence[Message]) -> Sequence[Message]:
+    if len(messages) < 2:
+        return messages
+    return [replace(messages[-1], text=PARAGRAPH.join(one.text for one in messages))]
 
 
 def meaning(message: Message) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise, takewhile
 from threading import Lock
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from antiphon.conversation import End, Message, Role
 from antiphon.tenancy import Tenant
 from antiphon.tokens import Piece
 
-from .reply import as_history, meaning
+from .reply import as_history, bundled, meaning
 from .request import TurnRequest
 
 if TYPE_CHECKING:  # to render a prompt needs no store
@@ -51,6 +52,15 @@ class Remembered(msgspec.Struct, frozen=True, eq=False):
     def length(self) -> int:
         """The messages of the conversation with the reply, as a later turn has it."""
         return self.asked + len([*as_history(self.reply)])
+
+    def within(self, messages: Sequence[Message]) -> Remembered:
+        """The turn as a conversation ends with it that may have its texts as one, or before its calls."""
+        if len(messages) == self.length:
+            return self
+        asked = next((i for i in range(len(messages), 0, -1) if messages[i - 1].role is not Role.ASSISTANT), 0)
+        *reply, last = messages[asked:]
+        ended = last if last.is_call else replace(last, end=self.reply[-1].end)
+        return msgspec.structs.replace(self, asked=asked, reply=(*reply, ended))
 
 
 class Sequences:
@@ -107,8 +117,10 @@ class Sequences:
     def continued(self, request: TurnRequest) -> Iterator[Remembered]:
         """The longest turns with which the request's conversation begins, the longest first; each is dear to try."""
         if self._by_key:
-            keys = _keys(request.tenant.domain(), request.conversation.messages)
-            yield from islice(filter(None, map(self._by_key.get, reversed(keys))), TRIED)
+            messages = request.conversation.messages
+            keys = reversed([*enumerate(_keys(request.tenant.domain(), messages), 1)])
+            found = ((self._by_key.get(key), length) for length, key in keys)
+            yield from islice((one.within(messages[:length]) for one, length in found if one), TRIED)
 
     def missing(self, request: TurnRequest) -> list[bytes]:
         """The keys of turns that the conversation may go on with, the longest first, up to one that is remembered."""
@@ -129,10 +141,12 @@ class Sequences:
         None: there is none.
         """
         tenant, domain = request.tenant, request.tenant.domain()
-        last = next(filter(None, reversed(_keys(domain, request.conversation.messages))), None)
+        messages = request.conversation.messages
+        keys = _keys(domain, messages)
+        length = next((length for length in range(len(keys), 0, -1) if keys[length - 1]), 0)
         with self._lock:
-            if last in self._by_key:
-                return self._by_key[last]
+            if length and (last := self._by_key.get(keys[length - 1])):
+                return last.within(messages[:length])
             owned = self._owners.get(tenant.owner)
             own = [one for one in owned.turns if one.tenant.domain() == domain] if owned else []
         session = [one for one in own if tenant.affinity and one.tenant.affinity == tenant.affinity]
@@ -186,13 +200,25 @@ def digest(pieces: Iterable[Piece]) -> bytes:
 def _keys(domain: str, messages: Sequence[Message]) -> list[bytes]:
     """A digest of the conversation up to each of its messages; empty where that is not the model's.
 
-    An open message, which the model continues, is in none: where it ends is not known.
+    Several texts of a turn are as one, as some clients have them. An open message, which the model continues, is in
+    none: where it ends is not known.
     """
-    so_far, keys = hashlib.sha256(domain.encode()), list[bytes]()
+    so_far, keys, run = hashlib.sha256(domain.encode()), list[bytes](), list[Message]()
     for message in messages:
         if message.end is End.NONE:
             break
+        if message.role is Role.ASSISTANT:
+            run.append(message)
+            keys.append(_digest(so_far.copy(), bundled(run)).digest())
+        else:
+            so_far = _digest(so_far, [*bundled(run), message])
+            run.clear()
+            keys.append(b"")
+    return keys
+
+
+def _digest(so_far: hashlib._Hash, messages: Iterable[Message]) -> hashlib._Hash:
+    for message in messages:
         parts = (message.role.value, message.name or "", message.call_id or "", *meaning(message))
         so_far.update("".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass"))
-        keys.append(so_far.digest() if message.role is Role.ASSISTANT else b"")
-    return keys
+    return so_far

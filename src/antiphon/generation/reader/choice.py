@@ -29,7 +29,6 @@ from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.model import stop_ids
 from antiphon.generation.plan import Draft
-from antiphon.generation.reply import bundled
 from antiphon.tokens import Control, Tokenizer
 
 from .channels import Counts, InferredChannels
@@ -181,8 +180,7 @@ class ChoiceReader:
     def replies(self) -> Iterator[tuple[Sequence[Message], Sequence[int], bool]]:
         """The reply as a later request may have it, its ids, and whether these say what it does, and no more.
 
-        Of a call that was cut there is nothing; or all that was sampled, where a client sends it back as it is. Several
-        texts may come back as one.
+        Of a call that was cut there is nothing; or all that was sampled, where a client sends it back as it is.
         """
         exact = not (self._cut or self._inexact)
         cut = any(message.is_call and message.end is End.NONE for message in self.messages)
@@ -190,8 +188,6 @@ class ChoiceReader:
         if cut and exact:
             closed = [replace(one, end=End.CALL) if one.is_call else one for one in self.messages]
             yield closed, self.sampled, True
-        if exact and not cut and len(self.messages) > 1 and (one := bundled(self.messages)) != self.messages:
-            yield one, self.sampled, True
 
     def take_ids(self) -> tuple[int, ...]:
         """The ids that were read since they were taken last, where the turn is remembered.
