@@ -7,11 +7,16 @@ import time
 from collections.abc import AsyncIterator
 
 import pytest
+from starlette.datastructures import Headers
 
-from antiphon.errors import StoreError
-from antiphon.http.journal import Journal, Numbered, run_key
+from antiphon.errors import AntiphonError, StoreError
+from antiphon.http.context import Context
+from antiphon.http.errors import ClientGone
+from antiphon.http.exchange import Exchange
+from antiphon.http.journal import Journal, Numbered, Recorder, run_key
 from antiphon.http.runs import Run
 from antiphon.store import Leases, MemoryStore, StoredRuns, Write
+from kit.api import END, app, ids
 from kit.waiting import turns
 
 HEAD = "what it takes to make it"
@@ -77,3 +82,73 @@ async def test_the_end_is_one_write_with_what_is_stored_beside_it(
     await journal.end(numbered(2, b"completed"), "completed", counted)
     assert len(written) == 1
     assert run.log == [b"created", b"delta", b"completed"]
+
+
+class Ending:
+    """How an answer ends whose end is stored, or meets an error of the store."""
+
+    def __init__(self, refused: Exception | None = None) -> None:
+        self._refused = refused
+
+    async def settle(self) -> None:
+        if self._refused:
+            raise self._refused
+
+    async def fail(self, error: AntiphonError) -> None:
+        await self.settle()
+
+
+@pytest.fixture
+async def context() -> Context:
+    made: Context = app(ids(END)).state.context
+    return made
+
+
+EXCHANGE = Exchange("req_1", "POST", "/v1/responses", Headers())
+
+
+async def at_once() -> None:
+    """All of the answer is made."""
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize(
+    ("refused", "code"),
+    [(StoreError("It is full.", code="store_full"), "store_full"), (OSError("no such device"), "internal_error")],
+)
+async def test_followers_of_an_answer_whose_end_cannot_be_stored_get_an_error_whatever_the_store_raised(
+    context: Context, journal: Journal[str], run: Run, refused: Exception, code: str, recorded: bool
+) -> None:
+    await Recorder(context, EXCHANGE, run, journal if recorded else None, Ending(refused)).make(at_once)
+    with pytest.raises(AntiphonError) as raised:
+        [_ async for _ in run.follow()]
+    assert raised.value.code == code
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+@pytest.mark.parametrize("begun", [True, False])
+async def test_an_answer_outlives_its_client_only_where_it_lasts_and_something_of_it_is_stored(
+    context: Context, leases: Leases, run: Run, lasting: bool, begun: bool
+) -> None:
+    runs = StoredRuns(leases.store, time.time)
+    journal = Journal[str](
+        runs, leases, run, HEAD, "new", lambda events, state: run.add(events), open=leases.store.put_all, gather=0.0
+    )
+    made = asyncio.Event()
+
+    async def work() -> None:
+        if begun:
+            await journal.begin(numbered(0, b"created"), "begun")
+        await made.wait()
+
+    async def stream(write: object) -> None:
+        await turns(5)
+        raise ClientGone
+
+    with pytest.raises(ClientGone):
+        await Recorder(context, EXCHANGE, run, journal, Ending(), lasting=lasting).send(work, stream)
+    assert run.over is not (lasting and begun)
+    assert (await runs.state(run.key) is not None) is (lasting and begun)
+    made.set()
+    await context.runs.aclose()
+    assert run.over

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -32,12 +31,12 @@ from antiphon.wire.writer import DONE, JSON, StreamForm, Writer
 
 from .client import read_json, while_connected
 from .context import Context
-from .errors import INTERNAL, ClientGone, api_error, error_event
-from .exchange import FAULTS, GONE, KEY, Exchange
+from .errors import ClientGone, api_error, error_event
+from .exchange import GONE, KEY, Exchange
 from .gate.large import BodyRoom
+from .journal import Recorder
 from .lifecycle import Work
-from .recorded import KIND, AbandonedStream, Recording, StreamHead, check_resumable, resumable, unrecorded
-from .runs import into
+from .recorded import KIND, AbandonedStream, RecordedStream, StreamHead, check_resumable, resumable, unrecorded
 from .server_tools import ServerToolUse
 from .session import SessionTurn
 from .sse import Outbox, fill, send_events
@@ -170,8 +169,8 @@ class Post(msgspec.Struct, frozen=True):
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
         check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
-        recording = self._recording(drafts, writer, session, id, began)
-        log = recording.replay_log if recording else None
+        stream = self._recorded(drafts, writer, session, id, began)
+        log = stream.journal.replay_log if stream else None
         plans = [await constrain(self._as_begun(draft)) for draft in drafts]
         meter = self.meter()
         n = plans[0].request.n
@@ -181,8 +180,8 @@ class Post(msgspec.Struct, frozen=True):
         slots = plans[0].model.engine.info.slots
         kept = in_order(keep, session.keeper(plans[0]) if session else None)
         run = self.driver(sources, at_once=slots // n, keep=kept)
-        if recording is not None:
-            await self._deliver_recorded(run, writer, recording)
+        if stream is not None:
+            await self._deliver_recorded(run, writer, stream)
             return
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
@@ -199,10 +198,10 @@ class Post(msgspec.Struct, frozen=True):
             return draft
         return replace(draft, request=replace(draft.request, call_key=self.left.head.call_key))
 
-    def _recording(
+    def _recorded(
         self, drafts: Sequence[Draft], writer: Writer[Event], session: SessionTurn | None, id: str | None, began: float
-    ) -> Recording | None:
-        """A recording of the stream as it is made, where its client requests one. Raises `RequestError`."""
+    ) -> RecordedStream | None:
+        """The stream as it is stored while it is made, where its client requests that. Raises `RequestError`."""
         exchange = self.exchange
         if not exchange.stream or id is None or not (self.left or resumable(exchange.headers)):
             return None
@@ -210,32 +209,25 @@ class Post(msgspec.Struct, frozen=True):
         check_resumable(self.context, exchange.path, several=several, session=session is not None)
         head = StreamHead.of(exchange, self.body, began, drafts[0].request.call_key)
         left = self.left.left if self.left else None
-        key = StreamKey(KIND, exchange.owner, id)
-        return Recording(self.context, key, head, writer.form, left=left, unforeseen=self.unforeseen)
+        return RecordedStream(self.context, StreamKey(KIND, exchange.owner, id), head, writer, left)
 
-    async def _deliver_recorded(self, run: Drive[Event], writer: Writer[Event], recording: Recording) -> None:
+    async def _deliver_recorded(self, run: Drive[Event], writer: Writer[Event], stream: RecordedStream) -> None:
         """Sends the stream from what is stored; it goes on where its client leaves."""
+        recorder = Recorder(self.context, self.exchange, stream.run, stream.journal, stream, lasting=True)
 
         async def made() -> None:
             async with self.admitted():
-                await run(writer.change, recording.publish)
-
-        def work() -> Coroutine[Any, Any, None]:
-            return self.run(made(), recording.run.work)
+                await run(writer.change, stream.publish)
 
         if self.left is not None:
-            await recording.make(work, writer.end)
+            await recorder.make(made)
             return
-        making = recording.begin(work, writer.end)
-        self.exchange.resume = f"/v1/streams/{recording.run.id}"
-        events = recording.run.follow()
+        self.exchange.resume = f"/v1/streams/{stream.run.id}"
         try:
-            await self.stream(lambda outbox: into(outbox, events), lambda: b"", writer.form, Work())
+            await recorder.send(made, lambda write: self.stream(write, lambda: b"", writer.form, Work()))
         except AntiphonError:
             self.exchange.resume = None  # There is no stream.
             raise
-        finally:
-            recording.leave(making, self.exchange)
 
     def driver(self, sources: Sequence[Source[EventT]], *, at_once: int = 1, keep: Keep | None = None) -> Drive[EventT]:
         """Runs the turns of ``sources``, ``at_once`` at a time, within the server's limits of time."""
@@ -247,7 +239,7 @@ class Post(msgspec.Struct, frozen=True):
         if self.exchange.stream:
             await self.stream(lambda outbox: run(writer.change, outbox.write), writer.end, writer.form, work)
         else:
-            await self.run(run(writer.add, _nothing), work)
+            await self.context.lifecycle.run(run(writer.add, _nothing), work)
             await self.send_whole(writer)
 
     async def send_whole(self, writer: Writer[EventT]) -> None:
@@ -286,15 +278,6 @@ class Post(msgspec.Struct, frozen=True):
         self.exchange.spent(prompt=prompt, completion=completion, cached=cached)
         self.context.rates.charge(self.exchange.owner, prompt + completion)
 
-    async def run(self, work: Coroutine[Any, Any, Result], own: Work | None = None) -> Result:
-        """The result of ``work``, which a server that stops can end, and whoever has ``own``."""
-        works, own = self.context.lifecycle.works, own or Work()
-        works.add(own)
-        try:
-            return await own.run(work)
-        finally:
-            works.discard(own)
-
     async def send_json(self, value: object) -> None:
         """The answer as one body."""
         await self.send_response(Response(encode(value), media_type="application/json"))
@@ -316,7 +299,7 @@ class Post(msgspec.Struct, frozen=True):
         rules, works = self.context.rules, self.context.lifecycle.works
         limits = rules.limits
         outbox = Outbox(limits.stream_buffer, limits.keep_alive, form.keep_alive, gather=rules.gather)
-        writer = asyncio.ensure_future(fill(outbox, write, end, work, self.unforeseen))
+        writer = asyncio.ensure_future(fill(outbox, write, end, work, self.exchange.unforeseen))
         works.add(work)
         try:
             await send_events(outbox, self.send, form)
@@ -326,11 +309,6 @@ class Post(msgspec.Struct, frozen=True):
             outbox.close()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
-
-    def unforeseen(self, error: Exception) -> AntiphonError:
-        """The client's part of an internal error; the log has the rest."""
-        FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
-        return INTERNAL
 
 
 async def _nobody_hangs_up() -> Message:
@@ -377,6 +355,9 @@ class PostRoute:
 
     async def _checked(self, post: Post) -> None:
         self.check(post)
+        await self._answered(post)
+
+    async def _answered(self, post: Post) -> None:
         try:
             await self.answer(post)
         except AntiphonError as error:
@@ -387,7 +368,7 @@ class PostRoute:
 
     async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:
         """Makes the rest of a stream that another server left. Raises what `answer` raises before it goes on."""
-        await self.answer(Post.unattended(self._context, exchange, left.head.body, left))
+        await self._answered(Post.unattended(self._context, exchange, left.head.body, left))
 
     async def answer(self, post: Post) -> None:
         """Answers one request. Raises `AntiphonError` for the error that is answered instead."""

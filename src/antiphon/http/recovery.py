@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from antiphon.errors import AntiphonError, EngineLostError, StoreError
+from antiphon.errors import AntiphonError, ConflictError, EngineLostError, OverloadedError, StoreError
 from antiphon.generation.resume.tape import unpack_inputs
-from antiphon.store import Key, Lease
-from antiphon.store.runs import RunState, published
+from antiphon.store import Key, Lease, Write
+from antiphon.store.runs import Batch, RunState, entry_of, published
 
 from .context import Context
 from .exchange import FAULTS
@@ -34,11 +34,11 @@ class Resumer(Protocol[Head]):
     def run(self, key: Key, head: Head | None) -> Run:
         """The run, of which nothing is published yet. None: its events have expired."""
 
-    async def go_on(self, left: AbandonedRun[Any], head: Head, failed: AntiphonError | None) -> None:
-        """Makes the rest of it, beside all requests, or ends it where it cannot be made or has ``failed``.
+    async def go_on(self, left: AbandonedRun[Any], head: Head) -> None:
+        """Makes the rest of it, beside all requests. Raises what keeps it from being made, before it is begun."""
 
-        Raises what is to be tried again, here or elsewhere.
-        """
+    async def fail(self, left: AbandonedRun[Any], head: Head, error: AntiphonError) -> None:
+        """Stores that it ends with ``error``."""
 
 
 @dataclass(slots=True)
@@ -102,9 +102,7 @@ class Recovery:
             await context.leases.release(lease)
             return
         try:
-            failed = EngineLostError("No server gets any further with the answer.")
-            left = await self._left(run, lease)
-            await resumer.go_on(left, head, failed if state.attempts >= ATTEMPTS else None)
+            await self._go_on(await self._left(run, lease), head, resumer, state.attempts)
         except BaseException:
             await context.leases.abandon(lease)
             raise
@@ -114,11 +112,22 @@ class Recovery:
         run.recorded, run.log = True, published(batches)
         return AbandonedRun(run, lease, [one for batch in batches for one in unpack_inputs(batch.inputs)])
 
+    async def _go_on(self, left: AbandonedRun[Run], head: Head, resumer: Resumer[Head], attempts: int) -> None:
+        """Returns when it is made; what never will go well ends it. Raises what is to be tried again."""
+        try:
+            if attempts >= ATTEMPTS:
+                raise EngineLostError("No server gets any further with the answer.")
+            with self.context.rates.behind(left.run.owner):
+                await resumer.go_on(left, head)
+        except AntiphonError as error:
+            if isinstance(error, OverloadedError | StoreError | ConflictError) or error.code == "model_not_found":
+                raise
+            await resumer.fail(left, head, error)
+            await self.context.leases.release(left.lease)
+            FAULTS.warning("%s cannot be gone on with: %s", left.run.id, error.code)
 
-async def note_attempt(context: Context, left: AbandonedRun[Any]) -> None:
-    """Stores that the run is gone on with once more, before it is."""
-    runs, key = context.stored_runs, left.run.key
-    state = await runs.state(key)
-    again = RunState("in_progress", 1) if state is None else RunState(state.status, state.attempts + 1)
-    await context.archive.store.put_all(runs.write(key, again, left.lease))
-    FAULTS.info("%s is gone on with here, after %d events", key.name, len(left.run.log))
+
+def last_write(context: Context, left: AbandonedRun[Any], events: list[bytes]) -> Write:
+    """The write with which a run is over that another server left: ``events`` are its last."""
+    over = entry_of(Batch(events, over=True))
+    return context.stored_runs.write(left.run.key, RunState("over"), left.lease, over)

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 import msgspec
 from starlette.datastructures import Headers
 
-from antiphon.errors import AntiphonError, ConflictError, NotFoundError, OverloadedError, StoreError
+from antiphon.errors import AntiphonError, NotFoundError
 from antiphon.store import Key
-from antiphon.store.runs import Batch, RunState, entry_of
 from antiphon.wire.writer import events_in, with_id
 
 from .context import Context
 from .errors import ErrorShape
-from .exchange import FAULTS, Exchange
+from .exchange import Exchange
 from .gate.keys import Principal
 from .journal import AbandonedRun
 from .post import Post, PostRoute
 from .recorded import AbandonedStream, StreamHead, StreamRun
+from .recovery import last_write
 
 
 class StreamResumer(msgspec.Struct, frozen=True):
@@ -36,21 +36,17 @@ class StreamResumer(msgspec.Struct, frozen=True):
     def run(self, key: Key, head: StreamHead | None) -> StreamRun:
         return StreamRun(key)
 
-    async def go_on(self, left: AbandonedRun[StreamRun], head: StreamHead, failed: AntiphonError | None) -> None:
-        """Returns when it is made; what never will go well ends the stream."""
-        exchange = self._exchange(left, head)
-        try:
-            if failed is not None:
-                raise failed
-            route = self.routes.get(head.path)
-            if route is None:
-                raise NotFoundError("This server has no such path.", code="model_not_found")
-            with self.context.rates.behind(left.run.owner):
-                await route.go_on(exchange, AbandonedStream(head, left))
-        except AntiphonError as error:
-            if isinstance(error, OverloadedError | StoreError | ConflictError) or error.code == "model_not_found":
-                raise
-            await self._end(left, Post.unattended(self.context, exchange, head.body).form.error(error))
+    async def go_on(self, left: AbandonedRun[StreamRun], head: StreamHead) -> None:
+        """Returns when it is made."""
+        route = self.routes.get(head.path)
+        if route is None:
+            raise NotFoundError("This server has no such path.", code="model_not_found")
+        await route.go_on(self._exchange(left, head), AbandonedStream(head, left))
+
+    async def fail(self, left: AbandonedRun[StreamRun], head: StreamHead, error: AntiphonError) -> None:
+        written = Post.unattended(self.context, self._exchange(left, head), head.body).form.error(error)
+        events = [with_id(number, event) for number, event in enumerate(events_in(written), len(left.run.log))]
+        await self.context.archive.store.put_all(last_write(self.context, left, events))
 
     def _exchange(self, left: AbandonedRun[StreamRun], head: StreamHead) -> Exchange:
         headers = Headers(head.headers)
@@ -63,12 +59,3 @@ class StreamResumer(msgspec.Struct, frozen=True):
             size=len(head.body),
             errors=self.shape(head.path, headers),
         )
-
-    async def _end(self, left: AbandonedRun[StreamRun], written: bytes) -> None:
-        """The stream ends with an error: what it was made from is not here any more, or no server gets on with it."""
-        run, runs = left.run, self.context.stored_runs
-        events = [with_id(number, event) for number, event in enumerate(events_in(written), len(run.log))]
-        over = entry_of(Batch(events, over=True))
-        await self.context.archive.store.put_all(runs.write(run.key, RunState("over"), left.lease, over))
-        await self.context.leases.release(left.lease)
-        FAULTS.warning("%s cannot be gone on with", run.id)

@@ -103,7 +103,7 @@ async def _embedded(
     if not texts:
         return Embeddings((), 0)
     async with post.admitted():
-        made = await post.run(embed(plan, tenant=post.exchange.tenant))
+        made = await post.context.lifecycle.run(embed(plan, tenant=post.exchange.tenant))
     post.charge(prompt=made.tokens)
     post.context.metrics.prompt_tokens.labels(model.name).inc(made.tokens)
     return made

@@ -39,7 +39,7 @@ class Ranks(PostRoute):
 
     async def _run(self, post: Post, plan: RankingPlan) -> Ranking:
         async with post.admitted():
-            ranking = await post.run(rank(plan, tenant=post.exchange.tenant))
+            ranking = await post.context.lifecycle.run(rank(plan, tenant=post.exchange.tenant))
         post.charge(prompt=ranking.tokens)
         self._context.metrics.prompt_tokens.labels(plan.model.name).inc(ranking.tokens)
         return ranking

@@ -60,7 +60,7 @@ async def compacted(post: Post, model: Model, turn: TurnRequest) -> Compaction |
 
     run = post.driver([partial(steps, plan, post.meter())])
     async with post.admitted():
-        await post.run(run(collect, _nothing), Work())
+        await post.context.lifecycle.run(run(collect, _nothing), Work())
     summary = summary_of(events)
     if summary is None:
         return None
