@@ -333,9 +333,11 @@ class Recorder:
             if not self.journal.begun:
                 self.run.close(error)
                 return
+        self._failed = error.code
         try:
             await self.answer.fail(error)
-            self._failed = error.code
         except Exception as failed:  # noqa: BLE001 - a store of another package
             FAULTS.warning("the end of %s is not stored", self.run.id, exc_info=failed)
+            self.run.close(error)
+        if self.journal is not None and not self.journal.over:  # Its end was being stored when it broke, and is not.
             self.run.close(error)
