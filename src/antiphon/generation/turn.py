@@ -108,7 +108,8 @@ async def steps(
         meter = log.replay_meter(meter)
     async with Metering(plan, meter, deadline) as metering:
         readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
-        notes = _Notes(plan, await _scored(plan), first_choice)
+        scored = None if plan.request.prompt_logprobs is None else await _scored(plan, plan.request.prompt_logprobs)
+        notes = _Notes(plan, scored, first_choice)
         if plan.sampling.max_tokens > 0:
             sampling = begun(plan) if log is None else log.replay_steps(plan)
             async with aclosing(sampling) as sampled:
@@ -150,11 +151,8 @@ def _asked_whole(plan: Plan) -> Plan:
     return replace(plan, sampling=replace(plan.sampling, whole=True))
 
 
-async def _scored(plan: Plan) -> PromptLogprobs | None:
-    """The log probabilities of the prompt, where they are requested."""
-    alternatives = plan.request.prompt_logprobs
-    if alternatives is None:
-        return None
+async def _scored(plan: Plan, alternatives: int) -> PromptLogprobs:
+    """The log probabilities of the prompt."""
     scored = await plan.model.engine.score(plan.prompt_ids, alternatives=alternatives, tenant=plan.request.tenant)
     return [None if one is None else spelled(one, plan.model.tokenizer) for one in scored]
 

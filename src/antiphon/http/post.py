@@ -171,7 +171,11 @@ class Post(msgspec.Struct, frozen=True):
         check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
         stream = self._recorded(drafts, writer, session, id, began)
         log = stream.journal.replay_log if stream else None
-        plans = [await constrain(self._as_begun(draft)) for draft in drafts]
+        if self.left is not None:  # Its calls have the ids that they had where it was begun.
+            drafts = [
+                replace(draft, request=replace(draft.request, call_key=self.left.head.call_key)) for draft in drafts
+            ]
+        plans = [await constrain(draft) for draft in drafts]
         meter = self.meter()
         n = plans[0].request.n
         sources = [self.turn(plan, meter, first_choice=i * n, log=log) for i, plan in enumerate(plans)]
@@ -191,12 +195,6 @@ class Post(msgspec.Struct, frozen=True):
         """The one turn of ``plan``; its reply may be whole where nobody reads on the way, or limits its first token."""
         whole = not self.exchange.stream and not self.context.limits.first_token_timeout
         return partial(steps, plan, meter, first_choice=first_choice, whole=whole, log=log)
-
-    def _as_begun(self, draft: Draft) -> Draft:
-        """The draft with the ids of calls that it had where its answer was begun."""
-        if self.left is None:
-            return draft
-        return replace(draft, request=replace(draft.request, call_key=self.left.head.call_key))
 
     def _recorded(
         self, drafts: Sequence[Draft], writer: Writer[Event], session: SessionTurn | None, id: str | None, began: float
@@ -231,7 +229,8 @@ class Post(msgspec.Struct, frozen=True):
 
     def driver(self, sources: Sequence[Source[EventT]], *, at_once: int = 1, keep: Keep | None = None) -> Drive[EventT]:
         """Runs the turns of ``sources``, ``at_once`` at a time, within the server's limits of time."""
-        return partial(drive_all, sources, at_once=at_once, limits=self.time_limits, keep=keep)
+        limits = TimeLimits(self.context.limits.first_token_timeout, self.context.limits.turn_timeout)
+        return partial(drive_all, sources, at_once=at_once, limits=limits, keep=keep)
 
     async def deliver(self, run: Drive[EventT], writer: Writer[EventT], work: Work) -> None:
         """Sends what ``writer`` makes of the steps that ``run`` drives: each as it comes, or all of them at the end."""
@@ -267,11 +266,6 @@ class Post(msgspec.Struct, frozen=True):
             on_first=exchange.note_first,
             on_incident=exchange.note_incident,
         )
-
-    @property
-    def time_limits(self) -> TimeLimits:
-        limits = self.context.limits
-        return TimeLimits(limits.first_token_timeout, limits.turn_timeout)
 
     def charge(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
         """Tokens of this request, which the account of its key pays for."""
@@ -354,10 +348,8 @@ class PostRoute:
         self._context.rates.check(post.exchange.owner)
 
     async def _checked(self, post: Post) -> None:
-        self.check(post)
-        await self._answered(post)
-
-    async def _answered(self, post: Post) -> None:
+        if post.left is None:
+            self.check(post)
         try:
             await self.answer(post)
         except AntiphonError as error:
@@ -368,7 +360,7 @@ class PostRoute:
 
     async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:
         """Makes the rest of a stream that another server left. Raises what `answer` raises before it goes on."""
-        await self._answered(Post.unattended(self._context, exchange, left.head.body, left))
+        await self._checked(Post.unattended(self._context, exchange, left.head.body, left))
 
     async def answer(self, post: Post) -> None:
         """Answers one request. Raises `AntiphonError` for the error that is answered instead."""

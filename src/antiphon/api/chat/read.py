@@ -172,8 +172,7 @@ def _most_tokens(wire: ChatRequest) -> int | None:
 
 def _fixed_length(wire: ChatRequest) -> bool:
     """``min_tokens`` as large as ``max_tokens`` requests just that many: no end but the limit."""
-    most = _most_tokens(wire)
-    return bool(wire.min_tokens) and most is not None and (wire.min_tokens or 0) >= most
+    return bool(wire.min_tokens) and (most := _most_tokens(wire)) is not None and (wire.min_tokens or 0) >= most
 
 
 def _tools(tools: list[Tool], reading: Reading) -> tuple[ToolSpec, ...]:

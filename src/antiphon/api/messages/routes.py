@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -19,10 +17,9 @@ from antiphon.api.chat.messages import Recalled
 from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.config import named_by
 from antiphon.conversation import FinishReason, Message
-from antiphon.errors import AntiphonError, NotFoundError, Position, near
+from antiphon.errors import NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
-from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, StepEvents, constrain, prompt_read
-from antiphon.generation.meter import Deadline
+from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, constrain, prompt_read
 from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source
 from antiphon.http.context import Context
@@ -40,8 +37,6 @@ from .read import MessagesReading, RequestedMessage, read_request, thinks
 from .schema import MessagesRequest, MessageTokensRequest
 from .write import MessagesWriter
 
-# Makes one message: its turn, and those that follow it while the model calls tools that run here.
-
 
 class PlannedMessage(msgspec.Struct, frozen=True):
     """A request that can be answered. ``memory`` is where its turn is stored while calls of it wait for results."""
@@ -49,43 +44,6 @@ class PlannedMessage(msgspec.Struct, frozen=True):
     requested: RequestedMessage
     plan: Plan
     memory: MessageMemory
-
-
-@dataclass(slots=True)
-class MessageMaker:
-    """One message. ``id`` names the state that tools of this server keep while it is made."""
-
-    post: Post
-    planned: PlannedMessage
-    id: str
-    _all: Sequence[Message] | None = field(default=None, init=False)
-
-    async def answer(self, writer: MessagesWriter) -> None:
-        """Runs the turns when it is this request's turn, and sends what ``writer`` makes of them."""
-        keep = self._keep if self.planned.plan.request.calls else None
-        run = self.post.driver([self._source()], keep=keep)
-        async with self.post.admitted():
-            await self.post.deliver(run, writer, Work())
-
-    def _source(self) -> Source[RoundEvent]:
-        """A limit of no tokens reads the prompt, for a next request to go on from."""
-        plan, server, meter = self.planned.plan, self.planned.requested.tools.server, self.post.meter()
-        if plan.sampling.max_tokens == 0:
-            return partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
-        if server is None:
-            return self.post.turn(plan, meter)
-        return partial(self._rounds, Rounds(plan, server.router, session=self.id, meter=meter))
-
-    async def _rounds(self, rounds: Rounds, deadline: Deadline) -> AsyncGenerator[StepEvents[RoundEvent], None]:
-        before = len(rounds.request.conversation.messages)
-        async with aclosing(rounds.steps(deadline)) as steps:
-            async for step in steps:
-                self._all = rounds.request.conversation.messages[before:]
-                yield step
-
-    async def _keep(self, messages: Sequence[Message]) -> None:
-        """Stores all that the message became, results of our tools too."""
-        await self.planned.memory.keep(messages if self._all is None else self._all)
 
 
 # Models as Anthropic lists them.
@@ -207,19 +165,35 @@ class CreateMessage(MessagesRoute):
     """POST /v1/messages."""
 
     async def answer(self, post: Post) -> None:
+        # Read and plan.
         wire = await post.read(MessagesRequest)
         post.exchange.stream = wire.stream is True
-        model = await self.model(post, wire.model)
-        id = f"msg_{secrets.token_hex(12)}"
+        model, id = await self.model(post, wire.model), f"msg_{secrets.token_hex(12)}"
         planned = await self.planned(post, wire, model)
-        usage = MessageUsage(input_tokens=len(planned.plan.prompt_ids), output_tokens=0)
+        plan, server, meter = planned.plan, planned.requested.tools.server, post.meter()
+        before = len(plan.request.conversation.messages)
+        # Write.
+        usage = MessageUsage(input_tokens=len(plan.prompt_ids), output_tokens=0)
         head = MessageAnswer(id=id, model=wire.model, content=[], usage=usage)
+        view = self._view(post, wire, planned.requested)
+        writer = MessagesWriter(head, view, lambda error: named_event("error", post.error_body(error)))
+        # Admit and drive: one turn, or those that follow it while the model calls tools that run here.
+        rounds = None
+        if plan.sampling.max_tokens == 0:  # It reads the prompt, for a next request to go on from.
+            source: Source[RoundEvent] = partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
+        elif server is None:
+            source = post.turn(plan, meter)
+        else:
+            rounds = Rounds(plan, server.router, session=id, meter=meter)
+            source = rounds.steps
 
-        def broken(error: AntiphonError) -> bytes:
-            return named_event("error", post.error_body(error))
+        async def keep(messages: Sequence[Message]) -> None:
+            """Stores all that the message became, results of our tools too."""
+            await planned.memory.keep(rounds.request.conversation.messages[before:] if rounds else messages)
 
-        writer = MessagesWriter(head, self._view(post, wire, planned.requested), broken)
-        await MessageMaker(post, planned, id).answer(writer)
+        async with post.admitted():
+            run = post.driver([source], keep=keep if plan.request.calls else None)
+            await post.deliver(run, writer, Work())
 
     def _view(self, post: Post, wire: MessagesRequest, requested: RequestedMessage) -> MessageView:
         cipher, owner = self._context.cipher, post.exchange.owner

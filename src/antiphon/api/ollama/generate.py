@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from antiphon.api.chat.archive import completion_id
-from antiphon.api.chat.messages import Recalled
 from antiphon.api.chat.read import Reading, to_turn
+from antiphon.api.chat.request import keeper, server_tools
 from antiphon.api.chat.schema import ChatRequest
 from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.api.completions.read import read_completion
-from antiphon.api.reading import server_tools
-from antiphon.conversation import Message
 from antiphon.engines import Embeddings
-from antiphon.generation import Draft, TurnRequest, embed, plan_embedding, plan_turn
+from antiphon.generation import Draft, embed, plan_embedding, plan_turn
 from antiphon.generation.turn import Keep
 from antiphon.http.post import Post
 from antiphon.http.server_tools import ServerToolUse
@@ -185,31 +183,13 @@ async def _converse(
     post: Post, wire: OllamaRequest, settings: OllamaOptions, named: NamedModel, chat: ChatRequest
 ) -> None:
     """Answers a chat, with this server's tools where its owner offers them to all."""
-    context, model = post.context, named.model
+    context, model, stream = post.context, named.model, post.exchange.stream
     tools = server_tools(context, chat, model.format, session=completion_id(context.clock()))
     memory = TurnMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
-    recalled = await memory.recall(chat.messages)
-
-    draft = await post.plan(model, lambda: settled_turn(_turn(post, chat, tools, recalled), wire, settings))
-    await _answer(post, wire, named, draft, tools=tools, keep=_keeper(memory, chat, draft, tools))
-
-
-def _turn(post: Post, chat: ChatRequest, tools: ServerToolUse | None, recalled: Recalled) -> TurnRequest:
-    context, offer = post.context, tools.offer if tools else None
-    return to_turn(
-        chat, Reading(OLLAMA, context.limits, context.today, post.tenant, (), post.exchange.stream, offer, recalled)
-    )
-
-
-def _keeper(memory: TurnMemory, chat: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
-    """Stores what the model wrote before its calls, where there are tools to call."""
-    if not draft.request.calls:
-        return None
-
-    async def keep(messages: Sequence[Message]) -> None:
-        await memory.keep(chat.messages, tools.turn if tools else messages)
-
-    return keep
+    recalled, offer = await memory.recall(chat.messages), tools.offer if tools else None
+    reading = Reading(OLLAMA, context.limits, context.today, post.tenant, (), stream, offer, recalled)
+    draft = await post.plan(model, lambda: settled_turn(to_turn(chat, reading), wire, settings))
+    await _answer(post, wire, named, draft, tools=tools, keep=keeper(memory, chat, draft, tools))
 
 
 async def _answer(

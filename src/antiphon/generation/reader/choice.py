@@ -32,9 +32,8 @@ from antiphon.generation.plan import Draft
 from antiphon.tokens import Control, Tokenizer
 
 from .channels import Counts, InferredChannels
-from .confidence import UNSURE, Confidence
+from .confidence import REPEATED, UNSURE, AnsweredCalls, Confidence
 from .ids import IdReader, PendingLogprobs, StopStrings
-from .repeats import REPEATED, AnsweredCalls
 
 # The ids that end a reply and are none of the format's own words.
 
@@ -280,7 +279,11 @@ class ChoiceReader:
                     header = self._ids.header_as_sampled(message.header, message.role)
                     message = replace(message, header=header)
                 self._open = self._call_ids.identified(message)
-                self._compare_ids(message.call_id, self._open.call_id)
+                own, given = message.call_id, self._open.call_id
+                if own is not None and given is not None and own != given:
+                    # Frames name each call once, so there the model's own id cannot stand again.
+                    self.own_ids[given] = own
+                    self._inexact |= self._plan.format.framed
                 return MessageStarted(self._open)
             case TextDelta(text):
                 logprobs = self._logprobs.take()
@@ -289,12 +292,6 @@ class ChoiceReader:
                 return self._message_ended(message)
             case Incident():
                 return event
-
-    def _compare_ids(self, own: str | None, given: str | None) -> None:
-        """Notes an id that was given anew. Frames name each call once, so there the model's own cannot stand again."""
-        if own is not None and given is not None and own != given:
-            self.own_ids[given] = own
-            self._inexact |= self._plan.format.framed
 
     def _message_ended(self, message: Message) -> MessageEnded:
         if self._open and self._open.header and self._open.header == message.header:

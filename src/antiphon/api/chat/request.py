@@ -1,17 +1,22 @@
-"""How a request without a turn is read."""
+"""What the routes that read a chat request do alike: the tools of this server, and turns that wait for results."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from antiphon.conversation import Message
 from antiphon.formats import Format
-from antiphon.generation import Model
+from antiphon.generation import Draft, Model
+from antiphon.generation.turn import Keep
 from antiphon.http.context import Context
 from antiphon.http.post import Post
 from antiphon.http.server_tools import ServerToolUse
 from antiphon.tools import Offer
 from antiphon.wire.errors import refused
 
-from .chat.read import Reading
-from .chat.schema import ChatRequest
+from .read import Reading
+from .schema import ChatRequest
+from .unfinished import TurnMemory
 
 
 def server_tools(context: Context, wire: ChatRequest, format: Format, *, session: str) -> ServerToolUse | None:
@@ -34,6 +39,17 @@ def server_tools(context: Context, wire: ChatRequest, format: Format, *, session
         if not offer.has(name):
             raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.")
     return ServerToolUse(offer.only(requested), session)
+
+
+def keeper(memory: TurnMemory, wire: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
+    """Stores what the model wrote before its calls, of each choice, where there are tools to call."""
+    if not draft.request.calls:
+        return None
+
+    async def keep(messages: Sequence[Message]) -> None:
+        await memory.keep(wire.messages, tools.turn if tools else messages)
+
+    return keep
 
 
 def reading_of(post: Post, stream: bool | None = None, offer: Offer | None = None) -> Reading:
