@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -255,7 +254,7 @@ class Drive(Protocol[EventT_co]):
     ) -> Coroutine[Any, Any, None]: ...
 
 
-def drive_all(
+async def drive_all(
     sources: Sequence[Source[EventT]],
     write: Callable[[StepEvents[EventT]], OutputT],
     send: Send[OutputT],
@@ -263,20 +262,17 @@ def drive_all(
     at_once: int,
     limits: TimeLimits = UNLIMITED,
     keep: Keep | None = None,
-) -> Coroutine[Any, Any, None]:
+) -> None:
     """`drive` for each of the sources, ``at_once`` at a time. The first error ends all and is raised."""
-    starts = [partial(drive, source, write, send, limits=limits, keep=keep) for source in sources]
-    return starts[0]() if len(starts) == 1 else _run_all(starts, at_once)
-
-
-async def _run_all(starts: Sequence[Callable[[], Coroutine[Any, Any, None]]], at_once: int) -> None:
-    waiting = iter(starts)
+    if len(sources) == 1:  # The event loop resumes a task of its own without the frames of those who wait for it.
+        return await asyncio.create_task(drive(sources[0], write, send, limits=limits, keep=keep))
+    waiting = iter(sources)
 
     async def work() -> None:
-        for start in waiting:
-            await start()
+        for source in waiting:
+            await drive(source, write, send, limits=limits, keep=keep)
 
-    workers = [asyncio.create_task(work()) for _ in range(max(1, min(at_once, len(starts))))]
+    workers = [asyncio.create_task(work()) for _ in range(max(1, min(at_once, len(sources))))]
     try:
         await asyncio.gather(*workers)
     finally:

@@ -88,7 +88,8 @@ class MessagesWriter:
         self._last: MessageDelta | None = None
 
     def change(self, step: StepEvents[RoundEvent]) -> bytes:
-        return b"".join(map(event_bytes, [*self._begin(step.cached_tokens), *self._events(step)]))
+        begun = () if self._begun else self._begin(step.cached_tokens)
+        return b"".join(map(event_bytes, [*begun, *self._events(step)]))
 
     def end(self) -> bytes:
         return event_bytes(MessageStop())
