@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -15,7 +14,7 @@ from antiphon.http.errors import ClientGone
 from antiphon.http.exchange import Exchange
 from antiphon.http.journal import Journal, Numbered, Recorder, run_key
 from antiphon.http.runs import Run
-from antiphon.store import Leases, MemoryStore, StoredRuns, Write
+from antiphon.store import Leases, Write
 from kit.api import END, app, ids
 from kit.waiting import turns
 
@@ -23,10 +22,15 @@ HEAD = "what it takes to make it"
 
 
 @pytest.fixture
-async def leases() -> AsyncIterator[Leases]:
-    made = Leases(MemoryStore(), seconds=60.0, every=15.0)
+async def context() -> AsyncIterator[Context]:
+    made: Context = app(ids(END), gather=0.0).state.context
     yield made
-    await made.aclose()
+    await made.leases.aclose()
+
+
+@pytest.fixture
+def leases(context: Context) -> Leases:
+    return context.leases
 
 
 @pytest.fixture
@@ -35,13 +39,15 @@ def run() -> Run:
 
 
 @pytest.fixture
-async def journal(leases: Leases, run: Run) -> Journal[str]:
-    runs = StoredRuns(leases.store, time.time)
-    made = Journal[str](
-        runs, leases, run, HEAD, "new", lambda events, state: run.add(events), open=leases.store.put_all, gather=0.0
-    )
+async def journal(context: Context, run: Run) -> Journal[str]:
+    made = begun(context, run)
     await made.begin(numbered(0, b"created"), "begun")
     return made
+
+
+def begun(context: Context, run: Run) -> Journal[str]:
+    put = context.leases.store.put_all
+    return Journal[str](context, run, HEAD, "new", lambda events, state: run.add(events), open=put)
 
 
 def numbered(first: int, *events: bytes) -> list[Numbered]:
@@ -98,12 +104,6 @@ class Ending:
         await self.settle()
 
 
-@pytest.fixture
-async def context() -> Context:
-    made: Context = app(ids(END)).state.context
-    return made
-
-
 EXCHANGE = Exchange("req_1", "POST", "/v1/responses", Headers())
 
 
@@ -126,18 +126,15 @@ async def test_followers_of_an_answer_whose_end_cannot_be_stored_get_an_error_wh
 
 
 @pytest.mark.parametrize("lasting", [True, False])
-@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("stored", [True, False])
 async def test_an_answer_outlives_its_client_only_where_it_lasts_and_something_of_it_is_stored(
-    context: Context, leases: Leases, run: Run, lasting: bool, begun: bool
+    context: Context, run: Run, lasting: bool, stored: bool
 ) -> None:
-    runs = StoredRuns(leases.store, time.time)
-    journal = Journal[str](
-        runs, leases, run, HEAD, "new", lambda events, state: run.add(events), open=leases.store.put_all, gather=0.0
-    )
+    journal = begun(context, run)
     made = asyncio.Event()
 
     async def work() -> None:
-        if begun:
+        if stored:
             await journal.begin(numbered(0, b"created"), "begun")
         await made.wait()
 
@@ -147,8 +144,8 @@ async def test_an_answer_outlives_its_client_only_where_it_lasts_and_something_o
 
     with pytest.raises(ClientGone):
         await Recorder(context, EXCHANGE, run, journal, Ending(), lasting=lasting).send(work, stream)
-    assert run.over is not (lasting and begun)
-    assert (await runs.state(run.key) is not None) is (lasting and begun)
+    assert run.over is not (lasting and stored)
+    assert (await context.stored_runs.state(run.key) is not None) is (lasting and stored)
     made.set()
     await context.runs.aclose()
     assert run.over

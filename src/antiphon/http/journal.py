@@ -11,7 +11,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
 from antiphon.generation.resume.tape import Input, ReplayLog, pack_inputs
-from antiphon.store import Key, Lease, Leases, StoredRuns, Write
+from antiphon.store import Key, Lease, Write
 from antiphon.store.runs import KIND, Batch, RunState, entry_of
 from antiphon.store.store import lease_lost
 
@@ -54,14 +54,12 @@ class Journal(Generic[State]):
 
     ``publish`` gives what is stored to those who follow the run, with the state as it was then, whose status is
     ``status``. ``open`` does its first write. ``besides`` are records that are nothing without it. ``left``: it is gone
-    on with, and the events in the run's log are stored already. Two writes are ``gather`` seconds apart, as those to a
-    client are.
+    on with, and the events in the run's log are stored already. Two writes are as far apart as those to a client are.
     """
 
     def __init__(
         self,
-        runs: StoredRuns,
-        leases: Leases,
+        context: Context,
         run: Run,
         head: object,
         state: State,
@@ -71,11 +69,10 @@ class Journal(Generic[State]):
         open: Store,
         besides: Sequence[Key] = (),
         left: AbandonedRun[AnyRun] | None = None,
-        gather: float,
     ) -> None:
-        self._gather = gather
-        self._runs = runs
-        self._leases = leases
+        self._runs = context.stored_runs
+        self._leases = context.leases
+        self._rules = context.rules
         self._run = run
         self._head = head
         self._open = open
@@ -120,7 +117,7 @@ class Journal(Generic[State]):
         try:
             while self._waiting:
                 await self._store()
-                await asyncio.sleep(self._gather)
+                await asyncio.sleep(self._rules.gather)
         except AntiphonError as error:
             self._run.work.stop(error)
         except Exception:  # noqa: BLE001 - nobody waits for it: the run itself must end

@@ -128,15 +128,13 @@ class RecordedStream:
         self._store = context.archive.store
         self.run = StreamRun(key) if left is None else left.run
         self.journal = Journal[None](
-            context.stored_runs,
-            context.leases,
+            context,
             self.run,
             head,
             None,
             lambda events, state: self.run.add(events),
             open=self._store.put_all,
             left=left,
-            gather=context.rules.gather,
         )
 
     def publish(self, written: bytes) -> asyncio.Future[None] | None:

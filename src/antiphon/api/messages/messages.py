@@ -48,7 +48,10 @@ def read_messages(
     if not rest:
         raise refused("messages", "there must be a message of the user's or the assistant's.")
     opening = [Message(role=Role.SYSTEM, text=BETWEEN_TEXTS.join(texts))] if texts else []
-    return (*opening, *_continued(rest))
+    end = rest[-1]
+    if end.role is Role.ASSISTANT and not end.is_call:
+        rest = [*rest[:-1], replace(end, end=End.NONE)]
+    return (*opening, *rest)
 
 
 def system_text(system: str | list[TextInput] | None) -> str:
@@ -123,14 +126,6 @@ def _joined(first: Message, second: Message) -> Message:
 
 def _parts(frame: Message) -> Sequence[Part]:
     return frame.parts or (TextPart(frame.text),)
-
-
-def _continued(frames: Sequence[Message]) -> Sequence[Message]:
-    """The frames, the last one open where it is the assistant's text."""
-    end = frames[-1]
-    if end.role is not Role.ASSISTANT or end.is_call:
-        return frames
-    return [*frames[:-1], replace(end, end=End.NONE)]
 
 
 # Messages as chat has them, for the memory of unfinished turns: a client was shown the same of a turn there.

@@ -220,6 +220,7 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     choice, parallel = read_choice(wire.tool_choice, tools)
     nothing = choice.mode == "none"
     budget = _budget(wire, reading)
+    stops = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
     turn = TurnRequest(
         conversation=Conversation(
             messages=messages,
@@ -229,7 +230,7 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
             response_format=_format(wire),
         ),
         max_tokens=output_limit("max_tokens", wire.max_tokens),
-        stop=_stops(wire),
+        stop=(*(wire.stop_sequences or ()), *stops),
         tool_choice=choice,
         parallel_tool_calls=parallel,
         tenant=reading.tenant,
@@ -300,11 +301,6 @@ def _format(wire: MessageTokensRequest) -> ResponseFormat | None:
     if form is None or form.kind != "json_schema" or form.strict is not None:
         return form
     return replace(form, strict=True)
-
-
-def _stops(wire: MessageTokensRequest) -> tuple[str, ...]:
-    more = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
-    return (*(wire.stop_sequences or ()), *more)
 
 
 def reworded(error: RequestError) -> None:

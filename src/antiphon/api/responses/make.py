@@ -85,8 +85,7 @@ class ResponseMaker:
         ):
             return None
         return Journal(
-            context.stored_runs,
-            context.leases,
+            context,
             self._run,
             head_of_run(self._post, head, plan.first.request, before=len(plan.before), compaction=plan.compaction),
             self._run.response,
@@ -95,7 +94,6 @@ class ResponseMaker:
             open=lambda write: self._record.store(also=(write,)),
             besides=(Key("response", plan.owner, head.id),),
             left=left,
-            gather=context.rules.gather,
         )
 
     async def answer(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from antiphon.config import Limits
-from antiphon.conversation import Conversation, Message, ReasoningEffort, ResponseFormat, Role, Settings
+from antiphon.conversation import Conversation, Message, ReasoningEffort, Role, Settings
 from antiphon.errors import Position, RequestError
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import Overflow, Plan, TurnRequest
@@ -25,7 +25,7 @@ from antiphon.wire.sampling import sampled
 
 from .items import Entry
 from .known import unread_reasoning
-from .schema import ConversationRef, Response, ResponsesRequest, TextFormat, TokensRequest
+from .schema import ConversationRef, Response, ResponsesRequest, TokensRequest
 from .tools import NO_SERVERS, Tools, read_choice, read_tools
 
 INCLUDES = (
@@ -80,7 +80,7 @@ def read_request(
     choice = read_choice(wire, tools)
     offered = choice.mode != "none"
     instructions = (Message(role=Role.SYSTEM, text=wire.instructions),) if wire.instructions else ()
-    effort = wire.reasoning.effort if wire.reasoning else None
+    effort, form = wire.reasoning.effort if wire.reasoning else None, wire.text.format if wire.text else None
     turn = TurnRequest(
         conversation=Conversation(
             messages=(*instructions, *messages),
@@ -90,7 +90,7 @@ def read_request(
                 reasoning_effort=ReasoningEffort(effort) if effort else None,
                 current_date=today,
             ),
-            response_format=_format(wire.text.format if wire.text else None),
+            response_format=None if form is None else read_response_format(form, form, "text.format", "text.format"),
         ),
         thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
@@ -183,10 +183,6 @@ def _renamed(position: Position | None) -> Position | None:
         if position.path == planned or position.path.startswith((f"{planned}.", f"{planned}[")):
             return replace(position, path=name + position.path[len(planned) :])
     return position
-
-
-def _format(wire: TextFormat | None) -> ResponseFormat | None:
-    return read_response_format(wire, wire, "text.format", "text.format") if wire is not None else None
 
 
 def conversation_id(wire: TokensRequest) -> str:

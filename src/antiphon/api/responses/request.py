@@ -125,8 +125,11 @@ def head_of_run(
     post: Post, response: Response, request: TurnRequest, *, before: int, compaction: Compaction | None
 ) -> RunHead:
     """``request`` is that of the first turn, ``before`` how many items of the conversation were there."""
-    exchange, today = post.exchange, request.conversation.settings.current_date
+    exchange, today, stored = post.exchange, request.conversation.settings.current_date, None
     assert today is not None, "every prompt of a response has its day"
+    if compaction is not None:
+        summary = compaction.summary
+        stored = StoredCompaction(pack(summary.message), summary.usage, compaction.encrypted)
     return RunHead(
         body=post.body,
         dialect=post.context.dialect.name,
@@ -137,12 +140,8 @@ def head_of_run(
         day=today,
         call_key=request.call_key,
         before=before,
-        compaction=None if compaction is None else _stored(compaction),
+        compaction=stored,
     )
-
-
-def _stored(compaction: Compaction) -> StoredCompaction:
-    return StoredCompaction(pack(compaction.summary.message), compaction.summary.usage, compaction.encrypted)
 
 
 Result = TypeVar("Result")
@@ -306,12 +305,12 @@ class RequestReader:
         if compaction is not None:
             requested, draft = await drafted((*entries, compaction.entry))
         check_visible(draft, reveals=self._context.reveals(self._exchange))
-        first = await constrain(draft)
+        first, left, created = await constrain(draft), self._left, int(self._context.clock())
         return ResponsePlan(
             owner=owner,
             requested=requested,
             first=first,
-            head=self._head(wire, requested, first, id),
+            head=left.began() if left else head_of(wire, requested, first, id=id, created=created),
             view=self._view(wire, requested, thread),
             before=history.entries,
             inputs=inputs,
@@ -322,11 +321,6 @@ class RequestReader:
             listings=self._clients.listings,
             approved=tuple(approved),
         )
-
-    def _head(self, wire: ResponsesRequest, requested: RequestedResponse, first: Plan, id: str) -> Response:
-        if self._left is not None:
-            return self._left.began()
-        return head_of(wire, requested, first, id=id, created=int(self._context.clock()))
 
     def _view(self, wire: ResponsesRequest, requested: RequestedResponse, thread: str) -> ResponseView:
         context, owner, include = self._context, self._owner, wire.include or ()
