@@ -96,6 +96,8 @@ class Rounds:
     """Grows by the replies and the results; read it afterwards."""
     completion_tokens: int = field(default=0, init=False)
     """How many tokens were sampled so far, in all turns."""
+    _before: int = field(init=False)
+    """How many messages there were before the first turn."""
     _seconds: float = field(init=False)
     """Seconds that are left for tools."""
     _results: list[Message] = field(default_factory=list, init=False)
@@ -103,7 +105,13 @@ class Rounds:
 
     def __post_init__(self) -> None:
         self.request = self.plan.request
+        self._before = len(self.request.conversation.messages)
         self._seconds = self.limits.tool_seconds
+
+    @property
+    def turn(self) -> tuple[Message, ...]:
+        """All that the request became so far, of the turns that are over: messages of the model, results of tools."""
+        return self.request.conversation.messages[self._before :]
 
     async def steps(self, deadline: Deadline | None = None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
         """The events of all turns, tool events between them, and one `TurnEnded` with the usage of all.
@@ -269,14 +277,13 @@ class CancellableRounds:
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
-        self._before = len(rounds.request.conversation.messages)
         self._timer: asyncio.Timeout | None = None
         self._cancelled = False
 
     @property
     def turn(self) -> tuple[Message, ...]:
-        """All that the request became so far, of the turns that are over: messages of the model, results of tools."""
-        return self._rounds.request.conversation.messages[self._before :]
+        """`Rounds.turn`."""
+        return self._rounds.turn
 
     def cancel(self) -> None:
         """Stop the engine and the tools now."""

@@ -10,10 +10,10 @@ import msgspec
 from antiphon.api.reading import server_tools
 from antiphon.conversation import Event, Message
 from antiphon.generation import Draft, Model, StepEvents
-from antiphon.generation.turn import Keep, in_order
+from antiphon.generation.turn import in_order
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.server_tools import ServerToolUse
 from antiphon.http.session import SessionTurn, session_turn
 from antiphon.wire.dialect import check_metadata, session_name
 from antiphon.wire.json import encode
@@ -24,7 +24,6 @@ from .archive import CompletionArchive, StoredHead, completion_id, metadata_of, 
 from .messages import place_of
 from .read import Reading, check_begins, to_turn
 from .schema import ChatRequest
-from .unfinished import TurnMemory
 from .write import AnswerHead, ChatShape, ChatWriter, Opening
 
 # Records the answer to a chat request that is to be stored.
@@ -92,19 +91,16 @@ class ChatCompletions(PostRoute):
             tools = server_tools(context, wire, model.format, session=id)
             offer = tools.offer if tools else None
             memory = _memory(post, wire, model)
-            recalled = await memory.recall(wire.messages) if memory else {}
-            reading = Reading(context.dialect, context.limits, day_of(began), tenant, earlier, stream, offer, recalled)
+            reading = Reading(context.dialect, context.limits, day_of(began), tenant, earlier, stream, offer)
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
             most = reading.dialect.prompt_limit(model.context)
-            draft = await post.plan(model, lambda: to_turn(wire, reading), most=most, more=more)
+            draft = await post.plan(model, lambda: to_turn(wire, reading), memory=memory, most=most, more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
-            head = _head(wire, draft, reading, id=id, created=began)
-            shape, keep = _shape(wire, draft, post), _keeper(memory, wire, draft, tools)
-            writer: Writer[Event] = ChatWriter(head, shape, post.form)
-            if wire.store:
-                writer = record = CompletionRecord(post, wire, head, shape)
-                keep = in_order(keep, record.keep)
+            head, shape = _head(wire, draft, reading, memory, id=id, created=began), _shape(wire, draft, post)
+            record = CompletionRecord(post, wire, head, shape) if wire.store else None
+            writer: Writer[Event] = record or ChatWriter(head, shape, post.form)
+            keep = in_order(memory and memory.keeper(draft.request, tools), record and record.keep)
             await post.answer([draft], writer, session=session, tools=tools, keep=keep, id=id, began=began)
 
     async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
@@ -129,18 +125,9 @@ def _memory(post: Post, wire: ChatRequest, model: Model) -> TurnMemory | None:
     return TurnMemory(post.context.turns, post.exchange.owner, model.name, post.off_loop)
 
 
-def _keeper(memory: TurnMemory | None, wire: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
-    """Stores the turn of each choice, where there are tools to call."""
-    if memory is None or not draft.request.calls:
-        return None
-
-    async def keep(messages: Sequence[Message]) -> None:
-        await memory.keep(wire.messages, tools.turn if tools else messages)
-
-    return keep
-
-
-def _head(wire: ChatRequest, draft: Draft, reading: Reading, *, id: str, created: float) -> AnswerHead:
+def _head(
+    wire: ChatRequest, draft: Draft, reading: Reading, memory: TurnMemory | None, *, id: str, created: float
+) -> AnswerHead:
     options = wire.stream_options
     return AnswerHead(
         id=id,
@@ -149,14 +136,15 @@ def _head(wire: ChatRequest, draft: Draft, reading: Reading, *, id: str, created
         dialect=reading.dialect,
         usage=bool(options and options.include_usage),
         continuous_usage=bool(options and options.continuous_usage_stats),
-        opening=_opening(wire, draft, reading),
+        opening=_opening(wire, draft, reading, memory),
     )
 
 
-def _opening(wire: ChatRequest, draft: Draft, reading: Reading) -> Opening:
+def _opening(wire: ChatRequest, draft: Draft, reading: Reading, memory: TurnMemory | None) -> Opening:
     lost, message = draft.prefix.lost if draft.prefix else None, None
     if lost is not None and lost.message is not None:
-        message = place_of(lost.message, wire.messages, reading.earlier, reading.recalled)
+        frame = memory.place_as_sent(lost.message) if memory else lost.message
+        message = place_of(frame, wire.messages, reading.earlier)
     return Opening(
         list(draft.prompt_ids) if draft.request.return_token_ids else msgspec.UNSET,
         notes_of(draft.prefix, message),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -15,27 +14,25 @@ from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from antiphon.api.chat.messages import Recalled
-from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.config import named_by
-from antiphon.conversation import FinishReason, Message
+from antiphon.conversation import FinishReason
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
-from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, StepEvents, constrain, prompt_read
-from antiphon.generation.meter import Deadline
+from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, constrain, prompt_read
 from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.context import Context
 from antiphon.http.exchange import exchange_of, json_response
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
+from antiphon.observe import RequestMeter
 from antiphon.wire.errors import refused
 from antiphon.wire.writer import named_event
 
 from .answer_schema import MessageAnswer, MessageTokens, MessageUsage
 from .block_writers import MessageView
 from .described import messages_routes
-from .messages import MessageMemory, as_chat
 from .read import MessagesReading, RequestedMessage, read_request, thinks
 from .schema import MessagesRequest, MessageTokensRequest
 from .write import MessagesWriter
@@ -48,7 +45,7 @@ class PlannedMessage(msgspec.Struct, frozen=True):
 
     requested: RequestedMessage
     plan: Plan
-    memory: MessageMemory
+    memory: TurnMemory
 
 
 @dataclass(slots=True)
@@ -58,34 +55,21 @@ class MessageMaker:
     post: Post
     planned: PlannedMessage
     id: str
-    _all: Sequence[Message] | None = field(default=None, init=False)
 
     async def answer(self, writer: MessagesWriter) -> None:
         """Runs the turns when it is this request's turn, and sends what ``writer`` makes of them."""
-        keep = self._keep if self.planned.plan.request.calls else None
-        run = self.post.driver([self._source()], keep=keep)
+        plan, server, meter = self.planned.plan, self.planned.requested.tools.server, self.post.meter()
+        rounds = Rounds(plan, server.router, session=self.id, meter=meter) if server else None
+        keep = self.planned.memory.keeper(plan.request, rounds)
+        run = self.post.driver([self._source(plan, meter, rounds)], keep=keep)
         async with self.post.admitted():
             await self.post.deliver(run, writer, Work())
 
-    def _source(self) -> Source[RoundEvent]:
+    def _source(self, plan: Plan, meter: RequestMeter, rounds: Rounds | None) -> Source[RoundEvent]:
         """A limit of no tokens reads the prompt, for a next request to go on from."""
-        plan, server, meter = self.planned.plan, self.planned.requested.tools.server, self.post.meter()
         if plan.sampling.max_tokens == 0:
             return partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
-        if server is None:
-            return self.post.turn(plan, meter)
-        return partial(self._rounds, Rounds(plan, server.router, session=self.id, meter=meter))
-
-    async def _rounds(self, rounds: Rounds, deadline: Deadline) -> AsyncGenerator[StepEvents[RoundEvent], None]:
-        before = len(rounds.request.conversation.messages)
-        async with aclosing(rounds.steps(deadline)) as steps:
-            async for step in steps:
-                self._all = rounds.request.conversation.messages[before:]
-                yield step
-
-    async def _keep(self, messages: Sequence[Message]) -> None:
-        """Stores all that the message became, results of our tools too."""
-        await self.planned.memory.keep(messages if self._all is None else self._all)
+        return rounds.steps if rounds else self.post.turn(plan, meter)
 
 
 # Models as Anthropic lists them.
@@ -175,7 +159,7 @@ class MessagesRoute(PostRoute):
                 error.hint = f"Set ANTHROPIC_MODEL to a model of this server, or give one the alias {name[:100]!r}."
             raise
 
-    def reading(self, post: Post, model: Model, recalled: Recalled) -> MessagesReading:
+    def reading(self, post: Post, model: Model) -> MessagesReading:
         context, owner = self._context, post.exchange.owner
         return MessagesReading(
             limits=context.limits,
@@ -187,17 +171,15 @@ class MessagesRoute(PostRoute):
             server=context.tools.offered(builtins=model.format.framed) if context.tools else None,
             always=context.offer_tools,
             framed=model.format.framed,
-            recalled=recalled,
         )
 
     async def planned(self, post: Post, wire: MessageTokensRequest, model: Model) -> PlannedMessage:
         """The turn that the body asks for, with all that can be refused of it; what is ignored is noted."""
-        turns = TurnMemory(self._context.turns, post.exchange.owner, model.name, post.off_loop)
-        memory = MessageMemory(turns, await post.off_loop(lambda: as_chat(wire)))
-        reading = self.reading(post, model, await memory.recall())
+        reading = self.reading(post, model)
+        memory = TurnMemory(self._context.turns, post.exchange.owner, model.name, post.off_loop)
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
-        draft = await post.plan(model, lambda: requested.turn)
+        draft = await post.plan(model, lambda: requested.turn, memory=memory)
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)
         return PlannedMessage(requested, await constrain(draft), memory)

@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from antiphon.api.chat.archive import completion_id
-from antiphon.api.chat.messages import Recalled
 from antiphon.api.chat.read import Reading, to_turn
 from antiphon.api.chat.schema import ChatRequest
-from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.api.completions.read import read_completion
 from antiphon.api.reading import server_tools
-from antiphon.conversation import Message
 from antiphon.engines import Embeddings
-from antiphon.generation import Draft, TurnRequest, embed, plan_embedding, plan_turn
+from antiphon.generation import Draft, embed, plan_embedding, plan_turn
 from antiphon.generation.turn import Keep
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.post import Post
 from antiphon.http.server_tools import ServerToolUse
 from antiphon.wire.errors import refused
@@ -188,28 +186,10 @@ async def _converse(
     context, model = post.context, named.model
     tools = server_tools(context, chat, model.format, session=completion_id(context.clock()))
     memory = TurnMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
-    recalled = await memory.recall(chat.messages)
-
-    draft = await post.plan(model, lambda: settled_turn(_turn(post, chat, tools, recalled), wire, settings))
-    await _answer(post, wire, named, draft, tools=tools, keep=_keeper(memory, chat, draft, tools))
-
-
-def _turn(post: Post, chat: ChatRequest, tools: ServerToolUse | None, recalled: Recalled) -> TurnRequest:
-    context, offer = post.context, tools.offer if tools else None
-    return to_turn(
-        chat, Reading(OLLAMA, context.limits, context.today, post.tenant, (), post.exchange.stream, offer, recalled)
-    )
-
-
-def _keeper(memory: TurnMemory, chat: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
-    """Stores what the model wrote before its calls, where there are tools to call."""
-    if not draft.request.calls:
-        return None
-
-    async def keep(messages: Sequence[Message]) -> None:
-        await memory.keep(chat.messages, tools.turn if tools else messages)
-
-    return keep
+    offer = tools.offer if tools else None
+    reading = Reading(OLLAMA, context.limits, context.today, post.tenant, (), post.exchange.stream, offer)
+    draft = await post.plan(model, lambda: settled_turn(to_turn(chat, reading), wire, settings), memory=memory)
+    await _answer(post, wire, named, draft, tools=tools, keep=memory.keeper(draft.request, tools))
 
 
 async def _answer(
