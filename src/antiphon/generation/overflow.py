@@ -49,7 +49,7 @@ def _cuts(messages: Sequence[Message], question: int) -> Iterator[int]:
     They are questions; and of the turn of the last ``question`` what follows results, where no earlier call is answered
     later.
     """
-    answers = {
+    answers: dict[str | None, int] = {
         message.call_id: i for i, message in enumerate(messages) if message.role is Role.TOOL and message.call_id
     }
     parted = 0

@@ -20,6 +20,7 @@ from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, visibl
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns
 from antiphon.tokens import well_formed
+from antiphon.tools.call import CALL_SCHEMA
 
 from .call_ids import is_random
 from .reply import as_history, canonical
@@ -214,11 +215,17 @@ def _as_sent(turn: Sequence[Message], sent: Sequence[Message], *, exact: bool) -
     ids = _ids_by_call(view, seen)
     if not (ids and _says(view.texts, seen.texts) and _says(view.thoughts, seen.thoughts)):
         return ()
-    if exact and view.exchanges != seen.exchanges:
+    if exact and view.exchanges not in (seen.exchanges, _view(_without_refused(turn)).exchanges):
         return ()
     left_out = set(seen.ids) - ids.keys()
     kept = (message for message in turn if message.call_id not in left_out)
     return tuple(replace(one, call_id=ids[one.call_id]) if one.call_id in ids else one for one in kept)
+
+
+def _without_refused(turn: Sequence[Message]) -> list[Message]:
+    """The turn without calls that a tool refused for their arguments, which transcripts do not have (OCM-80)."""
+    refused = {one.call_id for one in turn if one.role is Role.TOOL and CALL_SCHEMA in one.text}
+    return [one for one in turn if one.call_id is None or one.call_id not in refused]
 
 
 def _says(sent: Sequence[str], seen: Collection[str]) -> bool:

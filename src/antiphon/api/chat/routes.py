@@ -100,7 +100,8 @@ class ChatCompletions(PostRoute):
             head, shape = _head(wire, draft, reading, memory, id=id, created=began), _shape(wire, draft, post)
             record = CompletionRecord(post, wire, head, shape) if wire.store else None
             writer: Writer[Event] = record or ChatWriter(head, shape, post.form)
-            keep = in_order(memory and memory.keeper(draft.request, tools), record and record.keep)
+            remembers = memory.keeper(draft.request, tools) if memory else None
+            keep = in_order(remembers, record.keep if record else None)
             await post.answer([draft], writer, session=session, tools=tools, keep=keep, id=id, began=began)
 
     async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:

@@ -220,7 +220,7 @@ class ResponseMaker:
         async with self._post.admitted():
             if self._plan.head.background:
                 self._publish(self._writer.admitted())
-            plan, rounds, log = self._plan, self._rounds(), self._journal and self._journal.replay_log
+            plan, rounds, log = self._plan, self._rounds(), self._journal.replay_log if self._journal else None
             source: Source[RoundEvent] = partial(steps, plan.first, self._post.meter(), log=log)
             if plan.socket is not None and not plan.socket.generate:
                 source = partial(prompt_read, plan.first, self._post.meter())
@@ -240,7 +240,9 @@ class ResponseMaker:
             most = max(0, most - log.answered)
         if runnable and tools.router is not None:
             router = tools.router.only(runnable, most=most)
-        return router and Rounds(
+        if router is None:
+            return None
+        return Rounds(
             plan.first,
             router,
             session=plan.session,
