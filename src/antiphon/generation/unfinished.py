@@ -63,14 +63,16 @@ class HasTurn(Protocol):
 class TurnMemory:
     """The unfinished turns of one owner with one model, for one request. Without its store the request goes on.
 
-    ``exact``: the client sees calls that ran here, and changes of them are its own. ``recalled`` are the ids of calls
-    whose turns were found.
+    ``reveals``: the client may see reasoning; to another, no prompt shows its ids that has more than was sent.
+    ``exact``: it sees calls that ran here, and changes of them are its own. ``recalled`` are the ids of calls whose
+    turns were found.
     """
 
     turns: UnfinishedTurns
     owner: str
     model: str
     off_loop: OffLoop
+    reveals: bool
     exact: bool = False
     recalled: set[str | None] = field(default_factory=set)
     _sent: Sequence[Message] = ()
@@ -81,7 +83,8 @@ class TurnMemory:
     def read(self, request: TurnRequest) -> bool:
         """Takes the request as its client sent it; whether turns of it may be stored."""
         self._sent = request.conversation.messages
-        self._names = self._find_names() if self.turns.limits.lifetime > 0 else {}
+        shows = not self.reveals and any(request.of_ids)
+        self._names = self._find_names() if self.turns.limits.lifetime > 0 and not shows else {}
         return bool(self._names)
 
     async def recall(self, request: TurnRequest) -> TurnRequest:

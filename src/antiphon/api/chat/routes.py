@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from antiphon.api.reading import server_tools
+from antiphon.api.reading import server_tools, turn_memory
 from antiphon.conversation import Event, Message
-from antiphon.generation import Draft, Model, StepEvents
+from antiphon.generation import Draft, StepEvents
 from antiphon.generation.turn import in_order
 from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.context import day_of
@@ -90,7 +90,7 @@ class ChatCompletions(PostRoute):
             earlier = session.history if session else ()
             tools = server_tools(context, wire, model.format, session=id)
             offer = tools.offer if tools else None
-            memory = _memory(post, wire, model)
+            memory = None if session else turn_memory(context, post.exchange, model, post.off_loop)
             reading = Reading(context.dialect, context.limits, day_of(began), tenant, earlier, stream, offer)
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
             most = reading.dialect.prompt_limit(model.context)
@@ -113,17 +113,6 @@ class ChatCompletions(PostRoute):
             self._context.sessions, name, owner=owner, start=wire.sequence_start, ends=bool(wire.sequence_end)
         )
         return await stack.enter_async_context(turn)
-
-
-def _memory(post: Post, wire: ChatRequest, model: Model) -> TurnMemory | None:
-    """Where unfinished turns are found; None where a session has them, and where the client will see the prompt's ids.
-
-    Those would show what it may not see.
-    """
-    of_ids = wire.return_token_ids or wire.prompt_logprobs is not None
-    if session_name(wire.session_id) is not None or (of_ids and not post.may_see_reasoning):
-        return None
-    return TurnMemory(post.context.turns, post.exchange.owner, model.name, post.off_loop)
 
 
 def _head(

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
+from antiphon.api.reading import turn_memory
 from antiphon.config import named_by
 from antiphon.conversation import FinishReason
 from antiphon.errors import AntiphonError, NotFoundError, Position, near
@@ -176,7 +177,7 @@ class MessagesRoute(PostRoute):
     async def planned(self, post: Post, wire: MessageTokensRequest, model: Model) -> PlannedMessage:
         """The turn that the body asks for, with all that can be refused of it; what is ignored is noted."""
         reading = self.reading(post, model)
-        memory = TurnMemory(self._context.turns, post.exchange.owner, model.name, post.off_loop)
+        memory = turn_memory(self._context, post.exchange, model, post.off_loop)
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
         draft = await post.plan(model, lambda: requested.turn, memory=memory)

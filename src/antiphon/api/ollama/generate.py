@@ -11,11 +11,10 @@ from antiphon.api.chat.archive import completion_id
 from antiphon.api.chat.read import Reading, to_turn
 from antiphon.api.chat.schema import ChatRequest
 from antiphon.api.completions.read import read_completion
-from antiphon.api.reading import server_tools
+from antiphon.api.reading import server_tools, turn_memory
 from antiphon.engines import Embeddings
 from antiphon.generation import Draft, embed, plan_embedding, plan_turn
 from antiphon.generation.turn import Keep
-from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.post import Post
 from antiphon.http.server_tools import ServerToolUse
 from antiphon.wire.errors import refused
@@ -185,7 +184,7 @@ async def _converse(
     """Answers a chat, with this server's tools where its owner offers them to all."""
     context, model = post.context, named.model
     tools = server_tools(context, chat, model.format, session=completion_id(context.clock()))
-    memory = TurnMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
+    memory = turn_memory(context, post.exchange, model, post.off_loop)
     offer = tools.offer if tools else None
     reading = Reading(OLLAMA, context.limits, context.today, post.tenant, (), post.exchange.stream, offer)
     draft = await post.plan(model, lambda: settled_turn(to_turn(chat, reading), wire, settings), memory=memory)

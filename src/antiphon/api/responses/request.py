@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from antiphon.api.reading import turn_memory
 from antiphon.conversation import Message, Usage
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
@@ -272,8 +273,8 @@ class RequestReader:
         return await self._clients.opened(wire.tools or [], entries)
 
     def memory(self, model: Model) -> TurnMemory:
-        """The unfinished turns that the request may go on with, of whichever API."""
-        return TurnMemory(self._context.turns, self._owner, model.name, self.off_loop, exact=True)
+        """The unfinished turns that the request may go on with; its client sees what the server's tools did."""
+        return turn_memory(self._context, self._exchange, model, self.off_loop, exact=True)
 
     def tenant(self, wire: ResponsesRequest, thread: str) -> Tenant:
         """Whose cache the response goes on in: that of its thread, where the client names no other."""

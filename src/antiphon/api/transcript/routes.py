@@ -10,12 +10,12 @@ from functools import partial
 from starlette.datastructures import QueryParams
 from starlette.types import Receive
 
+from antiphon.api.reading import turn_memory
 from antiphon.conversation import DebugCapability, FinishReason
 from antiphon.errors import NotFoundError
 from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain
 from antiphon.generation.rounds import CancellableRounds
-from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.client import read_body
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.large import BodyRoom
@@ -68,7 +68,7 @@ class OpenChatMLTurns(PostRoute):
             post.exchange.note_incident(finding.code)
         model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
         offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
-        memory = TurnMemory(context.turns, post.exchange.owner, model.name, post.off_loop, exact=True)
+        memory = turn_memory(context, post.exchange, model, post.off_loop, exact=True)
         request, router = order.turn(offer, always=context.offer_tools)
         plan = await constrain(await post.plan(model, lambda: request, memory=memory))
         rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
