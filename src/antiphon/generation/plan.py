@@ -70,13 +70,13 @@ class Draft:
 
     def parser(self, sure: Sure | None = None) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says; ``sure`` judges calls in other forms."""
-        conversation = self.request.conversation
+        conversation, request = self.request.conversation, self.request
         parser = self.format.parser(
             reply_as=Role.ASSISTANT,
             prompt=self.prompt,
             tools=conversation.offered,
             response_format=conversation.response_format,
-            calls=self.request.calls,
+            calls=None if request.reads_miscalls or self.format.framed else request.calls,  # `InferredChannels` knows
         )
         tools = self.model.called_in_any_form(self.request)
         return OtherCalls(parser, Offered(tools), sure) if tools else parser

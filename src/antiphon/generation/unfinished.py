@@ -20,7 +20,7 @@ from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, visibl
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns
 from antiphon.tokens import well_formed
-from antiphon.tools.call import CALL_SCHEMA
+from antiphon.tools.call import CALL_SCHEMA, TOOL_UNKNOWN
 
 from .call_ids import is_random
 from .reply import as_history, canonical
@@ -226,8 +226,9 @@ def _as_sent(turn: Sequence[Message], sent: Sequence[Message], *, exact: bool) -
 
 
 def _without_refused(turn: Sequence[Message]) -> list[Message]:
-    """The turn without calls that a tool refused for their arguments, which transcripts do not have (OCM-80)."""
-    refused = {one.call_id for one in turn if one.role is Role.TOOL and CALL_SCHEMA in one.text}
+    """The turn without calls that no tool understood, which transcripts do not have (OCM-80)."""
+    replies = (one for one in turn if one.role is Role.TOOL)
+    refused = {one.call_id for one in replies if CALL_SCHEMA in one.text or TOOL_UNKNOWN in one.text}
     return [one for one in turn if one.call_id is None or one.call_id not in refused]
 
 

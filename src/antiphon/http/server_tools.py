@@ -36,7 +36,7 @@ class ServerToolUse:
         """The events of all turns as the client sees them: calls that run here, and their results, are left out."""
         router = self.offer.router
         self._rounds = rounds = Rounds(plan, router, session=self.session, meter=meter, log=log)
-        hidden = False
+        hidden, offered = False, plan.request.calls or ()
         async with aclosing(rounds.steps(deadline)) as steps:
             async for step in steps:
                 events: list[Event] = []
@@ -44,7 +44,8 @@ class ServerToolUse:
                     if isinstance(event, ToolStarted | ToolEnded | ToolCancelled):
                         continue
                     if isinstance(event, MessageStarted):
-                        hidden = event.message.is_call and router.serves(event.message.recipient or "")
+                        recipient = event.message.recipient or ""
+                        hidden = event.message.is_call and (recipient not in offered or router.serves(recipient))
                     if not hidden:
                         events.append(event)
                     hidden = hidden and not isinstance(event, MessageEnded)

@@ -213,7 +213,7 @@ class CreateMessage(MessagesRoute):
             thinking=thinks(wire),
             exposed=post.may_see_reasoning and not omitted,
             stops=frozenset(requested.turn.stop),
-            served=frozenset(tools.server.router.recipients if tools.server else ()),
+            own=frozenset(tool.recipient for tool in tools.own) if tools.server else None,
             shown=tools.shown,
         )
 
