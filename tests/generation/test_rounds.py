@@ -542,3 +542,32 @@ async def test_a_tool_that_the_choice_rules_out_is_not_there_and_does_not_run(ma
     assert "there are" in result.error.message
     assert "other" in result.error.message.partition("there are")[2]
     assert ran == []
+
+
+def chatml_calls(*names: str) -> str:
+    made = (f'<tool_call>\n{{"name": "{name}", "arguments": {{"location": "Tokyo"}}}}\n</tool_call>' for name in names)
+    return "\n".join(made) + "<|im_end|>"
+
+
+@pytest.mark.parametrize(("beside", "turns"), [("get_current_weather", 2), ("mine", 1)])
+async def test_calls_beside_one_of_what_is_not_there_are_whose_they_are(beside: str, turns: int) -> None:
+    """Results stand in the order of the calls; a call of the caller's has none and ends the turn."""
+    small, engine = model(
+        chatml(), lambda prompt, number: ("Done.<|im_end|>", chatml_calls("whisper", beside))[not number]
+    )
+
+    def mine(location: str) -> str:
+        """Is the caller's."""
+        raise AssertionError("ran")
+
+    plan = await prepare_turn(small, offering(get_current_weather, mine))
+    rounds = Rounds(plan, Router([FunctionTool(get_current_weather)]))
+    events = await run(rounds)
+    calls = [message for message in rounds.turn if message.is_call]
+    results = [message for message in rounds.turn if message.role is Role.TOOL]
+    assert [message.recipient for message in calls] == ["functions.whisper", f"functions.{beside}"]
+    assert [message.call_id for message in results] == [message.call_id for message in calls][:turns]
+    assert "there are get_current_weather, mine" in results[0].text
+    assert len(engine.requests) == turns
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].reason is (FinishReason.STOP_EOS if turns == 2 else FinishReason.TOOL_CALL)
