@@ -33,6 +33,7 @@ MAX_STOPS = 1024
 COUNTED = 2**14
 """Characters of a prompt at most whose tokens are counted though they are too many."""
 _NAMES = Incident("history_names", 0)
+_LEFT_OUT = Incident("history_left_out", 0)
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
@@ -68,13 +69,13 @@ class Draft:
 
     def parser(self, sure: Sure | None = None) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says; ``sure`` judges calls in other forms."""
-        conversation = self.request.conversation
+        conversation, request = self.request.conversation, self.request
         parser = self.format.parser(
             reply_as=Role.ASSISTANT,
             prompt=self.prompt,
             tools=conversation.offered,
             response_format=conversation.response_format,
-            calls=self.request.calls,
+            calls=None if request.reads_miscalls or self.format.framed else request.calls,  # `InferredChannels` knows
         )
         tools = self.model.called_in_any_form(self.request)
         return OtherCalls(parser, Offered(tools), sure) if tools else parser
@@ -113,7 +114,11 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
     plan = partial(_planned, model, most=most)
     try:
         request = normalized(model, request)
-        return longest(request, plan) if request.overflow is Overflow.DROP_OLDEST else plan(request)
+        if request.overflow is not Overflow.DROP_OLDEST:
+            return plan(request)
+        draft = longest(request, plan)
+        left_out = len(request.conversation.messages) - len(draft.request.conversation.messages)
+        return replace(draft, incidents=(*draft.incidents, _LEFT_OUT)) if left_out else draft
     except RequestError as error:
         request.reword(error)
         raise

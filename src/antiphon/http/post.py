@@ -20,6 +20,7 @@ from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, TurnReque
 from antiphon.generation.recall import draft_turn
 from antiphon.generation.resume.tape import ReplayLog
 from antiphon.generation.turn import Drive, Keep, Source, drive_all, in_order, steps
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.observe import RequestMeter
 from antiphon.store import Key as StreamKey
 from antiphon.tenancy import Tenant
@@ -142,13 +143,16 @@ class Post(msgspec.Struct, frozen=True):
         return await self.context.large.run(work, len(self.body) + more)
 
     async def plan(
-        self, model: Model, request: Callable[[], TurnRequest], *, most: int | None = None, more: int = 0
+        self,
+        model: Model,
+        request: Callable[[], TurnRequest],
+        *,
+        memory: TurnMemory | None = None,
+        most: int | None = None,
+        more: int = 0,
     ) -> Draft:
-        """The draft of the turn that ``request`` makes, which goes on with turns that any server of the store knows.
-
-        ``most`` is that of `plan_turn`, ``more`` that of `off_loop`.
-        """
-        return await draft_turn(model, request, partial(self.off_loop, more=more), most=most)
+        """The draft of `draft_turn`; ``more`` is that of `off_loop`."""
+        return await draft_turn(model, request, partial(self.off_loop, more=more), memory=memory, most=most)
 
     async def answer(
         self,

@@ -1,14 +1,12 @@
-"""What the routes that read a chat request do alike: the tools of this server, and turns that wait for results."""
+"""What the readers of several APIs share: tools of the server, turns that go on, requests without a turn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from antiphon.conversation import Message
 from antiphon.formats import Format
-from antiphon.generation import Draft, Model
-from antiphon.generation.turn import Keep
+from antiphon.generation import Model
+from antiphon.generation.unfinished import OffLoop, TurnMemory
 from antiphon.http.context import Context
+from antiphon.http.exchange import Exchange
 from antiphon.http.post import Post
 from antiphon.http.server_tools import ServerToolUse
 from antiphon.tools import Offer
@@ -16,7 +14,6 @@ from antiphon.wire.errors import refused
 
 from .read import Reading
 from .schema import ChatRequest
-from .unfinished import TurnMemory
 
 
 def server_tools(context: Context, wire: ChatRequest, format: Format, *, session: str) -> ServerToolUse | None:
@@ -41,15 +38,12 @@ def server_tools(context: Context, wire: ChatRequest, format: Format, *, session
     return ServerToolUse(offer.only(requested), session)
 
 
-def keeper(memory: TurnMemory, wire: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
-    """Stores what the model wrote before its calls, of each choice, where there are tools to call."""
-    if not draft.request.calls:
-        return None
-
-    async def keep(messages: Sequence[Message]) -> None:
-        await memory.keep(wire.messages, tools.turn if tools else messages)
-
-    return keep
+def turn_memory(
+    context: Context, exchange: Exchange, model: Model, off_loop: OffLoop, *, exact: bool = False
+) -> TurnMemory:
+    """The unfinished turns of this client with the model, whichever API they are from. ``exact`` is `TurnMemory`'s."""
+    reveals = context.reveals(exchange)
+    return TurnMemory(context.turns, exchange.owner, model.name, off_loop, reveals=reveals, exact=exact)
 
 
 def reading_of(post: Post, stream: bool | None = None, offer: Offer | None = None) -> Reading:

@@ -10,6 +10,7 @@ import msgspec
 from antiphon.conversation import Event, Message
 from antiphon.generation import Draft, StepEvents
 from antiphon.generation.turn import in_order
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.session import SessionTurn, session_turn
@@ -21,9 +22,8 @@ from antiphon.wire.writer import JSON, Writer
 from .archive import CompletionArchive, StoredHead, completion_id, metadata_of, stored_messages
 from .messages import place_of
 from .read import Reading, check_begins, to_turn
-from .request import keeper, server_tools
+from .request import server_tools, turn_memory
 from .schema import ChatRequest
-from .unfinished import TurnMemory
 from .write import AnswerHead, ChatShape, ChatWriter, Opening
 
 # Records the answer to a chat request that is to be stored.
@@ -84,9 +84,7 @@ class ChatCompletions(PostRoute):
             turn = session_turn(context.sessions, name, owner=exchange.owner, start=start, ends=ends)
         async with turn as session:
             tools = server_tools(context, wire, model.format, session=id)
-            shows_ids, memory = wire.return_token_ids or wire.prompt_logprobs is not None, None
-            if session is None and (post.may_see_reasoning or not shows_ids):  # A prompt's ids show what is recalled.
-                memory = TurnMemory(context.turns, exchange.owner, model.name, post.off_loop)
+            memory = None if session else turn_memory(context, exchange, model, post.off_loop)
             reading = Reading(
                 context.dialect,
                 context.limits,
@@ -95,29 +93,30 @@ class ChatCompletions(PostRoute):
                 session.history if session else (),
                 stream,
                 tools.offer if tools else None,
-                await memory.recall(wire.messages) if memory else {},
             )
             # Plan: the prompt's ids and the sampling.
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
             most = context.dialect.prompt_limit(model.context)
-            draft = await post.plan(model, lambda: to_turn(wire, reading), most=most, more=more)
+            draft = await post.plan(model, lambda: to_turn(wire, reading), memory=memory, most=most, more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
             # Write: the answer's form, and what is stored of it.
-            head, shape = _head(wire, draft, reading, id=id, created=began), _shape(wire, draft, post)
-            writer: Writer[Event] = ChatWriter(head, shape, post.form)
-            keep = keeper(memory, wire, draft, tools) if memory else None
-            if wire.store:
-                writer = record = CompletionRecord(post, wire, head, shape)
-                keep = in_order(keep, record.keep)
+            head, shape = _head(wire, draft, reading, memory, id=id, created=began), _shape(wire, draft, post)
+            record = CompletionRecord(post, wire, head, shape) if wire.store else None
+            writer: Writer[Event] = record or ChatWriter(head, shape, post.form)
+            remembers = memory.keeper(draft.request, tools) if memory else None
+            keep = in_order(remembers, record.keep if record else None)
             # Admit and drive.
             await post.answer([draft], writer, session=session, tools=tools, keep=keep, id=id, began=began)
 
 
-def _head(wire: ChatRequest, draft: Draft, reading: Reading, *, id: str, created: float) -> AnswerHead:
+def _head(
+    wire: ChatRequest, draft: Draft, reading: Reading, memory: TurnMemory | None, *, id: str, created: float
+) -> AnswerHead:
     options, lost, place = wire.stream_options, draft.prefix.lost if draft.prefix else None, None
     if lost is not None and lost.message is not None:
-        place = place_of(lost.message, wire.messages, reading.earlier, reading.recalled)
+        frame = memory.place_as_sent(lost.message) if memory else lost.message
+        place = place_of(frame, wire.messages, reading.earlier)
     return AnswerHead(
         id=id,
         created=int(created),

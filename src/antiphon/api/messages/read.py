@@ -10,7 +10,6 @@ from datetime import date
 import msgspec
 from msgspec.structs import replace as replace_fields
 
-from antiphon.api.chat.messages import NOTHING, Recalled
 from antiphon.api.chat.read import read_format
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat, Settings, ToolChoice, ToolSpec
@@ -185,8 +184,7 @@ class MessagesReading(msgspec.Struct, frozen=True, kw_only=True):
 
     ``in_place``: its prompts can have the operator's texts between messages. ``bounds``: its thoughts can be bounded.
     ``server``: the server's tools, which a request may list; ``always``: all are offered beside the client's own.
-    ``framed``: its format has built-in tools, else they are called as functions. ``recalled``: what the model wrote for
-    some of the messages.
+    ``framed``: its format has built-in tools, else they are called as functions.
     """
 
     limits: Limits
@@ -198,7 +196,6 @@ class MessagesReading(msgspec.Struct, frozen=True, kw_only=True):
     server: Offer | None = None
     always: bool = False
     framed: bool = True
-    recalled: Recalled = msgspec.field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +211,7 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     """The turn that is requested. Raises `RequestError` naming the field; the plan checks ranges."""
     check_possible(wire, reading.limits)
     reader = BlockReader(reading.decrypt, reading.framed)
-    messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place, recalled=reading.recalled)
+    messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place)
     tools = read_tools(wire.tools or [], reading.server, always=reading.always)
     server = tools.server
     choice, parallel = read_choice(wire.tool_choice, tools)

@@ -13,15 +13,15 @@ from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from antiphon.api.chat.messages import Recalled
-from antiphon.api.chat.unfinished import TurnMemory
+from antiphon.api.chat.request import turn_memory
 from antiphon.config import named_by
-from antiphon.conversation import FinishReason, Message
+from antiphon.conversation import FinishReason
 from antiphon.errors import NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
 from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, constrain, prompt_read
 from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.context import Context
 from antiphon.http.exchange import exchange_of, json_response
 from antiphon.http.lifecycle import Work
@@ -32,7 +32,6 @@ from antiphon.wire.writer import named_event
 from .answer_schema import MessageAnswer, MessageTokens, MessageUsage
 from .block_writers import MessageView
 from .described import messages_routes
-from .messages import MessageMemory, as_chat
 from .read import MessagesReading, RequestedMessage, read_request, thinks
 from .schema import MessagesRequest, MessageTokensRequest
 from .write import MessagesWriter
@@ -43,7 +42,7 @@ class PlannedMessage(msgspec.Struct, frozen=True):
 
     requested: RequestedMessage
     plan: Plan
-    memory: MessageMemory
+    memory: TurnMemory
 
 
 # Models as Anthropic lists them.
@@ -133,7 +132,7 @@ class MessagesRoute(PostRoute):
                 error.hint = f"Set ANTHROPIC_MODEL to a model of this server, or give one the alias {name[:100]!r}."
             raise
 
-    def reading(self, post: Post, model: Model, recalled: Recalled) -> MessagesReading:
+    def reading(self, post: Post, model: Model) -> MessagesReading:
         context, owner = self._context, post.exchange.owner
         return MessagesReading(
             limits=context.limits,
@@ -145,17 +144,15 @@ class MessagesRoute(PostRoute):
             server=context.tools.offered(builtins=model.format.framed) if context.tools else None,
             always=context.offer_tools,
             framed=model.format.framed,
-            recalled=recalled,
         )
 
     async def planned(self, post: Post, wire: MessageTokensRequest, model: Model) -> PlannedMessage:
         """The turn that the body asks for, with all that can be refused of it; what is ignored is noted."""
-        turns = TurnMemory(self._context.turns, post.exchange.owner, model.name, post.off_loop)
-        memory = MessageMemory(turns, await post.off_loop(lambda: as_chat(wire)))
-        reading = self.reading(post, model, await memory.recall())
+        reading = self.reading(post, model)
+        memory = turn_memory(self._context, post.exchange, model, post.off_loop)
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
-        draft = await post.plan(model, lambda: requested.turn)
+        draft = await post.plan(model, lambda: requested.turn, memory=memory)
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)
         return PlannedMessage(requested, await constrain(draft), memory)
@@ -171,28 +168,18 @@ class CreateMessage(MessagesRoute):
         model, id = await self.model(post, wire.model), f"msg_{secrets.token_hex(12)}"
         planned = await self.planned(post, wire, model)
         plan, server, meter = planned.plan, planned.requested.tools.server, post.meter()
-        before = len(plan.request.conversation.messages)
         # Write.
         usage = MessageUsage(input_tokens=len(plan.prompt_ids), output_tokens=0)
         head = MessageAnswer(id=id, model=wire.model, content=[], usage=usage)
         view = self._view(post, wire, planned.requested)
         writer = MessagesWriter(head, view, lambda error: named_event("error", post.error_body(error)))
         # Admit and drive: one turn, or those that follow it while the model calls tools that run here.
-        rounds = None
+        rounds = Rounds(plan, server.router, session=id, meter=meter) if server else None
+        source: Source[RoundEvent] = rounds.steps if rounds else post.turn(plan, meter)
         if plan.sampling.max_tokens == 0:  # It reads the prompt, for a next request to go on from.
-            source: Source[RoundEvent] = partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
-        elif server is None:
-            source = post.turn(plan, meter)
-        else:
-            rounds = Rounds(plan, server.router, session=id, meter=meter)
-            source = rounds.steps
-
-        async def keep(messages: Sequence[Message]) -> None:
-            """Stores all that the message became, results of our tools too."""
-            await planned.memory.keep(rounds.request.conversation.messages[before:] if rounds else messages)
-
+            source = partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
         async with post.admitted():
-            run = post.driver([source], keep=keep if plan.request.calls else None)
+            run = post.driver([source], keep=planned.memory.keeper(plan.request, rounds))
             await post.deliver(run, writer, Work())
 
     def _view(self, post: Post, wire: MessagesRequest, requested: RequestedMessage) -> MessageView:
@@ -204,7 +191,7 @@ class CreateMessage(MessagesRoute):
             thinking=thinks(wire),
             exposed=post.may_see_reasoning and not omitted,
             stops=frozenset(requested.turn.stop),
-            served=frozenset(tools.server.router.recipients if tools.server else ()),
+            own=frozenset(tool.recipient for tool in tools.own) if tools.server else None,
             shown=tools.shown,
         )
 

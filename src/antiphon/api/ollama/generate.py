@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from antiphon.api.chat.archive import completion_id
 from antiphon.api.chat.read import Reading, to_turn
-from antiphon.api.chat.request import keeper, server_tools
+from antiphon.api.chat.request import server_tools, turn_memory
 from antiphon.api.chat.schema import ChatRequest
-from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.api.completions.read import read_completion
 from antiphon.engines import Embeddings
 from antiphon.generation import Draft, embed, plan_embedding, plan_turn
@@ -185,11 +184,10 @@ async def _converse(
     """Answers a chat, with this server's tools where its owner offers them to all."""
     context, model, stream = post.context, named.model, post.exchange.stream
     tools = server_tools(context, chat, model.format, session=completion_id(context.clock()))
-    memory = TurnMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
-    recalled, offer = await memory.recall(chat.messages), tools.offer if tools else None
-    reading = Reading(OLLAMA, context.limits, context.today, post.tenant, (), stream, offer, recalled)
-    draft = await post.plan(model, lambda: settled_turn(to_turn(chat, reading), wire, settings))
-    await _answer(post, wire, named, draft, tools=tools, keep=keeper(memory, chat, draft, tools))
+    memory = turn_memory(context, post.exchange, model, post.off_loop)
+    reading = Reading(OLLAMA, context.limits, context.today, post.tenant, (), stream, tools.offer if tools else None)
+    draft = await post.plan(model, lambda: settled_turn(to_turn(chat, reading), wire, settings), memory=memory)
+    await _answer(post, wire, named, draft, tools=tools, keep=memory.keeper(draft.request, tools))
 
 
 async def _answer(

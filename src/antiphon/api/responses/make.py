@@ -11,8 +11,8 @@ import msgspec
 
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
-from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
-from antiphon.generation.turn import OutputT, Send, Source
+from antiphon.generation import RoundEvent, Rounds, StepEvents, prompt_read
+from antiphon.generation.turn import OutputT, Send, Source, in_order, steps
 from antiphon.http.exchange import FAULTS, json_response
 from antiphon.http.following import making_key
 from antiphon.http.journal import AbandonedRun, Journal, Numbered, Recorder, run_key
@@ -175,10 +175,17 @@ class ResponseMaker:
         async with self._post.admitted():
             if self._plan.head.background:
                 self._publish(self._writer.admitted())
-            await self._post.driver([self._source()], keep=self._record.settle)(write, send)
+            plan, rounds, log = self._plan, self._rounds(), self._journal.replay_log if self._journal else None
+            source: Source[RoundEvent] = partial(steps, plan.first, self._post.meter(), log=log)
+            if plan.socket is not None and not plan.socket.generate:
+                source = partial(prompt_read, plan.first, self._post.meter())
+            elif rounds is not None:
+                source = rounds.steps
+            keep = in_order(plan.memory.keeper(plan.first.request, rounds), self._record.settle)
+            await self._post.driver([source], keep=keep)(write, send)
 
-    def _source(self) -> Source[RoundEvent]:
-        """The one turn of the plan, or all that it takes with tools of the server."""
+    def _rounds(self) -> Rounds | None:
+        """All turns that it takes with tools of the server; None where there is to be one."""
         plan, tools = self._plan, self._plan.requested.tools
         approved = [call.message for call in plan.approved]
         runnable = tools.served.union(message.recipient or "" for message in approved)
@@ -188,9 +195,9 @@ class ResponseMaker:
             most = max(0, most - log.answered)
         if runnable and tools.router is not None:
             router = tools.router.only(runnable, most=most)
-        if plan.socket is not None and not plan.socket.generate:
-            return partial(prompt_read, plan.first, self._post.meter())
-        return turns_of(
+        if router is None:
+            return None
+        return Rounds(
             plan.first,
             router,
             session=plan.session,

@@ -23,8 +23,6 @@ from antiphon.wire.errors import refused
 from antiphon.wire.prompt_notes import notes_of
 from antiphon.wire.sampling import sampled
 
-from .items import Entry
-from .known import unread_reasoning
 from .schema import ConversationRef, Response, ResponsesRequest, TokensRequest
 from .tools import NO_SERVERS, Tools, read_choice, read_tools
 
@@ -106,16 +104,8 @@ def read_request(
     return RequestedResponse(turn=turn, tools=tools, ignored=ignored)
 
 
-def with_sampling(
-    requested: RequestedResponse, wire: ResponsesRequest, inputs: Sequence[Entry] = ()
-) -> RequestedResponse:
-    """The same turn with the request's sampling settings; ranges are checked by the plan.
-
-    ``inputs`` are its items as they were read: reasoning among them of which nothing came and nothing is known is
-    ignored.
-    """
-    items = wire.input if isinstance(wire.input, list) else []
-    unread = unread_reasoning(items, [not entry.messages for entry in inputs])
+def with_sampling(requested: RequestedResponse, wire: ResponsesRequest) -> RequestedResponse:
+    """The same turn with the request's sampling settings; ranges are checked by the plan."""
     turn = replace(
         sampled(requested.turn, wire),
         max_tokens=wire.max_output_tokens,
@@ -126,7 +116,7 @@ def with_sampling(
         storable=wire.store is not False,
         logprobs=(wire.top_logprobs or 0) if wants_logprobs(wire) else None,
     )
-    return msgspec.structs.replace(requested, turn=turn, ignored=(*requested.ignored, *unread))
+    return msgspec.structs.replace(requested, turn=turn)
 
 
 def wants_logprobs(wire: ResponsesRequest) -> bool:

@@ -218,7 +218,7 @@ class CountTokens(PostRoute):
             entries = (*history.entries, *await reader.entries(wire, history))
             clients = await reader.clients(wire, entries)
             requested = reader.requested(model, wire, History(entries).messages, clients=clients)
-        draft = await draft_turn(model, lambda: requested.turn, reader.off_loop)
+        draft = await draft_turn(model, lambda: requested.turn, reader.off_loop, memory=reader.memory(model))
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))

@@ -24,7 +24,7 @@ from antiphon.engines import EngineEnd, Step
 from antiphon.errors import Position, UnsupportedError
 from antiphon.formats import ForeseeingParser, Format
 from antiphon.formats.format import last_events
-from antiphon.formats.offered_calls import MALFORMED
+from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.model import stop_ids
@@ -83,7 +83,8 @@ class ChoiceReader:
         self._call_ids = CallIds(plan.request, choice)
         self._logprobs = PendingLogprobs()
         self.counts = Counts()
-        self._channels = InferredChannels(plan.format, self.counts)
+        self._offered = plan.request.calls
+        self._channels = InferredChannels(plan.format, self.counts, reads_miscalls=plan.request.reads_miscalls)
         self.sampled: list[int] = []
         """Every id of the choice, where the turn is remembered."""
         self._whole = 0
@@ -255,8 +256,15 @@ class ChoiceReader:
             if self._calls_no_more(event):
                 passed.append(Incident(UNSURE, self.counts.completion, ""))
                 break
+            if isinstance(event, MessageStarted) and self._is_miscall(event.message):
+                found = Incident(NOT_ALLOWED, self.counts.completion, event.message.recipient or "")
+                passed += self._channels.feed(found)
             passed += self._collected(self._channels.feed(self._note(event)))
         return list(self._stops.filter(passed))
+
+    def _is_miscall(self, message: Message) -> bool:
+        """Whether the message calls what is not there."""
+        return message.is_call and self._offered is not None and message.recipient not in self._offered
 
     def _collected(self, events: Sequence[ParserEvent]) -> Sequence[ParserEvent]:
         """The events, of which the messages that ended are the reply's."""
