@@ -168,6 +168,7 @@ class Post(msgspec.Struct, frozen=True):
         wire can be resumed.
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
+        # Plan: what may be refused is refused before anything is sent.
         check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
         stream = self._recorded(drafts, writer, session, id, began)
         log = stream.journal.replay_log if stream else None
@@ -176,14 +177,15 @@ class Post(msgspec.Struct, frozen=True):
                 replace(draft, request=replace(draft.request, call_key=self.left.head.call_key)) for draft in drafts
             ]
         plans = [await constrain(draft) for draft in drafts]
-        meter = self.meter()
-        n = plans[0].request.n
+        # Drive: the turns of all choices, or rounds of turns and tools; what they become is kept.
+        meter, n = self.meter(), plans[0].request.n
         sources = [self.turn(plan, meter, first_choice=i * n, log=log) for i, plan in enumerate(plans)]
         if tools is not None:
             sources = [partial(tools.steps, plans[0], meter, log=log)]
         slots = plans[0].model.engine.info.slots
         kept = in_order(keep, session.keeper(plans[0]) if session else None)
         run = self.driver(sources, at_once=slots // n, keep=kept)
+        # Admit and write.
         if stream is not None:
             await self._deliver_recorded(run, writer, stream)
             return
