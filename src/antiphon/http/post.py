@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -39,7 +39,7 @@ from .lifecycle import Work
 from .recorded import KIND, AbandonedStream, RecordedStream, StreamHead, check_resumable, resumable, unrecorded
 from .server_tools import ServerToolUse
 from .session import SessionTurn
-from .sse import Outbox, fill, send_events
+from .sse import Fill, Outbox, fill, send_events
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
@@ -281,13 +281,7 @@ class Post(msgspec.Struct, frozen=True):
     async def send_response(self, response: Response) -> None:
         await response(self.scope, self.receive, self.send)
 
-    async def stream(
-        self,
-        write: Callable[[Outbox], Coroutine[Any, Any, None]],
-        end: Callable[[], bytes],
-        form: StreamForm,
-        work: Work,
-    ) -> None:
+    async def stream(self, write: Fill, end: Callable[[], bytes], form: StreamForm, work: Work) -> None:
         """The answer as ``write`` writes it. What goes wrong before the first event is raised, afterwards it is sent.
 
         ``end`` makes the last bytes of a stream that got to its end.
