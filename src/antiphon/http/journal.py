@@ -20,7 +20,7 @@ from .errors import INTERNAL
 from .exchange import FAULTS, Exchange
 from .lifecycle import stopped
 from .runs import Run, into
-from .sse import Outbox
+from .sse import Fill
 
 MOST_WAITING = 256 * 2**10
 """Bytes of events that wait to be stored; what is made after them waits, too."""
@@ -236,6 +236,10 @@ async def _to_its_end(work: Coroutine[None, None, None]) -> None:
     await asyncio.shield(asyncio.ensure_future(work))
 
 
+Make = Callable[[], Coroutine[Any, Any, None]]
+"""Makes an answer, but for its end."""
+
+
 class Answer(Protocol):
     """How an answer ends. Both raise where that cannot be stored."""
 
@@ -264,11 +268,7 @@ class Recorder:
     _failed: str | None = None
     """The code of the error that it ended with."""
 
-    async def send(
-        self,
-        work: Callable[[], Coroutine[Any, Any, None]],
-        stream: Callable[[Callable[[Outbox], Coroutine[Any, Any, None]]], Coroutine[Any, Any, None]],
-    ) -> None:
+    async def send(self, work: Make, stream: Callable[[Fill], Coroutine[Any, Any, None]]) -> None:
         """Makes it in a task of its own, while ``stream`` sends what is stored of it to the client that began it.
 
         Raises the error that it ended with before anything was stored.
@@ -298,7 +298,7 @@ class Recorder:
         with self.context.rates.behind(self.run.owner):
             await asyncio.wait([making])
 
-    async def make(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def make(self, work: Make) -> None:
         """Makes it by ``work``, to its end or to an error that its followers get."""
         runs = self.context.runs
         runs.add(self.run)

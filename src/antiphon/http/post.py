@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -40,7 +40,7 @@ from .lifecycle import Work
 from .recorded import KIND, AbandonedStream, RecordedStream, StreamHead, check_resumable, resumable, unrecorded
 from .server_tools import ServerToolUse
 from .session import SessionTurn
-from .sse import Outbox, fill, send_events
+from .sse import Fill, Outbox, fill, send_events
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
@@ -172,6 +172,7 @@ class Post(msgspec.Struct, frozen=True):
         wire can be resumed.
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
+        # Plan: what may be refused is refused before anything is sent.
         check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
         stream = self._recorded(drafts, writer, session, id, began)
         log = stream.journal.replay_log if stream else None
@@ -180,14 +181,15 @@ class Post(msgspec.Struct, frozen=True):
                 replace(draft, request=replace(draft.request, call_key=self.left.head.call_key)) for draft in drafts
             ]
         plans = [await constrain(draft) for draft in drafts]
-        meter = self.meter()
-        n = plans[0].request.n
+        # Drive: the turns of all choices, or rounds of turns and tools; what they become is kept.
+        meter, n = self.meter(), plans[0].request.n
         sources = [self.turn(plan, meter, first_choice=i * n, log=log) for i, plan in enumerate(plans)]
         if tools is not None:
             sources = [partial(tools.steps, plans[0], meter, log=log)]
         slots = plans[0].model.engine.info.slots
         kept = in_order(keep, session.keeper(plans[0]) if session else None)
         run = self.driver(sources, at_once=slots // n, keep=kept)
+        # Admit and write.
         if stream is not None:
             await self._deliver_recorded(run, writer, stream)
             return
@@ -283,13 +285,7 @@ class Post(msgspec.Struct, frozen=True):
     async def send_response(self, response: Response) -> None:
         await response(self.scope, self.receive, self.send)
 
-    async def stream(
-        self,
-        write: Callable[[Outbox], Coroutine[Any, Any, None]],
-        end: Callable[[], bytes],
-        form: StreamForm,
-        work: Work,
-    ) -> None:
+    async def stream(self, write: Fill, end: Callable[[], bytes], form: StreamForm, work: Work) -> None:
         """The answer as ``write`` writes it. What goes wrong before the first event is raised, afterwards it is sent.
 
         ``end`` makes the last bytes of a stream that got to its end.

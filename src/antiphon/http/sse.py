@@ -144,9 +144,13 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
         waiter.set_result(None)
 
 
+Fill = Callable[[Outbox], Coroutine[Any, Any, None]]
+"""Writes a stream into its outbox."""
+
+
 async def fill(
     outbox: Outbox,
-    write: Callable[[Outbox], Coroutine[Any, Any, None]],
+    write: Fill,
     end: Callable[[], bytes],
     work: Work,
     unforeseen: Callable[[Exception], AntiphonError],

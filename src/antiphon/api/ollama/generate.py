@@ -35,7 +35,7 @@ from .read import (
     unloads,
     warnings_of,
 )
-from .route import NamedModel, OllamaRoute, describes, head_of, loaded_model, note_options
+from .route import NamedModel, OllamaRoute, describes, head_of, loaded_model
 from .schema import (
     KeepAlive,
     OllamaChatRequest,
@@ -151,7 +151,7 @@ def _settings(post: Post, wire: OllamaRequest, places: dict[str, str]) -> Ollama
 async def _model(post: Post, wire: OllamaRequest, settings: OllamaOptions, task: str) -> NamedModel:
     named = await loaded_model(post, wire.model)
     check_task(wire, named.model, task)
-    note_options(post, (), warnings_of(settings, named.model.context))
+    post.exchange.warnings = (*post.exchange.warnings, *warnings_of(settings, named.model.context))
     return named
 
 
@@ -167,7 +167,7 @@ async def _load(post: Post, wire: OllamaRequest, *, generates: bool) -> None:
 
 
 async def _complete(post: Post, wire: OllamaGenerateRequest, settings: OllamaOptions, named: NamedModel) -> None:
-    """Answers a prompt as it stands."""
+    """Plans and answers a prompt as it stands."""
     context, model = post.context, named.model
     reading = Reading(OLLAMA, context.limits, context.today, post.tenant, stream=post.exchange.stream)
 
@@ -181,7 +181,7 @@ async def _complete(post: Post, wire: OllamaGenerateRequest, settings: OllamaOpt
 async def _converse(
     post: Post, wire: OllamaRequest, settings: OllamaOptions, named: NamedModel, chat: ChatRequest
 ) -> None:
-    """Answers a chat, with this server's tools where its owner offers them to all."""
+    """Plans and answers a chat, with this server's tools where its owner offers them to all."""
     context, model, stream = post.context, named.model, post.exchange.stream
     tools = server_tools(context, chat, model.format, session=completion_id(context.clock()))
     memory = turn_memory(context, post.exchange, model, post.off_loop)
@@ -199,6 +199,7 @@ async def _answer(
     tools: ServerToolUse | None = None,
     keep: Keep | None = None,
 ) -> None:
+    """Writes the answer, by the road of every turn."""
     generates = isinstance(wire, OllamaGenerateRequest)
     head = head_of(post, named, generates=generates, thinks=wire.think is not False)
     writer = OllamaWriter(head, lambda error: describes(post, error))
