@@ -110,8 +110,6 @@ async def test_twice_at_most_and_then_it_is_still_no_answer(path: str, stream: b
     assert (text, len(engine.requests)) == ("", 3)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     "made",
     [
@@ -122,11 +120,14 @@ async def test_twice_at_most_and_then_it_is_still_no_answer(path: str, stream: b
         '<|channel|>commentary to=functions.f<|message|>["a"]<|call|>',
     ],
 )
-async def test_where_the_server_runs_no_tools_it_is_not_shown(made: str, path: str, stream: bool) -> None:
-    got, text = await asked(oss_app(plays(made)), path, stream=stream)
-    assert text == ""
-    assert b"print(" not in got.body
-    assert stream or "call_not_allowed" in got.headers["x-antiphon-incidents"]
+async def test_where_the_server_runs_no_tools_it_is_not_shown(made: str) -> None:
+    application = oss_app(plays(made))
+    for path in PATHS:
+        for stream in (False, True):
+            got, text = await asked(application, path, stream=stream)
+            assert text == ""
+            assert b"print(" not in got.body
+            assert stream or "call_not_allowed" in got.headers["x-antiphon-incidents"]
 
 
 @pytest.mark.parametrize("served", [False, True])
@@ -148,15 +149,15 @@ async def test_a_text_that_is_for_no_tool_is_the_answer_whomever_its_header_name
     assert len(engine.requests) == 1
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("recipient", ["python.exec", "python.run", "functions.python"])
-async def test_a_built_in_under_another_name_runs(recipient: str, path: str) -> None:
+async def test_a_built_in_under_another_name_runs(recipient: str) -> None:
     made = f"<|channel|>analysis to={recipient} code<|message|>print(3)<|call|>"
-    engine = plays(made, FINAL)
-    _, text = await asked(oss_app(engine, tools=Toolbox([Built()]), offer_tools=True), path)
-    assert text == "Done."
-    check_goes_on(engine, [made])
-    assert "RAN print(3)" in spelled(prompts(engine)[1])
+    for path in PATHS:
+        engine = plays(made, FINAL)
+        _, text = await asked(oss_app(engine, tools=Toolbox([Built()]), offer_tools=True), path)
+        assert text == "Done."
+        check_goes_on(engine, [made])
+        assert "RAN print(3)" in spelled(prompts(engine)[1])
 
 
 def test_names_that_mean_one_built_in_are_its_own_and_a_function_s_name_is_the_function_s() -> None:
