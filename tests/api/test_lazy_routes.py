@@ -10,10 +10,10 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router, WebSocketRoute
 
-from antiphon.api.app import PathRouter
 from antiphon.api.builtin import BUILT_IN
 from antiphon.api.wires import Wire
 from antiphon.http.lazy_route import LazyRoute
+from antiphon.http.route import PathRouter
 from antiphon.playground.site import PLAYGROUND
 from kit.api import app
 

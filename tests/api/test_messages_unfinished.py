@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from antiphon.conversation import ToolNamespace
 from antiphon.engines import ScriptedEngine
 from antiphon.http.gate.keys import new_key
 from antiphon.store import MemoryStore, SessionLimits, TurnLimits
-from antiphon.tools import FunctionToolSet, Toolbox
+from antiphon.tools import FunctionToolSet, Toolbox, ToolCall, ToolOutput
+from antiphon.tools.call import DescribedToolSet
 from kit.api import request, running
 from kit.messages import Fields, accumulated, events_of
 from kit.tool_loops import (
@@ -181,6 +183,41 @@ def test_what_the_server_s_tools_did_before_the_client_s_call_comes_back() -> No
     begun = [*looked, *ids(second)]
     assert last[: len(begun)] == begun
     assert "LOOKED at Bern" in spelled(last)
+
+
+def test_so_does_what_they_did_where_the_client_sees_their_blocks() -> None:
+    class Python:
+        recipient, parameters = "python", None
+
+        async def run(self, call: ToolCall, arguments: object) -> ToolOutput:
+            return ToolOutput(content=f"RAN {call.body}", plain=True)
+
+    class Built(DescribedToolSet):
+        tools = (Python(),)
+        builtins = (ToolNamespace("python"),)
+
+    first = thinking("SECRET 1.") + "<|channel|>analysis to=python code<|message|>print(3)<|call|>"
+    second = thinking("SECRET 2.") + announcing("Then.") + call("Bern")
+    listed = [{"type": "code_execution_20250825", "name": "code_execution"}, TOOL]
+    with served(first, second, REPLIES[4], tools=Toolbox([Built()])) as (base, engine):
+        answer = asked(base, [ASKED], tools=listed)
+        kinds = [block["type"] for block in answer["content"]]
+        assert kinds == ["server_tool_use", "code_execution_tool_result", "text", "tool_use"]
+        asked(base, [ASKED, said(answer["content"]), result(answer)], tools=listed)
+    check_goes_on(engine, [first, second])
+
+
+def test_calls_in_messages_beside_each_other_are_one_turn() -> None:
+    """No empty result stands between them, and each has its own."""
+    messages = [
+        ASKED,
+        *(said([{"type": "tool_use", "id": f"mine{i}", "name": "weather", "input": {"city": str(i)}}]) for i in "ab"),
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"mine{i}", "content": i} for i in "ab"]},
+    ]
+    with served(REPLIES[4]) as (base, engine):
+        asked(base, messages)
+    prompt = spelled(prompts(engine)[0])
+    assert prompt.count("<|start|>functions.weather to=assistant") == 2
 
 
 def test_it_can_be_off() -> None:

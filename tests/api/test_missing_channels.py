@@ -323,9 +323,12 @@ async def test_what_nobody_offered_is_no_call(name: str, route: str, stream: boo
     call = UNOFFERED[name]
     none: list[Any] = []
     for tools in (none, ASKED[route]["tools"]):
-        text, calls, _, ended = await ask(app(sampled(call)), route, stream=stream, tools=tools)
-        assert (text, calls) == (call.partition("<|message|>")[2].removesuffix("<|call|>"), ())
-        assert ended in ("stop", "completed")
+        body = call.partition("<|message|>")[2].removesuffix("<|call|>")
+        for end, shown in (("<|call|>", ""), ("<|end|>", body), ("<|return|>", body)):
+            said = sampled(call.replace("<|call|>", end))
+            text, calls, _, ended = await ask(app(said), route, stream=stream, tools=tools)
+            assert (text, calls) == (shown, ())
+            assert ended in ("stop", "completed")
         answered = call.replace("<|call|>", "<|end|>") + FINAL
         assert (await ask(app(sampled(answered)), route, stream=stream, tools=tools))[0] == ANSWER
 

@@ -97,13 +97,14 @@ def message_of(got: Got) -> tuple[dict[str, Any], str]:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 @pytest.mark.parametrize("name", FORMATS)
-async def test_a_call_of_nothing_that_is_offered_is_content(name: str, request_: dict[str, Any], stream: bool) -> None:
+async def test_a_call_of_nothing_that_is_offered_is_no_call_and_in_frames_no_answer_either(
+    name: str, request_: dict[str, Any], stream: bool
+) -> None:
     application, _ = app(name, said(name, "f"))
     message, reason = message_of(await in_process(application, **request_, stream=stream))
     assert not message.get("tool_calls")
     assert reason == "stop"
-    assert WORDS in message["content"]
-    assert name != "template" or message["content"] == "".join(map(str, said(name, "f")[:-1]))
+    assert message["content"] == ("".join(map(str, said(name, "f")[:-1])) if name == "template" else "")
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -115,9 +116,11 @@ async def test_the_same_in_responses(name: str) -> None:
     ]
     for fields in ({"input": "Hi"}, {"input": items}, {"input": "Hi", "tools": [{"type": "function", "name": "g"}]}):
         application, _ = app(name, said(name, "f"))
-        response = (await post_in_process(application, "/v1/responses", **fields)).json
-        assert [item["type"] for item in response["output"]] == ["message"]
-        assert WORDS in response["output"][0]["content"][0]["text"]
+        got = await post_in_process(application, "/v1/responses", **fields)
+        assert "call_not_allowed" in got.headers["x-antiphon-incidents"]
+        (item,) = got.json["output"]
+        assert item["type"] == ("message" if name == "template" else "reasoning")
+        assert (WORDS in got.body.decode().replace("\\", "")) is (name == "template")
 
 
 @pytest.mark.parametrize("name", FORMATS)

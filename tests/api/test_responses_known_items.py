@@ -12,10 +12,25 @@ import pytest
 
 from antiphon.engines import ScriptedEngine
 from antiphon.http.gate.keys import new_key
+from antiphon.store import SessionLimits, TurnLimits
 from antiphon.tools import FunctionToolSet, Toolbox
-from kit.api import Got, post, request, running
-from kit.responses import respond
-from kit.tool_loops import QUESTION, REPLIES, TOOL, call, check_goes_on, oss_app, plays, prompts, spelled, thinking
+from kit.api import Got, post, post_in_process, request, running
+from kit.responses import events_of, respond
+from kit.tool_loops import (
+    CHAT_TOOL,
+    HEADERS,
+    QUESTION,
+    REPLIES,
+    TOOL,
+    announcing,
+    call,
+    check_goes_on,
+    oss_app,
+    plays,
+    prompts,
+    spelled,
+    thinking,
+)
 
 Item = dict[str, Any]
 
@@ -47,16 +62,63 @@ THE_SAME: dict[str, Callable[[list[Item]], list[Item]]] = {
     "reasoning by its id alone": changed("reasoning", status=None, summary=None, content=None),
     "arguments anew": changed("function_call", arguments='{"city":"Bern"}'),
     "without their status": changed("function_call", status=None),
+    "reasoning without an id": changed("reasoning", id=None, status=None),
+    "reasoning with an id of the client's": changed("reasoning", id="mine"),
+    "reasoning with an id that nobody knows": changed("reasoning", id=f"rs_{'0' * 28}"),
+    "a call without its reasoning": lambda items: without("reasoning", items),
+    "a call without its reasoning and its id": lambda items: changed("function_call", id=None)(
+        without("reasoning", items)
+    ),
+    "a call with an id of the client's": lambda items: changed("function_call", id="fc_mine")(
+        without("reasoning", items)
+    ),
+    "a call alone": lambda items: without("reasoning", without("message", items)),
 }
+ODD = thinking("SECRET 0.") + announcing("One more.") + call("Bern", header=HEADERS[1])
+"""A reply whose call stands behind a preamble, and under a header that nobody would write anew."""
 
 
+def without(kind: str, items: list[Item]) -> list[Item]:
+    return [item for item in items if item["type"] != kind]
+
+
+@pytest.mark.parametrize("fields", [{}, {"stream": True, "store": False}], ids=str)
 @pytest.mark.parametrize("way", THE_SAME)
-def test_items_that_say_the_same_are_what_the_model_wrote(way: str) -> None:
-    with served() as (base, engine):
-        items = THE_SAME[way](asked(base).json["output"])
-        got = asked(base, *items, result(items))
+async def test_items_that_say_the_same_are_what_the_model_wrote(way: str, fields: dict[str, Any]) -> None:
+    for first in (REPLIES[0], ODD):
+        engine = plays(first, REPLIES[-1])
+        application = oss_app(engine)
+        body = {"input": [{"role": "user", "content": QUESTION}], "tools": [TOOL], "model": "oss", **fields}
+        items = THE_SAME[way](output(await post_in_process(application, "/v1/responses", **body)))
+        body["input"] = [*body["input"], *items, result(items)]
+        got = await post_in_process(application, "/v1/responses", **body)
+        output(got)
+        check_goes_on(engine, [first])
+        assert "x-antiphon-ignored" not in got.headers
+
+
+def output(got: Got) -> list[Item]:
+    """The items of a response, streamed or not."""
+    assert got.status == 200, got.body
+    response = got.json if got.body.startswith(b"{") else events_of(got)[-1]["response"]
+    items: list[Item] = response["output"]
+    return items
+
+
+async def test_a_turn_is_found_by_its_call_in_whichever_api_it_comes_back() -> None:
+    engine = plays(REPLIES[0], REPLIES[-1])
+    application = oss_app(engine)
+    question = {"role": "user", "content": QUESTION}
+    (answer,) = (
+        await post_in_process(application, "/v1/chat/completions", messages=[question], tools=[CHAT_TOOL])
+    ).json["choices"]
+    (made,) = answer["message"]["tool_calls"]
+    items = [
+        {"type": "function_call", "call_id": made["id"], **made["function"]},
+        {"type": "function_call_output", "call_id": made["id"], "output": "dry"},
+    ]
+    output(await post_in_process(application, "/v1/responses", input=[question, *items], tools=[TOOL]))
     check_goes_on(engine, REPLIES[:1])
-    assert "x-antiphon-ignored" not in got.headers
 
 
 CHANGED: dict[str, tuple[Callable[[list[Item]], list[Item]], str]] = {
@@ -80,7 +142,7 @@ def test_what_the_client_changed_stays_the_client_s(way: str) -> None:
 
 @pytest.mark.parametrize(("fields", "id"), [({"store": False}, None), ({}, f"rs_{'0' * 28}"), ({}, "mine")])
 def test_reasoning_that_nobody_knows_is_named_as_ignored(fields: dict[str, Any], id: str | None) -> None:
-    with served() as (base, engine):
+    with served(session_limits=SessionLimits(turns=TurnLimits(lifetime=0))) as (base, engine):
         items = asked(base, **fields).json["output"]
         items = items if id is None else changed("reasoning", id=id)(items)
         got = asked(base, *items, result(items), **fields)

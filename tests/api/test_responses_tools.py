@@ -222,7 +222,7 @@ def test_a_tool_of_an_mcp_server_is_an_mcp_call(toolbox: Toolbox) -> None:
 def test_nothing_runs_that_the_request_does_not_list(toolbox: Toolbox) -> None:
     with running(oss_app(SEARCH, tools=toolbox)) as base:
         response = respond(base).json
-    assert [item["type"] for item in response["output"]] == ["message"], "nor is it a call for the client"
+    assert [item["type"] for item in response["output"]] == ["reasoning"], "nor is it a call for the client"
 
 
 def test_the_owner_may_offer_tools_in_every_request(toolbox: Toolbox) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.engines import ScriptedEngine
 from antiphon.library.opening import open_model
-from kit.api import running
+from kit.api import post_in_process, running
 from kit.tool_loops import (
     ANSWER,
     CHAT_TOOL,
@@ -19,10 +19,15 @@ from kit.tool_loops import (
     REPLIES,
     THANKS,
     TOOL,
+    call,
     check_loop,
     oss,
     oss_app,
     plays,
+    prompts,
+    spelled,
+    thinking,
+    thought,
 )
 
 Loop = Callable[[openai.OpenAI], None]
@@ -159,3 +164,42 @@ async def test_functions_that_run_in_the_program_do_so_too(engine: ScriptedEngin
         assert reply.text.endswith(ANSWER)
         await model.chat(THANKS, history=reply.conversation)
     check_loop(engine)
+
+
+LONG = "It rains in Bern, and then it does not. " * 20
+
+
+@pytest.mark.parametrize("truncation", ["auto", "disabled"])
+async def test_a_loop_that_outgrows_the_context_goes_on_without_its_first_calls(truncation: str) -> None:
+    """Each prompt has the question, and of the calls the latest, each with its reasons and its result."""
+    engine = plays(*(thinking(thought(i)) + call(f"City {i}") for i in range(12)), context=2000)
+    application = oss_app(engine)
+    items: list[Any] = [{"role": "user", "content": QUESTION}]
+    for _ in range(12):
+        got = await post_in_process(application, "/v1/responses", input=items, tools=[TOOL], truncation=truncation)
+        if got.status != 200:
+            break
+        (made,) = [item for item in got.json["output"] if item["type"] == "function_call"]
+        items += [made, {"type": "function_call_output", "call_id": made["call_id"], "output": LONG}]
+    if truncation == "disabled":
+        assert got.error["code"] == "context_length_exceeded"
+        return
+    assert (got.status, got.headers["x-antiphon-incidents"]) == (200, "history_left_out")
+    prompt = spelled(prompts(engine)[-1])
+    kept = [i for i in range(12) if f'City {i}"' in prompt]
+    assert kept == [*range(kept[0], 11)]
+    assert [i for i in range(12) if thought(i) in prompt] == kept
+    assert (QUESTION in prompt, prompt.count(LONG)) == (True, len(kept))
+
+
+async def test_so_does_ollama_s_where_it_may_truncate() -> None:
+    engine = plays(*(thinking(thought(i)) + call(f"City {i}") for i in range(12)), context=2000)
+    application = oss_app(engine)
+    messages: list[Any] = [{"role": "user", "content": QUESTION}]
+    body: dict[str, Any] = {"model": "oss", "tools": [CHAT_TOOL], "stream": False, "truncate": True}
+    for _ in range(12):
+        got = await post_in_process(application, "/api/chat", messages=messages, **body)
+        assert got.status == 200, got.body
+        messages += [got.json["message"], {"role": "tool", "tool_name": "weather", "content": LONG}]
+    assert QUESTION in spelled(prompts(engine)[-1])
+    assert 'City 0"' not in spelled(prompts(engine)[-1])

@@ -7,11 +7,22 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from antiphon.conversation import Channel, Conversation, FinishReason, Incident, Message, Role, TextDelta, TurnEnded
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    FinishReason,
+    Incident,
+    Message,
+    Role,
+    TextDelta,
+    ToolChoice,
+    TurnEnded,
+)
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.errors import UnsupportedError
 from antiphon.formats import Format
@@ -486,3 +497,77 @@ async def test_one_call_of_a_request_can_be_cancelled_and_the_model_reads_so() -
     assert [e for e in events if isinstance(e, ToolCancelled)] == [ToolCancelled(cancelled, "not needed")]
     assert [m.text for m in rounds.request.conversation.messages][-1] == "done"
     assert '"E-TOOL-CANCELLED"' in rounds.request.conversation.messages[-2].text
+
+
+MISCALLS = {
+    harmony: "<|channel|>analysis to=container.exec code<|message|>{}<|call|>",
+    openchat: "<|channel|>analysis to=container.exec call_id=wx1<|message|>{}<|call|>",
+    chatml: '<tool_call>\n{"name": "container.exec", "arguments": {}}\n</tool_call><|im_end|>',
+}
+
+
+@pytest.mark.parametrize("made", MISCALLS, ids=lambda made: made.__name__)
+async def test_a_call_of_what_is_not_there_is_answered_twice_and_then_read_as_text(made: Any) -> None:
+    small, engine = model(made(), lambda prompt, number: MISCALLS[made].replace("wx1", f"wx{number}"))
+    plan = await prepare_turn(small, offering(get_current_weather))
+    events = await run(Rounds(plan, Router([FunctionTool(get_current_weather)])))
+    results = [event.result for event in events if isinstance(event, ToolEnded)]
+    assert [result.error.code for result in results if result.error] == ["E-TOOL-UNKNOWN"] * 2
+    assert "there are" in results[0].text(envelope=False)
+    assert [event.code for event in events if isinstance(event, Incident)].count("call_not_allowed") == 3
+    assert isinstance(events[-1], TurnEnded)
+    assert (events[-1].reason, len(engine.requests)) == (FinishReason.STOP_EOS, 3)
+
+
+@pytest.mark.parametrize("made", REPLIES, ids=lambda made: made.__name__)
+async def test_a_tool_that_the_choice_rules_out_is_not_there_and_does_not_run(made: Any) -> None:
+    ran: list[str] = []
+
+    def other() -> str:
+        """Says nothing."""
+        return ""
+
+    def get_current_weather(location: str) -> str:
+        """Tells the weather."""
+        ran.append(location)
+        return location
+
+    small, _ = model(made(), lambda prompt, number: REPLIES[made][number])
+    request = offering(get_current_weather, other)
+    request = replace(request, tool_choice=ToolChoice("auto", ("functions.other",)), best_effort=True)
+    plan = await prepare_turn(small, request)
+    events = await run(Rounds(plan, Router([FunctionTool(get_current_weather), FunctionTool(other)])))
+    (result,) = [event.result for event in events if isinstance(event, ToolEnded)]
+    assert result.error is not None
+    assert "there are" in result.error.message
+    assert "other" in result.error.message.partition("there are")[2]
+    assert ran == []
+
+
+def chatml_calls(*names: str) -> str:
+    made = (f'<tool_call>\n{{"name": "{name}", "arguments": {{"location": "Tokyo"}}}}\n</tool_call>' for name in names)
+    return "\n".join(made) + "<|im_end|>"
+
+
+@pytest.mark.parametrize(("beside", "turns"), [("get_current_weather", 2), ("mine", 1)])
+async def test_calls_beside_one_of_what_is_not_there_are_whose_they_are(beside: str, turns: int) -> None:
+    """Results stand in the order of the calls; a call of the caller's has none and ends the turn."""
+    small, engine = model(
+        chatml(), lambda prompt, number: ("Done.<|im_end|>", chatml_calls("whisper", beside))[not number]
+    )
+
+    def mine(location: str) -> str:
+        """Is the caller's."""
+        raise AssertionError("ran")
+
+    plan = await prepare_turn(small, offering(get_current_weather, mine))
+    rounds = Rounds(plan, Router([FunctionTool(get_current_weather)]))
+    events = await run(rounds)
+    calls = [message for message in rounds.turn if message.is_call]
+    results = [message for message in rounds.turn if message.role is Role.TOOL]
+    assert [message.recipient for message in calls] == ["functions.whisper", f"functions.{beside}"]
+    assert [message.call_id for message in results] == [message.call_id for message in calls][:turns]
+    assert "there are get_current_weather, mine" in results[0].text
+    assert len(engine.requests) == turns
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].reason is (FinishReason.STOP_EOS if turns == 2 else FinishReason.TOOL_CALL)

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from antiphon.conversation import (
+    Channel,
     Conversation,
     FinishReason,
     Message,
     ResponseFormat,
     Role,
+    TextPart,
     ToolChoice,
     ToolSpec,
 )
+from antiphon.conversation.calls import make_answer, make_call
 from antiphon.engines import SAMPLING, EngineEnd, ScriptedEngine, Step
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats.raw import RawFormat
@@ -237,6 +240,52 @@ def test_a_prompt_that_is_too_long_has_an_empty_answer_or_loses_its_oldest_turns
     assert remaining == ["Be br", "ccccc", "ddddd", "last"]
     with pytest.raises(ContextError):
         plan_turn(small, TurnRequest(conversation=exchange("Be brief.", "a" * 2_000), overflow=Overflow.DROP_OLDEST))
+
+
+def looped(*results: str, together: bool = False) -> list[Message]:
+    """A question, and calls with their reasons and results: one after the other, or the first two of them at once."""
+    rounds = [
+        [
+            Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=f"why {i}"),
+            make_call("functions.f", "{}", f"c{i}"),
+            make_answer("functions.f", f"c{i}", (TextPart(result),)),
+        ]
+        for i, result in enumerate(results)
+    ]
+    if together:
+        first, second = rounds[:2]
+        rounds[:2] = [[*first[:2], second[1], *first[2:], second[2]]]
+    return [Message(role=Role.USER, text="Go."), *(one for each in rounds for one in each)]
+
+
+@pytest.mark.parametrize(
+    ("messages", "left"),
+    [
+        (looped(*(str(i) * 200 for i in range(5))), ["Go.", "why 3", "c3", "33333", "why 4", "c4", "44444"]),
+        (looped("0" * 200, "1" * 200, "2" * 300, together=True), ["Go.", "why 2", "c2", "22222"]),
+        (
+            [Message(role=Role.USER, text="x" * 500), Message(role=Role.ASSISTANT, text="y"), *looped("0" * 400, "1")],
+            ["Go.", "why 0", "c0", "00000", "why 1", "c1", "1"],
+        ),
+        ([make_call("functions.f", "{}", "never"), *looped("0" * 600, "1")], ["Go.", "why 1", "c1", "1"]),
+        (looped("0" * 600, "1")[1:], ["why 1", "c1", "1"]),
+    ],
+)
+def test_where_one_turn_is_the_whole_chat_its_oldest_calls_go_with_their_reasons_and_results(
+    messages: list[Message], left: list[str]
+) -> None:
+    small = model(ScriptedEngine([], context=750))
+    request = TurnRequest(conversation=Conversation(tuple(messages)), overflow=Overflow.DROP_OLDEST)
+    shorter = plan_turn(small, request)
+    assert [one.call_id if one.is_call else one.text[:5] for one in shorter.request.conversation.messages] == left
+    assert [incident.code for incident in shorter.incidents] == ["history_left_out"]
+
+
+def test_what_was_answered_last_is_never_left_out() -> None:
+    small = model(ScriptedEngine([], context=750))
+    request = TurnRequest(conversation=Conversation(tuple(looped("0", "1" * 900))), overflow=Overflow.DROP_OLDEST)
+    with pytest.raises(ContextError):
+        plan_turn(small, request)
 
 
 async def test_an_error_of_planning_has_the_names_of_the_request_s_wire() -> None:

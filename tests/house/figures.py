@@ -17,8 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "antiphon"
-MOST_FILES = 574
-MOST_LONE_FILES, MOST_LONE_HELPERS = 38, 545
+MOST_FILES = 569
+MOST_LONE_FILES, MOST_LONE_HELPERS = 36, 525
 """As many as there were when they were first counted: there are only ever fewer."""
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -85,6 +85,8 @@ def figures(source: Path = SOURCE, root: Path = ROOT) -> Iterator[Figure]:
     yield _counted(f"modules over {MODULE_LINES} lines", 0, long_modules(source))
     yield _counted(f"functions over {FUNCTION_LINES} lines", 0, long_functions(source))
     yield _counted("docstrings in mended rooms without verb or noun", 0, unworded(source))
+    for name, most in road.MOST_FUNCTIONS.items():
+        yield Figure(f"functions that a streamed answer of {name} passes", road.measured(name).functions, most)
     yield Figure("public names with a docstring", docstring_share(source), unit=" %")
 
 

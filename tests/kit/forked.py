@@ -38,7 +38,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from antiphon.api import app as api_app
-from antiphon.api.settings import AppSettings
+from antiphon.api.app import AppSettings
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import EngineConfig, Limits
 from antiphon.errors import EngineError

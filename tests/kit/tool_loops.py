@@ -72,10 +72,14 @@ def spelled(prompt: Sequence[int]) -> str:
     return b"".join(p.spelling.encode() if isinstance(p, Control) else p for p in pieces).decode()
 
 
-def plays(*replies: str) -> ScriptedEngine:
+def plays(*replies: str, context: int = 8192) -> ScriptedEngine:
     """An engine that says one after the other, the last for ever."""
     numbers = itertools.count()
-    return ScriptedEngine(lambda prompt, sampling, choice: ids(replies[min(next(numbers), len(replies) - 1)]))
+
+    def say(prompt: object, sampling: object, choice: int) -> list[int]:
+        return ids(replies[min(next(numbers), len(replies) - 1)])
+
+    return ScriptedEngine(say, context=context)
 
 
 def oss(engine: ScriptedEngine) -> Model:

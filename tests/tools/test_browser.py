@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import ipaddress
+import json
 import socket
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -86,12 +87,20 @@ async def test_open_without_an_id_scrolls_the_page(offline: Browser) -> None:
         ("find", '{"pattern": "x", "cursor": -2}'),
         ("search", '{"query": ""}'),
         ("open", '{"view_source": true}'),
-        ("search", '{"query": "x", "source": "news"}'),
+        ("search", '{"query": "x", "source": 1}'),
     ],
 )
 async def test_what_is_not_there_is_an_error_that_the_model_reads(offline: Browser, name: str, body: str) -> None:
     await ask(offline, "search", '{"query": "honey"}')
     assert (await ask(offline, name, body)).error is not None
+
+
+@pytest.mark.parametrize("source", ["web", "news", ""])
+async def test_a_search_of_any_source_is_one_of_the_source_that_there_is(offline: Browser, source: str) -> None:
+    body = json.dumps({"query": "honey", "source": source})
+    found, same = await ask(offline, "search", body), await ask(offline, "search", '{"query": "honey"}')
+    assert found.error is None
+    assert found.text(envelope=False) == same.text(envelope=False).replace("[1]", "[0]")
 
 
 async def test_sessions_have_their_own_cursors(offline: Browser) -> None:

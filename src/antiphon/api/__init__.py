@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from antiphon.http.server.server import serve
     from antiphon.wire.dialect import OPENAI, Dialect
 
-    from .app import create_app
-    from .settings import AppSettings
+    from .app import AppSettings, create_app
     from .wires import Wire, load_wires
 else:  # an API's JSON is read without a server
     __getattr__ = exports(
@@ -27,8 +26,7 @@ else:  # an API's JSON is read without a server
             ".http.post": "Post PostRoute",
             ".http.server.server": "serve",
             ".wire.dialect": "OPENAI Dialect",
-            "app": "create_app",
-            "settings": "AppSettings",
+            "app": "AppSettings create_app",
             "wires": "Wire load_wires",
         },
     )

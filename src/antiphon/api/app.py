@@ -5,52 +5,125 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Match, Route
 
-from antiphon.config import BatchesConfig, Limits
+from antiphon.config import BatchesConfig, Limits, ServerConfig
 from antiphon.errors import AntiphonError, ModelError, NotFoundError, OverloadedError, RequestError, StoreError
-from antiphon.http.context import Context, ModelSource
+from antiphon.http.context import Context, ModelSource, ServerTools
 from antiphon.http.errors import ErrorShape, ErrorShapes
 from antiphon.http.exchange import FAULTS, Envelope, exchange_of
 from antiphon.http.gate.access import Access
-from antiphon.http.gate.admission import Admission
+from antiphon.http.gate.admission import Admission, SharedLimits
 from antiphon.http.gate.browsers import BrowserGate
 from antiphon.http.gate.idempotency import Idempotency
-from antiphon.http.gate.keys import Keyring
+from antiphon.http.gate.keys import Key, Keyring
 from antiphon.http.gate.large import LargeWork
 from antiphon.http.gate.rates import Rates, SharedRates
-from antiphon.http.later import LazyObject
+from antiphon.http.lazy_route import LazyObject
 from antiphon.http.origins import Origins, cors
 from antiphon.http.post import PostRoute
 from antiphon.http.recorded import KIND as STREAM
 from antiphon.http.recovery import Recovery
-from antiphon.http.route import AnyRoute, Paths, SpelledPath
+from antiphon.http.route import PathRouter, Paths, SpelledPath
 from antiphon.http.rules import Rules
-from antiphon.observe import Metrics
-from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, StoredRuns, UnfinishedTurns
+from antiphon.observe import Metrics, Tracing
+from antiphon.store import Leases, MemoryStore, SessionLimits, Sessions, Store, StoredRuns, UnfinishedTurns
 from antiphon.store.archive import Archive
 from antiphon.store.clock import steady_time
 from antiphon.store.key_file import KEY_BYTES
 from antiphon.store.leases import EVERY
 from antiphon.store.runs import KIND as RUN
-from antiphon.wire.dialect import Dialect
+from antiphon.wire.dialect import OPENAI, Dialect
 from antiphon.wire.encrypted import ReasoningCipher
 
 from .builtin import BUILT_IN
+from .dialects import DIALECTS
 from .errors import error_shape
-from .settings import AppOptions, AppSettings
 from .table import all_routes
 from .wires import Wire
+
+if TYPE_CHECKING:  # few servers let requests name any
+    from antiphon.tools.mcp import ClientServers
+
+# Settings of an application, beside its models.
+
+
+class AppOptions(TypedDict, total=False):
+    """The keyword arguments of `create_app`: the fields of `AppSettings`."""
+
+    limits: Limits | None
+    dialect: Dialect
+    dialects: Sequence[Dialect]
+    wires: Sequence[Wire]
+    expose_reasoning: bool
+    gather: float
+    preload: bool
+    keys: Iterable[Key] | None
+    public_metrics: bool
+    origins: Sequence[str]
+    hosts: Sequence[str] | None
+    tracing: Tracing | None
+    store: Store | None
+    session_limits: SessionLimits | None
+    batches: BatchesConfig | None
+    reasoning_key: bytes | None
+    tools: ServerTools | None
+    offer_tools: bool
+    client_mcp: ClientServers | None
+    shares: SharedLimits | None
+    clock: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppSettings:
+    """``dialect`` is what the plain routes speak; each of ``dialects`` is spoken at its own places besides.
+
+    ``wires`` are further APIs, with their routes. ``expose_reasoning``: clients see the model's reasoning (resolution
+    X-38: only by the owner's word). ``gather``: seconds between two writes of one stream. ``preload``: the default
+    model is loaded at once, and ``/health`` is 503 until then. ``keys``: who may come in; None lets everybody.
+    ``public_metrics`` opens ``/metrics``; ``origins`` are the web pages that may call from a browser; ``hosts`` the
+    names by which a server without keys may be called, besides this machine's (None: by any). ``tracing`` makes
+    spans. ``store``: where sessions, responses and conversations are stored (None: in memory); the application closes
+    it. ``batches`` bounds files and batches (None: as the configuration does by itself). ``reasoning_key``: 32 bytes
+    that encrypt reasoning which clients store; servers that share it read each other's. ``tools`` run on this side,
+    in requests that list them, or in all with ``offer_tools``; the caller closes them. ``client_mcp``: requests of
+    the Responses API may name MCP servers of their own (None: they may not). ``shares`` is what this process has with
+    others of the same server. ``clock`` gives Unix time in seconds; the system's own is not followed into a jump at
+    once.
+    """
+
+    limits: Limits | None = None
+    dialect: Dialect = OPENAI
+    dialects: Sequence[Dialect] = DIALECTS
+    wires: Sequence[Wire] = ()
+    expose_reasoning: bool = False
+    gather: float = ServerConfig().gather
+    preload: bool = False
+    keys: Iterable[Key] | None = None
+    public_metrics: bool = False
+    origins: Sequence[str] = ()
+    hosts: Sequence[str] | None = None
+    tracing: Tracing | None = None
+    store: Store | None = None
+    session_limits: SessionLimits | None = None
+    batches: BatchesConfig | None = None
+    reasoning_key: bytes | None = None
+    tools: ServerTools | None = None
+    offer_tools: bool = False
+    client_mcp: ClientServers | None = None
+    shares: SharedLimits | None = None
+    clock: Callable[[], float] = time.time
+
 
 # What runs beside the requests of an application: loading its first model, sweeping its store, and the end.
 
@@ -130,66 +203,6 @@ async def _sweep(context: Context) -> None:
         await asyncio.sleep(context.sessions.limits.sweep)
 
 
-# Finds a request's route: many are there, and few of them fit any one path.
-
-FOUND = "antiphon.route"
-
-
-class PathRouter(Router):
-    """Starlette's router, which does not try every route for a path that some route spells out."""
-
-    def __init__(self, routes: Sequence[AnyRoute], **options: Any) -> None:
-        super().__init__(routes, redirect_slashes=False, **options)
-        self._spelled = {route.path for route in routes if not route.param_convertors}
-        self._by_path: dict[str, Sequence[BaseRoute]] = {}
-        """Of those that were requested."""
-
-    def find(self, scope: Scope) -> BaseRoute | None:
-        """The route that answers the request: one that has its path and its method, else the first that has its path.
-
-        It is kept in the ``scope``, with what the path says.
-        """
-        first: tuple[BaseRoute, Scope] | None = None
-        for route in self._few(scope):
-            match, more = route.matches(scope)
-            if match is Match.FULL:
-                first = route, more
-                break
-            if match is Match.PARTIAL and first is None:
-                first = route, more
-        scope[FOUND] = first
-        return first[0] if first is not None else None
-
-    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.lifespan(scope, receive, send)
-            return
-        if FOUND not in scope:
-            self.find(scope)
-        scope["router"], found = self, scope.pop(FOUND)
-        if found is None:
-            await self.default(scope, receive, send)
-            return
-        route, more = found
-        scope.update(more)
-        await route.handle(scope, receive, send)
-
-    def _few(self, scope: Scope) -> Sequence[BaseRoute]:
-        """The routes that may serve the path, in their order, whatever the method.
-
-        All where the application is mounted below a path.
-        """
-        path = scope.get("path", "")
-        if scope.get("root_path") or path not in self._spelled:
-            return self.routes
-        few = self._by_path.get(path)
-        if few is None:
-            few = self._by_path[path] = [
-                route for route in self.routes if not isinstance(route, AnyRoute) or route.path_regex.match(path)
-            ]
-        return few
-
-
 def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     """An ASGI application that serves ``source``; it closes the source's engines when it shuts down.
 
@@ -215,7 +228,7 @@ def create_app(source: ModelSource, **options: Unpack[AppOptions]) -> Starlette:
     context.runs.resumable = frozenset(answering)
     resumers = {
         RUN: LazyObject(context, "antiphon.api.responses.recovery:ResponseResumer", spoken),
-        STREAM: LazyObject(context, "antiphon.http.resuming:StreamResumer", answering, errors.at),
+        STREAM: LazyObject(context, "antiphon.http.recovery:StreamResumer", answering, errors.at),
     }
     context.beside.append(Recovery(context, resumers).beside)
     envelope = Middleware(

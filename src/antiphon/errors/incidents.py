@@ -63,6 +63,9 @@ INCIDENTS = {
     "history_joined": incident("The template wants roles in turn; texts of one role that follow each other are one."),
     "history_filled": incident("The template wants roles in turn; an empty text stands where one would be missing."),
     "history_names": incident("An earlier call's name is no word, which a head would be; it is respelled."),
+    "history_left_out": incident(
+        "The prompt was too long; the oldest turns, or calls with their results, are left out, as the request allows."
+    ),
     "textual-specials": incident("Harmony as text: the reply spells control tokens, which are read as such."),
     "missing-controls": incident("Harmony as text: the reply has lost its control tokens, which are put back."),
     "channel-undecided": incident("Which channel a text is on is not known yet; it is buffered until that is said."),

@@ -81,6 +81,21 @@ class OfferedCalls:
         return found
 
 
+def is_for_tool(call: Message) -> bool:
+    """Whether the model ended it as a call, and nobody could read it as an answer: JSON, or code."""
+    text = call.text.strip()
+    code = call.content_type == "code" or "python" in (call.recipient or "").split(".")
+    return call.end is End.CALL and (code or text[:1] in ("", "{") or (text[0] == "[" and _is_json(text)))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return False
+    return True
+
+
 def as_answer(call: Message) -> Message:
     """The text of a call as the answer that it is where nobody takes the call."""
     end = End.END if call.end is End.CALL else call.end

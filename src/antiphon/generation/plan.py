@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.conversation import Incident, Role
 from antiphon.conversation.calls import plainly_named
-from antiphon.engines import Sampling
+from antiphon.engines import EngineInfo, Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
 from antiphon.formats.format import MendedPrompt, incidents_of
@@ -21,8 +21,7 @@ from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
 from .bridge import bridged, can_keep, goes_on
 from .model import Model, stop_ids
-from .normalize import normalized
-from .overflow import longest
+from .normalize import longest, normalized
 from .precedence import Layer, Resolved, Source, honoured, resolve, with_defaults
 from .prefix import PrefixReport, prefix_report
 from .request import BIAS, MAX_STOP_LENGTH, RANGES, Overflow, Range, TurnRequest
@@ -34,6 +33,7 @@ MAX_STOPS = 1024
 COUNTED = 2**14
 """Characters of a prompt at most whose tokens are counted though they are too many."""
 _NAMES = Incident("history_names", 0)
+_LEFT_OUT = Incident("history_left_out", 0)
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
 """Where a request's parameter has another name than our field."""
@@ -69,13 +69,13 @@ class Draft:
 
     def parser(self, sure: Sure | None = None) -> Parser:
         """A reader for one choice, which begins where the prompt's tail says; ``sure`` judges calls in other forms."""
-        conversation = self.request.conversation
+        conversation, request = self.request.conversation, self.request
         parser = self.format.parser(
             reply_as=Role.ASSISTANT,
             prompt=self.prompt,
             tools=conversation.offered,
             response_format=conversation.response_format,
-            calls=self.request.calls,
+            calls=None if request.reads_miscalls or self.format.framed else request.calls,  # `InferredChannels` knows
         )
         tools = self.model.called_in_any_form(self.request)
         return OtherCalls(parser, Offered(tools), sure) if tools else parser
@@ -114,7 +114,11 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
     plan = partial(_planned, model, most=most)
     try:
         request = normalized(model, request)
-        return longest(request, plan) if request.overflow is Overflow.DROP_OLDEST else plan(request)
+        if request.overflow is not Overflow.DROP_OLDEST:
+            return plan(request)
+        draft = longest(request, plan)
+        left_out = len(request.conversation.messages) - len(draft.request.conversation.messages)
+        return replace(draft, incidents=(*draft.incidents, _LEFT_OUT)) if left_out else draft
     except RequestError as error:
         request.reword(error)
         raise
@@ -127,7 +131,8 @@ def format_of(model: Model, request: TurnRequest) -> Format:
 
 def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     check_conversation(model, request)
-    room_for = model.context - 1 if most is None else min(most, model.context - 1)
+    context = model.context
+    room_for = context - 1 if most is None else min(most, context - 1)
     cut = request.overflow is Overflow.EMPTY_ANSWER
     if not cut and not may_fit([tool.description for tool in request.conversation.tools], model.tokenizer, room_for):
         raise _too_long(model, None, room_for, "tools", most)
@@ -136,9 +141,9 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     if prompt_ids is None:
         count = len(encode_pieces(prompt, model.tokenizer)) if _is_short(prompt) else None
         raise _too_long(model, count, room_for, _place_too_long(model, request, room_for), most)
-    room = model.context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
+    room = context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
     sampling = sampling_for(model, request, room=room)
-    prefix = _prefix(model, request, prompt_ids)
+    prefix = _prefix(model, request, prompt_ids) if request.explain_prefix else None
     return Draft(model, request, prompt, prompt_ids, sampling, prefix=prefix, incidents=incidents_of(written))
 
 
@@ -164,10 +169,8 @@ def prompt_of(model: Model, request: TurnRequest, *, opens_reply: bool = True) -
     return prompt if heads == given.messages else MendedPrompt(prompt, (*incidents_of(prompt), _NAMES))
 
 
-def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport | None:
-    """Reports what the prompt keeps of an earlier one, where that is requested."""
-    if not request.explain_prefix:
-        return None
+def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport:
+    """Reports what the prompt keeps of an earlier one."""
 
     def encode(other: TurnRequest, opens_reply: bool) -> Sequence[int]:
         return _encoded(model, other, tuple(prompt_of(model, other, opens_reply=opens_reply)), model.context) or ()
@@ -206,9 +209,9 @@ def _prompt_ids(model: Model, request: TurnRequest, prompt: tuple[Piece, ...], l
 
     They are its own where they are soon counted, else ``limit`` + 1 of no meaning.
     """
-    memo, cut = model.memo.of(request.tenant.domain()), request.overflow is Overflow.EMPTY_ANSWER
+    cut = request.overflow is Overflow.EMPTY_ANSWER
     if cut and _is_short(prompt):
-        return tuple(encode_pieces(prompt, model.tokenizer, memo))
+        return tuple(encode_pieces(prompt, model.tokenizer, model.memo.of(request.tenant.domain())))
     ids = _encoded(model, request, prompt, limit)
     return (0,) * (limit + 1) if ids is None and cut else ids
 
@@ -233,16 +236,12 @@ def _plain(piece: Piece) -> Piece:
 
 
 def check_conversation(model: Model, request: TurnRequest) -> None:
-    """That the format can say what it is given. Raises `RequestError`."""
-    _check_arguments(model, request)
-    if format_of(model, request).framed:
-        _check_heads(request)
+    """That the format can say what it is given. Raises `RequestError`.
 
-
-def _check_arguments(model: Model, request: TurnRequest) -> None:
-    """Arguments of a template that has no use for them would change nothing: they are refused."""
-    arguments = request.conversation.settings.template_kwargs
-    known = format_of(model, request).arguments
+    Arguments of a template that has no use for them would change nothing: they are refused.
+    """
+    format, arguments = format_of(model, request), request.conversation.settings.template_kwargs
+    known = format.arguments
     for key in sorted(arguments.keys() - known):
         raise RequestError(
             f"{key[:64]!r} is no argument of the template of {model.name!r}",
@@ -250,11 +249,8 @@ def _check_arguments(model: Model, request: TurnRequest) -> None:
             position=Position(path="chat_template_kwargs"),
             hint=f"It takes {', '.join(sorted(known)) or 'none'}.",
         )
-
-
-def _check_heads(request: TurnRequest) -> None:
-    """Where messages have heads of words, a name of several words could say whom a message is to."""
-    for message in plainly_named(request.conversation.messages):
+    # Where messages have heads of words, a name of several words could say whom a message is to.
+    for message in plainly_named(request.conversation.messages) if format.framed else ():
         for word in (message.name, message.recipient):
             if word and _NO_WORD.search(word):
                 raise _refused("messages", f"{word[:64]!r} is no name: it holds blanks or control characters")
@@ -293,11 +289,11 @@ def check_request(model: Model, request: TurnRequest) -> None:
     check_numbers(request)
     _within("n", request.n, Range(1, info.slots))
     _within("top_logprobs", request.logprobs, Range(0, info.logprobs))
-    _check_scored(model, request)
-    _check_stops(request.stop)
-    _check_stop_ids(model, request.stop_token_ids)
+    _check_scored(info, request)
+    _check_stops(model, request)
     _refuse_unconstrained(model, request)
-    _check_finish(model, request)
+    if request.finish is not None:
+        _check_finish(model, request)
     for id, bias in request.logit_bias.items():
         _check_id("logit_bias", id, model)
         _within(f"logit_bias.{id}", bias, BIAS)
@@ -320,17 +316,17 @@ def _refuse_unconstrained(model: Model, request: TurnRequest) -> None:
         )
 
 
-def _check_scored(model: Model, request: TurnRequest) -> None:
+def _check_scored(info: EngineInfo, request: TurnRequest) -> None:
     """Refuses requests for the prompt's own ids on an engine that does not read them, or of no single prompt."""
-    if request.prompt_logprobs is not None and not model.engine.info.scores:
+    if request.prompt_logprobs is not None and not info.scores:
         raise UnsupportedError(
-            f"the engine {model.engine.info.name!r} does not report log probabilities of a prompt",
+            f"the engine {info.name!r} does not report log probabilities of a prompt",
             position=Position(path="prompt_logprobs"),
             hint="Leave it out, or choose a model on another engine.",
         )
-    _within("prompt_logprobs", request.prompt_logprobs, Range(0, model.engine.info.logprobs))
-    if request.return_token_ids and "return_token_ids" not in model.engine.info.honours:
-        raise model.engine.info.refusal("return_token_ids")
+    _within("prompt_logprobs", request.prompt_logprobs, Range(0, info.logprobs))
+    if request.return_token_ids and "return_token_ids" not in info.honours:
+        raise info.refusal("return_token_ids")
     for name in request.of_ids:
         if request.overflow is Overflow.EMPTY_ANSWER:
             raise UnsupportedError(
@@ -342,8 +338,6 @@ def _check_scored(model: Model, request: TurnRequest) -> None:
 
 def _check_finish(model: Model, request: TurnRequest) -> None:
     """That a reply which is to be whole at its limit can be followed by its grammar."""
-    if request.finish is None:
-        return
     position = Position(path="finish")
     if model.reply_compiler is None:
         what = f"the engine {model.engine.info.name!r}, which takes no grammar"
@@ -353,7 +347,8 @@ def _check_finish(model: Model, request: TurnRequest) -> None:
         raise UnsupportedError("finish cannot be honoured together with logprobs", position=position, hint=hint)
 
 
-def _check_stops(stops: tuple[str, ...]) -> None:
+def _check_stops(model: Model, request: TurnRequest) -> None:
+    stops, ids = request.stop, request.stop_token_ids
     if len(stops) > MAX_STOPS:
         raise _refused("stop", f"stop has {len(stops)} strings; at most {MAX_STOPS} are possible")
     for i, stop in enumerate(stops):
@@ -363,9 +358,6 @@ def _check_stops(stops: tuple[str, ...]) -> None:
             raise _refused(
                 f"stop[{i}]", f"a stop string has {len(stop)} characters; at most {MAX_STOP_LENGTH} are possible"
             )
-
-
-def _check_stop_ids(model: Model, ids: frozenset[int]) -> None:
     if len(ids) > MAX_STOPS:
         raise _refused("stop_token_ids", f"stop_token_ids has {len(ids)} ids; at most {MAX_STOPS} are possible")
     for id in sorted(ids):

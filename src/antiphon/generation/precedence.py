@@ -107,13 +107,9 @@ def with_defaults(layers: Iterable[Layer]) -> tuple[Layer, ...]:
     off (resolution X-54). `DEFAULTS` are for models of which nobody recommends anything.
     """
     given = tuple(layers)
-    recommended = any(layer.source in _RECOMMENDING and _shapes(layer.values) for layer in given)
-    return (*given, _LEFT_OUT if recommended else DEFAULTS)
-
-
-def _shapes(values: SamplingDefaults) -> bool:
-    """Whether they say anything of which tokens are sampled."""
-    return any(one is not None for one in (values.temperature, values.top_p, values.top_k, values.min_p))
+    recommended = (layer.values for layer in given if layer.source in _RECOMMENDING)
+    shapes = (one for values in recommended for one in (values.temperature, values.top_p, values.top_k, values.min_p))
+    return (*given, DEFAULTS if all(one is None for one in shapes) else _LEFT_OUT)
 
 
 def resolve(layers: Iterable[Layer]) -> Resolved:

@@ -28,6 +28,7 @@ from .plan import Draft, plan_turn
 from .reader import ChoiceReader
 from .request import TurnRequest
 from .sequences import Remembered
+from .unfinished import TurnMemory
 
 PATIENCE = 2.0
 """Seconds that a request waits for the store."""
@@ -38,16 +39,32 @@ Writing = asyncio.Task[None]
 log = logging.getLogger("antiphon.generation")
 
 
-async def draft_turn(model: Model, request: Callable[[], TurnRequest], run: Run, *, most: int | None = None) -> Draft:
-    """The draft of what ``request`` makes, as `plan_turn` has it; it goes on with turns that are found in the store."""
+async def draft_turn(
+    model: Model,
+    request: Callable[[], TurnRequest],
+    run: Run,
+    *,
+    memory: TurnMemory | None = None,
+    most: int | None = None,
+) -> Draft:
+    """The draft of what ``request`` makes, as `plan_turn` has it; it goes on with turns that are found in the store.
+
+    ``memory`` has what the model wrote in place of what its client sends back of it.
+    """
     stored = model.sequences.stored
 
-    def begin() -> Draft | tuple[TurnRequest, Sequence[bytes]]:
-        turn = request()
+    def begin(turn: TurnRequest) -> Draft | tuple[TurnRequest, Sequence[bytes]]:
         missing = model.sequences.missing(turn) if stored and is_kept(model, turn) else ()
         return (turn, missing) if missing else plan_turn(model, turn, most=most)
 
-    begun = await run(begin)
+    def read() -> TurnRequest | Draft | tuple[TurnRequest, Sequence[bytes]]:
+        turn = request()
+        return turn if memory is not None and memory.read(turn) else begin(turn)
+
+    begun = await run(read)
+    if memory is not None and isinstance(begun, TurnRequest):
+        whole = await memory.recall(begun)
+        begun = await run(lambda: begin(whole))
     if not isinstance(begun, Draft):
         turn, missing = begun
         await _recall(model, turn.tenant, missing)

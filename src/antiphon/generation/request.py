@@ -143,6 +143,8 @@ class TurnRequest:
     """``always``: a constrained reply is whole at its limit, by the shortest ending (`generation.finish`)."""
     any_call: bool = False
     """The tools stand in the words of the messages, as a transcript has them: whatever the model calls is a call."""
+    reads_miscalls: bool = False
+    """Calls of what is not there are read as calls: who runs the turn answers them."""
     thinking_token_budget: int | None = None
     """Tokens after which the thought of the reply ends; 0: there is none; -1: no bound."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)
@@ -205,13 +207,8 @@ class TurnRequest:
         tools = self.conversation.tools
         if any(tool.strict for tool in tools) or self.raw is not None or self.formatted:
             return ()
-        if self.tool_choice.mode == "none" or self._asks_for_an_example:
+        messages = self.conversation.messages
+        asked = messages[-1].text if messages and messages[-1].role is Role.USER else ""
+        if self.tool_choice.mode == "none" or _ASKS_FOR_AN_EXAMPLE.search(asked[-_MOST:]):
             return ()
         return tuple(tool for tool in tools if self.tool_choice.allows(tool.recipient))
-
-    @property
-    def _asks_for_an_example(self) -> bool:
-        """Whether the last question is for what a call looks like."""
-        messages = self.conversation.messages
-        asked = messages[-1] if messages and messages[-1].role is Role.USER else None
-        return asked is not None and _ASKS_FOR_AN_EXAMPLE.search(asked.text[-_MOST:]) is not None

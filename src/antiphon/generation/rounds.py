@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,6 +11,7 @@ from functools import partial
 import msgspec
 
 from antiphon.conversation import (
+    FUNCTIONS,
     Conversation,
     End,
     Event,
@@ -24,7 +25,17 @@ from antiphon.conversation import (
     Usage,
 )
 from antiphon.errors import Position, UnsupportedError
-from antiphon.tools import Router, ToolCall, ToolCancelled, ToolEnded, ToolEvent, ToolStarted
+from antiphon.tools import (
+    TOOL_UNKNOWN,
+    Router,
+    ToolCall,
+    ToolCancelled,
+    ToolEnded,
+    ToolError,
+    ToolEvent,
+    ToolResult,
+    ToolStarted,
+)
 
 from .constrain import prepare_turn
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter
@@ -46,6 +57,10 @@ class RoundLimits:
     tool_seconds: float = 600.0
 
 
+MISSES = 2
+"""Turns with calls of what is not there that are answered; those of a later one are read as text."""
+MOST_NAMES = 40
+"""Tools at most that the model is told there are."""
 UNENDED = TurnEnded(FinishReason.ERROR, Usage())
 
 
@@ -96,6 +111,8 @@ class Rounds:
     """Grows by the replies and the results; read it afterwards."""
     completion_tokens: int = field(default=0, init=False)
     """How many tokens were sampled so far, in all turns."""
+    _before: int = field(init=False)
+    """How many messages there were before the first turn."""
     _seconds: float = field(init=False)
     """Seconds that are left for tools."""
     _results: list[Message] = field(default_factory=list, init=False)
@@ -103,7 +120,13 @@ class Rounds:
 
     def __post_init__(self) -> None:
         self.request = self.plan.request
+        self._before = len(self.request.conversation.messages)
         self._seconds = self.limits.tool_seconds
+
+    @property
+    def turn(self) -> tuple[Message, ...]:
+        """All that the request became so far, of the turns that are over: messages of the model, results of tools."""
+        return self.request.conversation.messages[self._before :]
 
     async def steps(self, deadline: Deadline | None = None) -> AsyncGenerator[StepEvents[RoundEvent], None]:
         """The events of all turns, tool events between them, and one `TurnEnded` with the usage of all.
@@ -119,11 +142,14 @@ class Rounds:
                 async for step in first:
                     yield step
             self.request = replace(self.request, conversation=self._with_results())
+        misses = 0
         for number in range(self.limits.rounds):
             turn, before = Turn(), self.completion_tokens
             if number or self.approved:
                 self.plan = await prepare_turn(self.plan.model, self.request, off_loop=True)
-            async with aclosing(steps(self.plan, self.meter, deadline, log=self.log)) as sampled:
+            reads = misses < MISSES and bool(self.request.calls and self.router.recipients)
+            plan = replace(self.plan, request=replace(self.plan.request, reads_miscalls=reads))
+            async with aclosing(steps(plan, self.meter, deadline, log=self.log)) as sampled:
                 async for step in sampled:
                     self.completion_tokens = before + step.completion_tokens
                     if events := turn.note(step.events):
@@ -132,15 +158,17 @@ class Rounds:
             usage = sum_of(usage, ended.usage)
             calls = turn.calls
             served = [message for message in calls if self._serves(message.recipient or "")]
-            if ended.reason is not FinishReason.TOOL_CALL or not served:
+            missing = [message for message in calls if reads and not self._is_offered(message.recipient or "")]
+            if ended.reason is not FinishReason.TOOL_CALL or not (served or missing):
                 self._grow(turn.messages)
                 yield self._step(msgspec.structs.replace(ended, usage=usage))
                 return
-            async with aclosing(self._run(served)) as ran:
+            async with aclosing(self._run(served, missing)) as ran:
                 async for step in ran:
                     yield step
-            self._grow([*turn.messages, *_in_order(served, self._results)])
-            if len(served) < len(calls):
+            misses += bool(missing)
+            self._grow([*turn.messages, *_in_order(calls, self._results)])
+            if len(served) + len(missing) < len(calls):
                 yield self._step(msgspec.structs.replace(ended, usage=usage))
                 return
         yield self._step(Incident("tool_rounds_exceeded", self.limits.rounds))
@@ -153,11 +181,28 @@ class Rounds:
         """Give up one call of a tool that waits or runs; the turns go on with ``E-TOOL-CANCELLED`` as its result."""
         return self.router.cancel(call_id, session=self.session, reason=reason)
 
-    def _serves(self, recipient: str) -> bool:
-        return recipient not in self.gated and self.router.serves(recipient)
+    def _is_offered(self, recipient: str) -> bool:
+        return self.request.calls is None or recipient in self.request.calls
 
-    async def _run(self, calls: Sequence[Message]) -> AsyncGenerator[StepEvents[RoundEvent], None]:
-        """The events of calls, whose results are then the latest."""
+    def _serves(self, recipient: str) -> bool:
+        return self._is_offered(recipient) and recipient not in self.gated and self.router.serves(recipient)
+
+    def _refused(self, message: Message) -> Iterator[StepEvents[RoundEvent]]:
+        """The events of a call of what is not there, whose result tells the model what there is."""
+        names = sorted(self.request.calls or ())[:MOST_NAMES]
+        if not self.plan.format.framed:  # its prompts have no namespaces
+            names = [name.removeprefix(f"{FUNCTIONS}.") for name in names]
+        call = ToolCall.of(message, fallback_id="", session=self.session, owner=self.request.tenant.owner)
+        why = f"there is no tool {call.recipient[:80]!r}; there are {', '.join(names)}"
+        result = ToolResult(call=call, error=ToolError(TOOL_UNKNOWN, why))
+        self._results.append(result.message(envelope=self.envelope))
+        yield self._step(ToolStarted(call))
+        yield self._step(ToolEnded(result))
+
+    async def _run(
+        self, calls: Sequence[Message], missing: Sequence[Message] = ()
+    ) -> AsyncGenerator[StepEvents[RoundEvent], None]:
+        """The events of calls, and of those of what is not there, whose results are then the latest."""
         self._results, began = [], self.router.clock()
         owner = self.request.tenant.owner
         tool_calls = [
@@ -170,6 +215,9 @@ class Rounds:
                     self._results.append(event.result.message(envelope=self.envelope))
                 yield self._step(event)
         self._seconds -= self.router.clock() - began
+        for message in missing:
+            for step in self._refused(message):
+                yield step
 
     def _with_results(self) -> Conversation:
         """The conversation, with the latest results in the place of what answers their calls."""
@@ -186,7 +234,7 @@ class Rounds:
         The one call of a tool that was named is the only one.
         """
         choice = self.request.tool_choice
-        called = any(message.is_call for message in messages)
+        called = any(message.is_call and self._is_offered(message.recipient or "") for message in messages)
         free = ToolChoice("none") if choice.once else ToolChoice("auto", choice.names)
         free = free if choice.mode == "required" and called else choice
         conversation = self.request.conversation.add(*messages)
@@ -245,7 +293,7 @@ async def run_rounds(
 def _in_order(calls: Sequence[Message], results: Sequence[Message]) -> list[Message]:
     """Results in the order of their calls, whatever order they came in: the same history every time."""
     by_id = {message.call_id: message for message in results}
-    return [by_id[call.call_id] for call in calls]
+    return [by_id[call.call_id] for call in calls if call.call_id in by_id]
 
 
 def sum_of(before: Usage, turn: Usage) -> Usage:
@@ -269,14 +317,13 @@ class CancellableRounds:
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
-        self._before = len(rounds.request.conversation.messages)
         self._timer: asyncio.Timeout | None = None
         self._cancelled = False
 
     @property
     def turn(self) -> tuple[Message, ...]:
-        """All that the request became so far, of the turns that are over: messages of the model, results of tools."""
-        return self._rounds.request.conversation.messages[self._before :]
+        """`Rounds.turn`."""
+        return self._rounds.turn
 
     def cancel(self) -> None:
         """Stop the engine and the tools now."""

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
@@ -108,7 +107,8 @@ async def steps(
         meter = log.replay_meter(meter)
     async with Metering(plan, meter, deadline) as metering:
         readers = [ChoiceReader(plan, choice, guard_of(plan)) for choice in range(plan.request.n)]
-        notes = _Notes(plan, await _scored(plan), first_choice)
+        scored = None if plan.request.prompt_logprobs is None else await _scored(plan, plan.request.prompt_logprobs)
+        notes = _Notes(plan, scored, first_choice)
         if plan.sampling.max_tokens > 0:
             sampling = begun(plan) if log is None else log.replay_steps(plan)
             async with aclosing(sampling) as sampled:
@@ -150,11 +150,8 @@ def _asked_whole(plan: Plan) -> Plan:
     return replace(plan, sampling=replace(plan.sampling, whole=True))
 
 
-async def _scored(plan: Plan) -> PromptLogprobs | None:
-    """The log probabilities of the prompt, where they are requested."""
-    alternatives = plan.request.prompt_logprobs
-    if alternatives is None:
-        return None
+async def _scored(plan: Plan, alternatives: int) -> PromptLogprobs:
+    """The log probabilities of the prompt."""
     scored = await plan.model.engine.score(plan.prompt_ids, alternatives=alternatives, tenant=plan.request.tenant)
     return [None if one is None else spelled(one, plan.model.tokenizer) for one in scored]
 
@@ -257,7 +254,7 @@ class Drive(Protocol[EventT_co]):
     ) -> Coroutine[Any, Any, None]: ...
 
 
-def drive_all(
+async def drive_all(
     sources: Sequence[Source[EventT]],
     write: Callable[[StepEvents[EventT]], OutputT],
     send: Send[OutputT],
@@ -265,20 +262,17 @@ def drive_all(
     at_once: int,
     limits: TimeLimits = UNLIMITED,
     keep: Keep | None = None,
-) -> Coroutine[Any, Any, None]:
+) -> None:
     """`drive` for each of the sources, ``at_once`` at a time. The first error ends all and is raised."""
-    starts = [partial(drive, source, write, send, limits=limits, keep=keep) for source in sources]
-    return starts[0]() if len(starts) == 1 else _run_all(starts, at_once)
-
-
-async def _run_all(starts: Sequence[Callable[[], Coroutine[Any, Any, None]]], at_once: int) -> None:
-    waiting = iter(starts)
+    if len(sources) == 1:  # The event loop resumes a task of its own without the frames of those who wait for it.
+        return await asyncio.create_task(drive(sources[0], write, send, limits=limits, keep=keep))
+    waiting = iter(sources)
 
     async def work() -> None:
-        for start in waiting:
-            await start()
+        for source in waiting:
+            await drive(source, write, send, limits=limits, keep=keep)
 
-    workers = [asyncio.create_task(work()) for _ in range(max(1, min(at_once, len(starts))))]
+    workers = [asyncio.create_task(work()) for _ in range(max(1, min(at_once, len(sources))))]
     try:
         await asyncio.gather(*workers)
     finally:

@@ -152,6 +152,11 @@ class Exchange:
         if cached is not None:
             self.cached_tokens = (self.cached_tokens or 0) + cached
 
+    def unforeseen(self, error: Exception) -> AntiphonError:
+        """The client's part of an internal error; the log has the rest."""
+        FAULTS.error("%s failed", self.id, exc_info=error)
+        return INTERNAL
+
     def refusal(self, error: AntiphonError, *, allow: str | None = None) -> Response:
         """The answer for ``error``, in the shape of the wire that it was sent to."""
         self.error = error.code

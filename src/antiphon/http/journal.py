@@ -1,22 +1,26 @@
-"""A journal of one answer while it is made: events are stored first, in batches, then published to its followers."""
+"""An answer that is made for whoever follows it: its events are stored first, in batches, then published."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import Generic, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
 from antiphon.generation.resume.tape import Input, ReplayLog, pack_inputs
-from antiphon.store import Key, Lease, Leases, StoredRuns, Write
+from antiphon.store import Key, Lease, Write
 from antiphon.store.runs import KIND, Batch, RunState, entry_of
 from antiphon.store.store import lease_lost
 
+from .context import Context
 from .errors import INTERNAL
-from .exchange import FAULTS
-from .runs import Run
+from .exchange import FAULTS, Exchange
+from .lifecycle import stopped
+from .runs import Run, into
+from .sse import Fill
 
 MOST_WAITING = 256 * 2**10
 """Bytes of events that wait to be stored; what is made after them waits, too."""
@@ -50,14 +54,12 @@ class Journal(Generic[State]):
 
     ``publish`` gives what is stored to those who follow the run, with the state as it was then, whose status is
     ``status``. ``open`` does its first write. ``besides`` are records that are nothing without it. ``left``: it is gone
-    on with, and the events in the run's log are stored already. Two writes are ``gather`` seconds apart, as those to a
-    client are.
+    on with, and the events in the run's log are stored already. Two writes are as far apart as those to a client are.
     """
 
     def __init__(
         self,
-        runs: StoredRuns,
-        leases: Leases,
+        context: Context,
         run: Run,
         head: object,
         state: State,
@@ -67,11 +69,10 @@ class Journal(Generic[State]):
         open: Store,
         besides: Sequence[Key] = (),
         left: AbandonedRun[AnyRun] | None = None,
-        gather: float,
     ) -> None:
-        self._gather = gather
-        self._runs = runs
-        self._leases = leases
+        self._runs = context.stored_runs
+        self._leases = context.leases
+        self._rules = context.rules
         self._run = run
         self._head = head
         self._open = open
@@ -96,11 +97,6 @@ class Journal(Generic[State]):
         """Whether anything of it is stored."""
         return self._begun
 
-    @property
-    def published(self) -> int:
-        """How many events are stored, and may be known to clients."""
-        return len(self._run.log)
-
     def publish(self, events: Iterable[Numbered], state: State) -> asyncio.Future[None] | None:
         """Takes events to store and to publish; those that were are passed over. What it returns is to be awaited."""
         self._take(events, state)
@@ -121,7 +117,7 @@ class Journal(Generic[State]):
         try:
             while self._waiting:
                 await self._store()
-                await asyncio.sleep(self._gather)
+                await asyncio.sleep(self._rules.gather)
         except AntiphonError as error:
             self._run.work.stop(error)
         except Exception:  # noqa: BLE001 - nobody waits for it: the run itself must end
@@ -139,6 +135,14 @@ class Journal(Generic[State]):
         Where that cannot be stored, the error is raised, and the events never were.
         """
         await _to_its_end(self._store(store, last=(tuple(events), state)))
+
+    async def note_attempt(self) -> None:
+        """Stores of a run that another server left that it is gone on with once more, before it is."""
+        if self._went_on and self._lease is not None:
+            state = await self._runs.state(self._run.key)
+            again = RunState("in_progress", 1) if state is None else RunState(state.status, state.attempts + 1)
+            await self._runs.store.put_all(self._runs.write(self._run.key, again, self._lease))
+            FAULTS.info("%s is gone on with here, after %d events", self._run.id, len(self._run.log))
 
     async def is_not_ours(self, error: AntiphonError) -> bool:
         """Whether a run that ``error`` broke is not to be ended here: it is over, or another server's. It is closed."""
@@ -230,3 +234,107 @@ class Journal(Generic[State]):
 async def _to_its_end(work: Coroutine[None, None, None]) -> None:
     """Runs to its end, also where who waits for it is cancelled."""
     await asyncio.shield(asyncio.ensure_future(work))
+
+
+Make = Callable[[], Coroutine[Any, Any, None]]
+"""Makes an answer, but for its end."""
+
+
+class Answer(Protocol):
+    """How an answer ends. Both raise where that cannot be stored."""
+
+    async def settle(self) -> None:
+        """Stores and publishes its end, where it has not been."""
+
+    async def fail(self, error: AntiphonError) -> None:
+        """Stores and publishes that it ends with ``error``."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Makes one answer for those who follow ``run``, which says whatever becomes of it.
+
+    ``journal`` stores its events, where they are stored. ``lasting``: where the client that began it leaves, it is made
+    to its end if anything of it is stored; else nothing of it stays.
+    """
+
+    context: Context
+    exchange: Exchange
+    run: Run
+    journal: Journal[Any] | None
+    answer: Answer
+    lasting: bool = False
+    _discards: bool = False
+    _failed: str | None = None
+    """The code of the error that it ended with."""
+
+    async def send(self, work: Make, stream: Callable[[Fill], Coroutine[Any, Any, None]]) -> None:
+        """Makes it in a task of its own, while ``stream`` sends what is stored of it to the client that began it.
+
+        Raises the error that it ended with before anything was stored.
+        """
+        runs, goes_on = self.context.runs, False
+        runs.add(self.run)
+        making = runs.spawn(self.make(work))
+        try:
+            await stream(lambda outbox: into(outbox, self.run.follow()))
+        except AntiphonError:
+            raise
+        except BaseException:  # The client is gone.
+            goes_on = self.lasting and self.journal is not None and self.journal.begun
+            if not goes_on:
+                self._discards = True
+                making.cancel()
+            raise
+        finally:
+            if goes_on:
+                runs.spawn(self._behind(making))
+            else:
+                await asyncio.gather(making, return_exceptions=True)
+            self.exchange.error = self.exchange.error or self._failed
+
+    async def _behind(self, making: asyncio.Task[None]) -> None:
+        """Counts it among the requests of its key until it is made."""
+        with self.context.rates.behind(self.run.owner):
+            await asyncio.wait([making])
+
+    async def make(self, work: Make) -> None:
+        """Makes it by ``work``, to its end or to an error that its followers get."""
+        runs = self.context.runs
+        runs.add(self.run)
+        try:
+            if self.journal is not None:
+                await self.journal.note_attempt()
+            await self.context.lifecycle.run(work(), self.run.work)
+            await self.answer.settle()
+        except AntiphonError as error:
+            await self._break(error)
+        except asyncio.CancelledError:
+            if self._discards and self.journal is not None:
+                await self.journal.discard()
+            self.run.close(stopped())
+            raise
+        except Exception as error:  # noqa: BLE001 - nobody waits: the answer itself must carry the error
+            await self._break(self.exchange.unforeseen(error))
+        finally:
+            self.run.close()
+            if self.journal is not None:
+                await self.journal.close()
+            runs.remove(self.run)
+
+    async def _break(self, error: AntiphonError) -> None:
+        """It does not get to its end: it is another server's, or nobody knows it, or its last event is the error."""
+        if self.journal is not None:
+            if await self.journal.is_not_ours(error):
+                return
+            if not self.journal.begun:
+                self.run.close(error)
+                return
+        self._failed = error.code
+        try:
+            await self.answer.fail(error)
+        except Exception as failed:  # noqa: BLE001 - a store of another package
+            FAULTS.warning("the end of %s is not stored", self.run.id, exc_info=failed)
+            self.run.close(error)
+        if self.journal is not None and not self.journal.over:  # Its end was being stored when it broke, and is not.
+            self.run.close(error)

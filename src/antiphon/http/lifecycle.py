@@ -89,6 +89,15 @@ class Lifecycle:
         if self.loading:
             raise OverloadedError("The model is loading.", code="loading", retry_after=2.0)
 
+    async def run(self, work: Coroutine[Any, Any, Result], own: Work | None = None) -> Result:
+        """The result of ``work``, which a server that stops can end, and whoever has ``own``."""
+        own = own or Work()
+        self.works.add(own)
+        try:
+            return await own.run(work)
+        finally:
+            self.works.discard(own)
+
     def drain(self) -> None:
         """No new requests from now on; those that run go on."""
         self.draining = True
@@ -97,4 +106,9 @@ class Lifecycle:
     def stop(self) -> None:
         """The deadline has come: what still runs ends with an error that its client can read."""
         for work in tuple(self.works):
-            work.stop(OverloadedError("The server stopped before the answer was whole.", code="draining"))
+            work.stop(stopped())
+
+
+def stopped() -> OverloadedError:
+    """The error of an answer that its server did not make to its end."""
+    return OverloadedError("The server stopped before the answer was whole.", code="draining")

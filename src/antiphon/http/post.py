@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -21,6 +20,7 @@ from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, TurnReque
 from antiphon.generation.recall import draft_turn
 from antiphon.generation.resume.tape import ReplayLog
 from antiphon.generation.turn import Drive, Keep, Source, drive_all, in_order, steps
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.observe import RequestMeter
 from antiphon.store import Key as StreamKey
 from antiphon.tenancy import Tenant
@@ -32,15 +32,15 @@ from antiphon.wire.writer import DONE, JSON, StreamForm, Writer
 
 from .client import read_json, while_connected
 from .context import Context
-from .errors import INTERNAL, ClientGone, api_error, error_event
-from .exchange import FAULTS, GONE, KEY, Exchange
+from .errors import ClientGone, api_error, error_event
+from .exchange import GONE, KEY, Exchange
 from .gate.large import BodyRoom
+from .journal import Recorder
 from .lifecycle import Work
-from .recorded import KIND, AbandonedStream, Recording, StreamHead, check_resumable, resumable, unrecorded
-from .runs import into
+from .recorded import KIND, AbandonedStream, RecordedStream, StreamHead, check_resumable, resumable, unrecorded
 from .server_tools import ServerToolUse
 from .session import SessionTurn
-from .sse import Outbox, fill, send_events
+from .sse import Fill, Outbox, fill, send_events
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 Result = TypeVar("Result")
@@ -143,13 +143,16 @@ class Post(msgspec.Struct, frozen=True):
         return await self.context.large.run(work, len(self.body) + more)
 
     async def plan(
-        self, model: Model, request: Callable[[], TurnRequest], *, most: int | None = None, more: int = 0
+        self,
+        model: Model,
+        request: Callable[[], TurnRequest],
+        *,
+        memory: TurnMemory | None = None,
+        most: int | None = None,
+        more: int = 0,
     ) -> Draft:
-        """The draft of the turn that ``request`` makes, which goes on with turns that any server of the store knows.
-
-        ``most`` is that of `plan_turn`, ``more`` that of `off_loop`.
-        """
-        return await draft_turn(model, request, partial(self.off_loop, more=more), most=most)
+        """The draft of `draft_turn`; ``more`` is that of `off_loop`."""
+        return await draft_turn(model, request, partial(self.off_loop, more=more), memory=memory, most=most)
 
     async def answer(
         self,
@@ -169,20 +172,26 @@ class Post(msgspec.Struct, frozen=True):
         wire can be resumed.
         Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, before anything is sent.
         """
+        # Plan: what may be refused is refused before anything is sent.
         check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
-        recording = self._recording(drafts, writer, session, id, began)
-        log = recording.replay_log if recording else None
-        plans = [await constrain(self._as_begun(draft)) for draft in drafts]
-        meter = self.meter()
-        n = plans[0].request.n
+        stream = self._recorded(drafts, writer, session, id, began)
+        log = stream.journal.replay_log if stream else None
+        if self.left is not None:  # Its calls have the ids that they had where it was begun.
+            drafts = [
+                replace(draft, request=replace(draft.request, call_key=self.left.head.call_key)) for draft in drafts
+            ]
+        plans = [await constrain(draft) for draft in drafts]
+        # Drive: the turns of all choices, or rounds of turns and tools; what they become is kept.
+        meter, n = self.meter(), plans[0].request.n
         sources = [self.turn(plan, meter, first_choice=i * n, log=log) for i, plan in enumerate(plans)]
         if tools is not None:
             sources = [partial(tools.steps, plans[0], meter, log=log)]
         slots = plans[0].model.engine.info.slots
         kept = in_order(keep, session.keeper(plans[0]) if session else None)
         run = self.driver(sources, at_once=slots // n, keep=kept)
-        if recording is not None:
-            await self._deliver_recorded(run, writer, recording)
+        # Admit and write.
+        if stream is not None:
+            await self._deliver_recorded(run, writer, stream)
             return
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
@@ -193,16 +202,10 @@ class Post(msgspec.Struct, frozen=True):
         whole = not self.exchange.stream and not self.context.limits.first_token_timeout
         return partial(steps, plan, meter, first_choice=first_choice, whole=whole, log=log)
 
-    def _as_begun(self, draft: Draft) -> Draft:
-        """The draft with the ids of calls that it had where its answer was begun."""
-        if self.left is None:
-            return draft
-        return replace(draft, request=replace(draft.request, call_key=self.left.head.call_key))
-
-    def _recording(
+    def _recorded(
         self, drafts: Sequence[Draft], writer: Writer[Event], session: SessionTurn | None, id: str | None, began: float
-    ) -> Recording | None:
-        """A recording of the stream as it is made, where its client requests one. Raises `RequestError`."""
+    ) -> RecordedStream | None:
+        """The stream as it is stored while it is made, where its client requests that. Raises `RequestError`."""
         exchange = self.exchange
         if not exchange.stream or id is None or not (self.left or resumable(exchange.headers)):
             return None
@@ -210,36 +213,30 @@ class Post(msgspec.Struct, frozen=True):
         check_resumable(self.context, exchange.path, several=several, session=session is not None)
         head = StreamHead.of(exchange, self.body, began, drafts[0].request.call_key)
         left = self.left.left if self.left else None
-        key = StreamKey(KIND, exchange.owner, id)
-        return Recording(self.context, key, head, writer.form, left=left, unforeseen=self.unforeseen)
+        return RecordedStream(self.context, StreamKey(KIND, exchange.owner, id), head, writer, left)
 
-    async def _deliver_recorded(self, run: Drive[Event], writer: Writer[Event], recording: Recording) -> None:
+    async def _deliver_recorded(self, run: Drive[Event], writer: Writer[Event], stream: RecordedStream) -> None:
         """Sends the stream from what is stored; it goes on where its client leaves."""
+        recorder = Recorder(self.context, self.exchange, stream.run, stream.journal, stream, lasting=True)
 
         async def made() -> None:
             async with self.admitted():
-                await run(writer.change, recording.publish)
-
-        def work() -> Coroutine[Any, Any, None]:
-            return self.run(made(), recording.run.work)
+                await run(writer.change, stream.publish)
 
         if self.left is not None:
-            await recording.make(work, writer.end)
+            await recorder.make(made)
             return
-        making = recording.begin(work, writer.end)
-        self.exchange.resume = f"/v1/streams/{recording.run.id}"
-        events = recording.run.follow()
+        self.exchange.resume = f"/v1/streams/{stream.run.id}"
         try:
-            await self.stream(lambda outbox: into(outbox, events), lambda: b"", writer.form, Work())
+            await recorder.send(made, lambda write: self.stream(write, lambda: b"", writer.form, Work()))
         except AntiphonError:
             self.exchange.resume = None  # There is no stream.
             raise
-        finally:
-            recording.leave(making, self.exchange)
 
     def driver(self, sources: Sequence[Source[EventT]], *, at_once: int = 1, keep: Keep | None = None) -> Drive[EventT]:
         """Runs the turns of ``sources``, ``at_once`` at a time, within the server's limits of time."""
-        return partial(drive_all, sources, at_once=at_once, limits=self.time_limits, keep=keep)
+        limits = TimeLimits(self.context.limits.first_token_timeout, self.context.limits.turn_timeout)
+        return partial(drive_all, sources, at_once=at_once, limits=limits, keep=keep)
 
     async def deliver(self, run: Drive[EventT], writer: Writer[EventT], work: Work) -> None:
         """Sends what ``writer`` makes of the steps that ``run`` drives: each as it comes, or all of them at the end."""
@@ -247,7 +244,7 @@ class Post(msgspec.Struct, frozen=True):
         if self.exchange.stream:
             await self.stream(lambda outbox: run(writer.change, outbox.write), writer.end, writer.form, work)
         else:
-            await self.run(run(writer.add, _nothing), work)
+            await self.context.lifecycle.run(run(writer.add, _nothing), work)
             await self.send_whole(writer)
 
     async def send_whole(self, writer: Writer[EventT]) -> None:
@@ -276,24 +273,10 @@ class Post(msgspec.Struct, frozen=True):
             on_incident=exchange.note_incident,
         )
 
-    @property
-    def time_limits(self) -> TimeLimits:
-        limits = self.context.limits
-        return TimeLimits(limits.first_token_timeout, limits.turn_timeout)
-
     def charge(self, *, prompt: int, completion: int = 0, cached: int | None = None) -> None:
         """Tokens of this request, which the account of its key pays for."""
         self.exchange.spent(prompt=prompt, completion=completion, cached=cached)
         self.context.rates.charge(self.exchange.owner, prompt + completion)
-
-    async def run(self, work: Coroutine[Any, Any, Result], own: Work | None = None) -> Result:
-        """The result of ``work``, which a server that stops can end, and whoever has ``own``."""
-        works, own = self.context.lifecycle.works, own or Work()
-        works.add(own)
-        try:
-            return await own.run(work)
-        finally:
-            works.discard(own)
 
     async def send_json(self, value: object) -> None:
         """The answer as one body."""
@@ -302,13 +285,7 @@ class Post(msgspec.Struct, frozen=True):
     async def send_response(self, response: Response) -> None:
         await response(self.scope, self.receive, self.send)
 
-    async def stream(
-        self,
-        write: Callable[[Outbox], Coroutine[Any, Any, None]],
-        end: Callable[[], bytes],
-        form: StreamForm,
-        work: Work,
-    ) -> None:
+    async def stream(self, write: Fill, end: Callable[[], bytes], form: StreamForm, work: Work) -> None:
         """The answer as ``write`` writes it. What goes wrong before the first event is raised, afterwards it is sent.
 
         ``end`` makes the last bytes of a stream that got to its end.
@@ -316,7 +293,7 @@ class Post(msgspec.Struct, frozen=True):
         rules, works = self.context.rules, self.context.lifecycle.works
         limits = rules.limits
         outbox = Outbox(limits.stream_buffer, limits.keep_alive, form.keep_alive, gather=rules.gather)
-        writer = asyncio.ensure_future(fill(outbox, write, end, work, self.unforeseen))
+        writer = asyncio.ensure_future(fill(outbox, write, end, work, self.exchange.unforeseen))
         works.add(work)
         try:
             await send_events(outbox, self.send, form)
@@ -326,11 +303,6 @@ class Post(msgspec.Struct, frozen=True):
             outbox.close()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
-
-    def unforeseen(self, error: Exception) -> AntiphonError:
-        """The client's part of an internal error; the log has the rest."""
-        FAULTS.log(logging.ERROR, "%s failed", self.exchange.id, exc_info=error)
-        return INTERNAL
 
 
 async def _nobody_hangs_up() -> Message:
@@ -376,7 +348,8 @@ class PostRoute:
         self._context.rates.check(post.exchange.owner)
 
     async def _checked(self, post: Post) -> None:
-        self.check(post)
+        if post.left is None:
+            self.check(post)
         try:
             await self.answer(post)
         except AntiphonError as error:
@@ -387,7 +360,7 @@ class PostRoute:
 
     async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:
         """Makes the rest of a stream that another server left. Raises what `answer` raises before it goes on."""
-        await self.answer(Post.unattended(self._context, exchange, left.head.body, left))
+        await self._checked(Post.unattended(self._context, exchange, left.head.body, left))
 
     async def answer(self, post: Post) -> None:
         """Answers one request. Raises `AntiphonError` for the error that is answered instead."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from antiphon.errors import AntiphonError, ConflictError, OverloadedError, RequestError
-from antiphon.generation.resume.tape import ReplayLog
+from antiphon.errors import AntiphonError, ConflictError, RequestError
 from antiphon.store import Key
 from antiphon.wire.errors import refused
-from antiphon.wire.writer import StreamForm, events_in, with_id
+from antiphon.wire.writer import Writer, events_in, with_id
 
 from .context import REASONING, Context
-from .exchange import FAULTS, SESSION_HEADERS, Exchange
+from .exchange import SESSION_HEADERS, Exchange
 from .gate.keys import Scope
 from .journal import AbandonedRun, Journal, Numbered
-from .recovery import note_attempt
 from .runs import Run
 
 KIND = "stream"
@@ -114,114 +112,52 @@ class AbandonedStream(msgspec.Struct, frozen=True):
     left: AbandonedRun[StreamRun]
 
 
-class Recording:
-    """Makes one stream whose events are stored before anybody gets them. ``form`` writes its errors.
-
-    ``left``: it is gone on with. ``unforeseen`` reports an internal error.
-    """
+class RecordedStream:
+    """The events of a stream that ``writer`` writes, numbered as they are stored. ``left``: it is gone on with."""
 
     def __init__(
         self,
         context: Context,
         key: Key,
         head: StreamHead,
-        form: StreamForm,
-        *,
+        writer: Writer[Any],
         left: AbandonedRun[StreamRun] | None,
-        unforeseen: Callable[[Exception], AntiphonError],
     ) -> None:
-        self._context = context
-        self._form = form
-        self._left = left
-        self._unforeseen = unforeseen
+        self._writer = writer
         self._count = 0
-        self._failed: str | None = None
-        """The code of the error that it ended with."""
+        self._store = context.archive.store
         self.run = StreamRun(key) if left is None else left.run
-        self._journal = Journal[None](
-            context.stored_runs,
-            context.leases,
+        self.journal = Journal[None](
+            context,
             self.run,
             head,
             None,
             lambda events, state: self.run.add(events),
-            open=lambda write: context.archive.store.put_all(write),
+            open=self._store.put_all,
             left=left,
-            gather=context.rules.gather,
         )
-
-    @property
-    def replay_log(self) -> ReplayLog:
-        return self._journal.replay_log
 
     def publish(self, written: bytes) -> asyncio.Future[None] | None:
         """Takes what the writer made of a step; what it returns is to be awaited."""
-        return self._journal.publish(self._numbered(written), None)
+        return self.journal.publish(self._numbered(written), None)
 
     def _numbered(self, written: bytes) -> Iterator[Numbered]:
         for event in events_in(written):
             yield self._count, with_id(self._count, event)
             self._count += 1
 
-    def begin(self, work: Callable[[], Coroutine[Any, Any, None]], end: Callable[[], bytes]) -> asyncio.Task[None]:
-        """`make` in a task of its own, which does not end with the request."""
-        self._context.runs.add(self.run)
-        return self._context.runs.spawn(self.make(work, end))
+    async def settle(self) -> None:
+        """Stores the writer's end."""
+        await self._end(self._writer.end())
 
-    async def make(self, work: Callable[[], Coroutine[Any, Any, None]], end: Callable[[], bytes]) -> None:
-        """Makes it by ``work``, and stores what ``end`` writes after it. Whatever becomes of it, the run says so."""
-        runs = self._context.runs
-        runs.add(self.run)
-        try:
-            if self._left is not None:
-                await note_attempt(self._context, self._left)
-            await work()
-            await self._end(end())
-        except AntiphonError as error:
-            await self._break(error)
-        except asyncio.CancelledError:
-            self.run.close(OverloadedError("The server stopped before the answer was whole.", code="draining"))
-            raise
-        except Exception as error:  # noqa: BLE001 - nobody waits: the stream itself must carry the error
-            await self._break(self._unforeseen(error))
-        finally:
-            self.run.close()
-            await self._journal.close()
-            runs.remove(self.run)
+    async def fail(self, error: AntiphonError) -> None:
+        """Stores that it ends with ``error``."""
+        await self._end(self._writer.form.error(error))
 
     async def _end(self, written: bytes) -> None:
         before = self._count
         try:
-            await self._journal.end(self._numbered(written), None, lambda one: self._context.archive.store.put_all(one))
-        except AntiphonError:
+            await self.journal.end(self._numbered(written), None, self._store.put_all)
+        except BaseException:
             self._count = before
             raise
-
-    async def _break(self, error: AntiphonError) -> None:
-        """It does not get to its end: it is another server's, or nobody knows it, or its last event is the error."""
-        if await self._journal.is_not_ours(error):
-            return
-        if not self._journal.begun:
-            self.run.close(error)
-            return
-        try:
-            await self._end(self._form.error(error))
-            self._failed = error.code
-        except AntiphonError as failed:
-            FAULTS.warning("the end of %s is not stored: %s", self.run.id, failed.code)
-            self.run.close(error)
-
-    def leave(self, making: asyncio.Task[None], exchange: Exchange) -> None:
-        """The client that began it is gone, or has all of it. Where nothing is stored yet, nobody can come back for it.
-
-        Else it is made to its end, and counts among the requests of its key until then.
-        """
-        exchange.error = exchange.error or self._failed
-        if not self._journal.begun:
-            making.cancel()
-        elif not making.done():
-            self._context.runs.spawn(self._behind(making))
-
-    async def _behind(self, making: asyncio.Task[None]) -> None:
-        with self._context.rates.behind(self.run.owner):
-            await asyncio.wait([making])

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from antiphon.errors import AntiphonError, EngineLostError, StoreError
+import msgspec
+from starlette.datastructures import Headers
+
+from antiphon.errors import AntiphonError, ConflictError, EngineLostError, NotFoundError, OverloadedError, StoreError
 from antiphon.generation.resume.tape import unpack_inputs
-from antiphon.store import Key, Lease
-from antiphon.store.runs import RunState, published
+from antiphon.store import Key, Lease, Write
+from antiphon.store.runs import Batch, RunState, entry_of, published
+from antiphon.wire.writer import events_in, with_id
 
 from .context import Context
-from .exchange import FAULTS
+from .errors import ErrorShape
+from .exchange import FAULTS, Exchange
+from .gate.keys import Principal
 from .journal import AbandonedRun
-from .later import LazyObject
+from .lazy_route import LazyObject
+from .post import Post, PostRoute
+from .recorded import AbandonedStream, StreamHead, StreamRun
 from .runs import Run
 
 ATTEMPTS = 10
@@ -34,11 +43,11 @@ class Resumer(Protocol[Head]):
     def run(self, key: Key, head: Head | None) -> Run:
         """The run, of which nothing is published yet. None: its events have expired."""
 
-    async def go_on(self, left: AbandonedRun[Any], head: Head, failed: AntiphonError | None) -> None:
-        """Makes the rest of it, beside all requests, or ends it where it cannot be made or has ``failed``.
+    async def go_on(self, left: AbandonedRun[Any], head: Head) -> None:
+        """Makes the rest of it, beside all requests. Raises what keeps it from being made, before it is begun."""
 
-        Raises what is to be tried again, here or elsewhere.
-        """
+    async def fail(self, left: AbandonedRun[Any], head: Head, error: AntiphonError) -> None:
+        """Stores that it ends with ``error``."""
 
 
 @dataclass(slots=True)
@@ -102,9 +111,7 @@ class Recovery:
             await context.leases.release(lease)
             return
         try:
-            failed = EngineLostError("No server gets any further with the answer.")
-            left = await self._left(run, lease)
-            await resumer.go_on(left, head, failed if state.attempts >= ATTEMPTS else None)
+            await self._go_on(await self._left(run, lease), head, resumer, state.attempts)
         except BaseException:
             await context.leases.abandon(lease)
             raise
@@ -114,11 +121,61 @@ class Recovery:
         run.recorded, run.log = True, published(batches)
         return AbandonedRun(run, lease, [one for batch in batches for one in unpack_inputs(batch.inputs)])
 
+    async def _go_on(self, left: AbandonedRun[Run], head: Head, resumer: Resumer[Head], attempts: int) -> None:
+        """Returns when it is made; what never will go well ends it. Raises what is to be tried again."""
+        try:
+            if attempts >= ATTEMPTS:
+                raise EngineLostError("No server gets any further with the answer.")
+            with self.context.rates.behind(left.run.owner):
+                await resumer.go_on(left, head)
+        except AntiphonError as error:
+            if isinstance(error, OverloadedError | StoreError | ConflictError) or error.code == "model_not_found":
+                raise
+            await resumer.fail(left, head, error)
+            await self.context.leases.release(left.lease)
+            FAULTS.warning("%s cannot be gone on with: %s", left.run.id, error.code)
 
-async def note_attempt(context: Context, left: AbandonedRun[Any]) -> None:
-    """Stores that the run is gone on with once more, before it is."""
-    runs, key = context.stored_runs, left.run.key
-    state = await runs.state(key)
-    again = RunState("in_progress", 1) if state is None else RunState(state.status, state.attempts + 1)
-    await context.archive.store.put_all(runs.write(key, again, left.lease))
-    FAULTS.info("%s is gone on with here, after %d events", key.name, len(left.run.log))
+
+def last_write(context: Context, left: AbandonedRun[Any], events: list[bytes]) -> Write:
+    """The write with which a run is over that another server left: ``events`` are its last."""
+    over = entry_of(Batch(events, over=True))
+    return context.stored_runs.write(left.run.key, RunState("over"), left.lease, over)
+
+
+class StreamResumer(msgspec.Struct, frozen=True):
+    """Goes on with streams by the routes that answered their requests, by path. ``shape`` is of errors at a path."""
+
+    context: Context
+    routes: Mapping[str, PostRoute]
+    shape: Callable[[str, Headers], ErrorShape]
+
+    @property
+    def head(self) -> type[StreamHead]:
+        return StreamHead
+
+    def run(self, key: Key, head: StreamHead | None) -> StreamRun:
+        return StreamRun(key)
+
+    async def go_on(self, left: AbandonedRun[StreamRun], head: StreamHead) -> None:
+        """Returns when it is made."""
+        route = self.routes.get(head.path)
+        if route is None:
+            raise NotFoundError("This server has no such path.", code="model_not_found")
+        await route.go_on(self._exchange(left, head), AbandonedStream(head, left))
+
+    async def fail(self, left: AbandonedRun[StreamRun], head: StreamHead, error: AntiphonError) -> None:
+        written = Post.unattended(self.context, self._exchange(left, head), head.body).form.error(error)
+        events = [with_id(number, event) for number, event in enumerate(events_in(written), len(left.run.log))]
+        await self.context.archive.store.put_all(last_write(self.context, left, events))
+
+    def _exchange(self, left: AbandonedRun[StreamRun], head: StreamHead) -> Exchange:
+        headers = Headers(head.headers)
+        return Exchange(
+            id=f"req_{secrets.token_hex(12)}",
+            method="POST",
+            path=head.path,
+            headers=headers,
+            principal=Principal(left.run.owner, frozenset(head.scopes)),
+            size=len(head.body),
+            errors=self.shape(head.path, headers),
+        )

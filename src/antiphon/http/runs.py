@@ -18,7 +18,7 @@ from antiphon.wire.writer import DONE, StreamForm
 from .client import while_connected
 from .errors import INTERNAL, ClientGone
 from .exchange import FAULTS
-from .lifecycle import Work
+from .lifecycle import Work, stopped
 from .rules import Rules
 from .sse import Outbox, fill, send_events
 
@@ -148,7 +148,7 @@ class Runs:
     async def aclose(self) -> None:
         """The server stops: what it makes is left to other servers where it is recorded, else it ends as failed."""
         for run in tuple(self._runs.values()):
-            run.work.stop(AntiphonError("The server stopped before the answer was whole.", code="draining"))
+            run.work.stop(stopped())
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 

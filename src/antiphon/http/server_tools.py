@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from antiphon.conversation import Event, Message, MessageEnded, MessageStarted, TurnEnded
+from antiphon.conversation import Event, Message, MessageEnded, MessageStarted
 from antiphon.generation import Meter, Plan, StepEvents
 from antiphon.generation.meter import Deadline
 from antiphon.generation.resume.tape import ReplayLog
@@ -18,21 +18,25 @@ from antiphon.tools import Offer, ToolCancelled, ToolEnded, ToolStarted
 class ServerToolUse:
     """The tools of this server that one request is offered, and the router that answers its calls to them.
 
-    ``session`` names the state that the tools keep between the calls of the request. ``turn`` is all that the request
-    became, when it is over: the model's messages and the tools' results.
+    ``session`` names the state that the tools keep between the calls of the request.
     """
 
     offer: Offer
     session: str
-    turn: tuple[Message, ...] = ()
+    _rounds: Rounds | None = None
+
+    @property
+    def turn(self) -> tuple[Message, ...]:
+        """`Rounds.turn`; nothing before they began."""
+        return self._rounds.turn if self._rounds else ()
 
     async def steps(
         self, plan: Plan, meter: Meter, deadline: Deadline, *, log: ReplayLog | None = None
     ) -> AsyncGenerator[StepEvents[Event], None]:
         """The events of all turns as the client sees them: calls that run here, and their results, are left out."""
         router = self.offer.router
-        rounds = Rounds(plan, router, session=self.session, meter=meter, log=log)
-        hidden, before = False, len(plan.request.conversation.messages)
+        self._rounds = rounds = Rounds(plan, router, session=self.session, meter=meter, log=log)
+        hidden, offered = False, plan.request.calls or ()
         async with aclosing(rounds.steps(deadline)) as steps:
             async for step in steps:
                 events: list[Event] = []
@@ -40,11 +44,10 @@ class ServerToolUse:
                     if isinstance(event, ToolStarted | ToolEnded | ToolCancelled):
                         continue
                     if isinstance(event, MessageStarted):
-                        hidden = event.message.is_call and router.serves(event.message.recipient or "")
+                        recipient = event.message.recipient or ""
+                        hidden = event.message.is_call and (recipient not in offered or router.serves(recipient))
                     if not hidden:
                         events.append(event)
                     hidden = hidden and not isinstance(event, MessageEnded)
-                if isinstance(step.events[-1], TurnEnded):
-                    self.turn = rounds.request.conversation.messages[before:]
                 if events:
                     yield StepEvents(0, events, step.completion_tokens)

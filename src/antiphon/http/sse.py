@@ -144,16 +144,20 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
         waiter.set_result(None)
 
 
+Fill = Callable[[Outbox], Coroutine[Any, Any, None]]
+"""Writes a stream into its outbox."""
+
+
 async def fill(
     outbox: Outbox,
-    write: Callable[[Outbox], Coroutine[Any, Any, None]],
+    write: Fill,
     end: Callable[[], bytes],
     work: Work,
     unforeseen: Callable[[Exception], AntiphonError],
 ) -> None:
     """Runs ``write``, which fills the outbox, adds the stream's end, and closes it; the outbox reports errors."""
     try:
-        await work.run(_as_task(write, outbox))
+        await work.run(write(outbox))
         outbox.write(end())
     except AntiphonError as error:
         outbox.close(error)
@@ -161,11 +165,6 @@ async def fill(
         outbox.close(unforeseen(error))
     else:
         outbox.close()
-
-
-async def _as_task(write: Callable[[Outbox], Coroutine[Any, Any, None]], outbox: Outbox) -> None:
-    """A task of its own, which the event loop resumes for each token without the frames of those who wait for it."""
-    await asyncio.ensure_future(write(outbox))
 
 
 async def send_events(outbox: Outbox, send: Send, form: StreamForm) -> None:

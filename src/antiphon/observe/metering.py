@@ -12,7 +12,7 @@ from antiphon.errors import AntiphonError, ConfigError
 from antiphon.errors.extras import extra
 from antiphon.generation import TurnMeter
 
-from .metrics import Metrics, TurnCounts
+from .metrics import Metrics
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, StatusCode, TracerProvider
@@ -135,41 +135,53 @@ class RequestMeter:
     def begin(self, prompt_tokens: int) -> TurnMeter:
         # A client waits for its request's first turn from the request on, for those after it from their own beginning.
         since, self.since = self.since or time.perf_counter(), None
-        counts = self.metrics.turn(self.model, prompt_tokens=prompt_tokens, since=since)
-        span = None
-        if self.tracing is not None:
-            span = self.tracing.turn(self.model, prompt_tokens=prompt_tokens, parent=self.parent)
-        return MeteredTurn(self, counts, span, prompt_tokens)
+        return MeteredTurn(self, prompt_tokens, since)
 
 
 class MeteredTurn:
-    """One turn of a request."""
+    """One turn of a request; its client waits ``since`` then."""
 
-    def __init__(self, meter: RequestMeter, counts: TurnCounts, span: TurnSpan | None, prompt_tokens: int) -> None:
+    def __init__(self, meter: RequestMeter, prompt_tokens: int, since: float) -> None:
+        model, metrics = meter.model, meter.metrics
         self._meter = meter
-        self._counts = counts
-        self._span = span
+        self._since = since
+        self._ended = 0
         self._prompt_tokens = prompt_tokens
         self._cached_tokens: int | None = None
-        self.between = counts.between
+        self._span: TurnSpan | None = None
+        if meter.tracing is not None:
+            self._span = meter.tracing.turn(model, prompt_tokens=prompt_tokens, parent=meter.parent)
+        self._between = metrics.between_tokens.labels(model)
+        self.between: Callable[[float], object] = self._between.observe
+        metrics.prompt_tokens.labels(model).inc(prompt_tokens)
+        metrics.running.labels(model).inc()
 
     def first(self) -> None:
         self._meter.on_first()
-        self._counts.first()
+        self._meter.metrics.first_token.labels(self._meter.model).observe(time.perf_counter() - self._since)
 
     def incident(self, code: str) -> None:
         self._meter.on_incident(code)
-        self._counts.incident(code)
+        self._meter.metrics.incidents.labels(code).inc()
 
     def ended(self, choice: int, end: TurnEnded) -> None:
+        """A choice is over. The prompt was read once for all of them."""
+        model, metrics = self._meter.model, self._meter.metrics
+        self._ended += 1
         self._cached_tokens = end.usage.cached_tokens
-        self._counts.ended(end)
+        metrics.turns.labels(model, end.reason.value).inc()
+        if end.usage.cached_tokens and self._ended == 1:
+            metrics.cached_tokens.labels(model).inc(end.usage.cached_tokens)
         if self._span is not None:
             self._span.ended(choice, end)
 
     def end(self, tokens: Mapping[int, int], error: BaseException | None) -> None:
-        completion = sum(tokens.values())
-        self._counts.end(completion, error, choices=len(tokens))
+        model, metrics, completion = self._meter.model, self._meter.metrics, sum(tokens.values())
+        self._between.count()
+        metrics.running.labels(model).dec()
+        metrics.completion_tokens.labels(model).inc(completion)
+        if error is not None and (self._ended < len(tokens) or not tokens):
+            metrics.turns.labels(model, "error" if isinstance(error, Exception) else "cancelled").inc()
         if self._span is not None:
             self._span.end(completion, error)
         self._meter.account(prompt=self._prompt_tokens, completion=completion, cached=self._cached_tokens)

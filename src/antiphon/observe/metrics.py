@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from antiphon.conversation import TurnEnded
 from antiphon.generation import Model
 
 # Counts of several processes of one server, as one scrape.
@@ -206,10 +204,6 @@ class Metrics:
         """From now on a scrape also reports how many requests run and wait, and how the loaded engines are."""
         self._registry.register(States(queue, models))
 
-    def turn(self, model: str, *, prompt_tokens: int, since: float) -> TurnCounts:
-        """A turn begins; ``since`` (of `time.perf_counter`) is when its client began to wait."""
-        return TurnCounts(self, model, prompt_tokens, since)
-
     def render(self) -> bytes:
         """The text of a scrape."""
         return generate_latest(self._registry)
@@ -217,43 +211,6 @@ class Metrics:
     def families(self) -> list[Family]:
         """Collects what a scrape would report, to be summed with what others report."""
         return families_of(self._registry)
-
-
-class TurnCounts:
-    """Counts one turn."""
-
-    def __init__(self, metrics: Metrics, model: str, prompt_tokens: int, since: float) -> None:
-        self._metrics = metrics
-        self._model = model
-        self._since = since
-        self._ended = 0
-        self._between = metrics.between_tokens.labels(model)
-        self.between: Callable[[float], object] = self._between.observe
-        """Takes the seconds between two tokens."""
-        metrics.prompt_tokens.labels(model).inc(prompt_tokens)
-        metrics.running.labels(model).inc()
-
-    def first(self) -> None:
-        self._metrics.first_token.labels(self._model).observe(time.perf_counter() - self._since)
-
-    def incident(self, code: str) -> None:
-        self._metrics.incidents.labels(code).inc()
-
-    def ended(self, end: TurnEnded) -> None:
-        """A choice is over. The prompt was read once for all of them."""
-        self._ended += 1
-        self._metrics.turns.labels(self._model, end.reason.value).inc()
-        if end.usage.cached_tokens and self._ended == 1:
-            self._metrics.cached_tokens.labels(self._model).inc(end.usage.cached_tokens)
-
-    def end(self, tokens: int, error: BaseException | None, *, choices: int) -> None:
-        """The turn is over, with so many ``tokens``, and ``choices`` that had any event."""
-        self._between.count()
-        self._metrics.running.labels(self._model).dec()
-        self._metrics.completion_tokens.labels(self._model).inc(tokens)
-        if error is not None and (self._ended < choices or not choices):
-            reason = "error" if isinstance(error, Exception) else "cancelled"
-            self._metrics.turns.labels(self._model, reason).inc()
 
 
 class States:

@@ -121,7 +121,11 @@ def decode(body: bytes, kind: type[Wire]) -> tuple[Wire, Names]:
         translation = Translation.of(fields, kind, _names(kind))
         names = translation.names
         with names.restored_in_errors():
-            return _typed(body if translation.fields is fields else encode(translation.fields), kind), names
+            try:
+                body = body if translation.fields is fields else encode(translation.fields)
+                return msgspec.json.decode(body, type=ready(kind)), names
+            except msgspec.ValidationError as error:
+                raise _invalid(str(error), kind) from None
     except RecursionError:
         raise _malformed("the body is nested too deeply") from None
 
@@ -137,13 +141,6 @@ def fields_of(body: bytes) -> dict[str, msgspec.Raw]:
         raise _malformed("the body is nested too deeply") from None
     except msgspec.DecodeError as error:
         raise _unreadable(body, str(error)) from None
-
-
-def _typed(body: bytes, kind: type[Wire]) -> Wire:
-    try:
-        return msgspec.json.decode(body, type=ready(kind))
-    except msgspec.ValidationError as error:
-        raise _invalid(str(error), kind) from None
 
 
 def _check_utf8(body: bytes) -> None:

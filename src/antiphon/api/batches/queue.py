@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from antiphon.errors import StoreError
 from antiphon.http.context import Context
-from antiphon.http.later import LazyObject
+from antiphon.http.lazy_route import LazyObject
 from antiphon.store import Key, Store
 
 # The queue of all servers over a store: the batches that have not ended.

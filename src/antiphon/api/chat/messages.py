@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 import msgspec
 
@@ -15,9 +14,6 @@ from antiphon.wire.errors import refused, unreadable
 from .schema import ChatMessage, Content, FunctionCall
 
 OWN_ID = "Give each call an id of its own."
-Recalled = Mapping[int, Sequence[Message]]
-"""The number of a message of a request → all that the model wrote for it."""
-NOTHING: Recalled = MappingProxyType({})
 TEXT_PARTS = ("text", "input_text", "output_text")
 
 
@@ -28,16 +24,13 @@ def to_messages(
     earlier: Iterable[Message] | OpenCalls = (),
     in_order: bool = False,
     first: int = 0,
-    recalled: Recalled = NOTHING,
 ) -> tuple[Message, ...]:
     """The frames of the chat. ``continue_last``: the last message, the assistant's, is left open to go on with.
 
     The calls of ``earlier`` frames, or those given, may be answered here; strict ones refuse results of no call that
     waits, calls under the id of one that does, and what has neither text nor name. ``in_order``: tools' messages
     without an id answer the calls that wait, the oldest first. ``first`` is the number that errors give the first
-    message.
-    ``recalled``: what the model wrote for some of the messages; it stands in their place, under their call ids.
-    Raises `RequestError` at the message that cannot be read.
+    message. Raises `RequestError` at the message that cannot be read.
     """
     if not messages:
         raise refused("messages", "there must be at least one message.")
@@ -45,7 +38,7 @@ def to_messages(
     frames = [
         frame
         for i, message in enumerate(messages)
-        for frame in _frames(message, f"messages[{first + i}]", calls, recalled.get(i), in_order=in_order)
+        for frame in _frames(message, f"messages[{first + i}]", calls, in_order=in_order)
     ]
     if continue_last:
         if not frames or frames[-1].role is not Role.ASSISTANT or frames[-1].is_call:
@@ -54,23 +47,19 @@ def to_messages(
     return tuple(frames)
 
 
-def place_of(
-    frame: int, messages: Sequence[ChatMessage], earlier: Sequence[Message] = (), recalled: Recalled = NOTHING
-) -> int | None:
+def place_of(frame: int, messages: Sequence[ChatMessage], earlier: Sequence[Message] = ()) -> int | None:
     """The number of the chat message that became frame number ``frame``; None for an earlier one, or none of these."""
     calls, frames = GivenCalls(earlier), len(earlier)
     if frame < frames:
         return None
     for i, message in enumerate(messages):
-        frames += sum(1 for _ in _frames(message, f"messages[{i}]", calls, recalled.get(i), in_order=True))
+        frames += sum(1 for _ in _frames(message, f"messages[{i}]", calls, in_order=True))
         if frame < frames:
             return i
     return None
 
 
-def _frames(
-    message: ChatMessage, path: str, calls: OpenCalls, recalled: Sequence[Message] | None, *, in_order: bool
-) -> Iterator[Message]:
+def _frames(message: ChatMessage, path: str, calls: OpenCalls, *, in_order: bool) -> Iterator[Message]:
     if message.tool_calls and message.role != "assistant":
         raise refused(f"{path}.tool_calls", "only an assistant's message has tool calls.")
     match message.role:
@@ -80,8 +69,6 @@ def _frames(
             yield _plain(Role.DEVELOPER, message, path)
         case "user":
             yield _plain(Role.USER, message, path)
-        case "assistant" if recalled:
-            yield from _recalled(message, path, calls, recalled)
         case "assistant":
             yield from _assistant(message, path, calls)
         case "tool" | "function":
@@ -126,16 +113,6 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
         yield followed(_call(call.function, f"{at}.function", call.id, calls), calls, f"{at}.id")
     if message.function_call is not None:
         yield _call(message.function_call, f"{path}.function_call", None, calls)
-
-
-def _recalled(message: ChatMessage, path: str, calls: OpenCalls, turn: Sequence[Message]) -> Iterator[Message]:
-    """The messages of the turn; its calls that were not answered in it wait for their results."""
-    answered = {one.call_id for one in turn if one.role is Role.TOOL}
-    given = [call.id for call in message.tool_calls or ()]
-    for one in turn:
-        if one.is_call and one.call_id is not None and one.call_id not in answered:
-            followed(one, calls, f"{path}.tool_calls[{given.index(one.call_id)}].id")
-        yield one
 
 
 def _call(function: FunctionCall, path: str, id: str | None, calls: OpenCalls) -> Message:

@@ -20,7 +20,7 @@ from antiphon.wire.dialect import Dialect, session_name
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import check_stream_options, logit_bias, output_limit, overflow, sampled, stop_strings
 
-from .messages import Recalled, to_messages
+from .messages import to_messages
 from .schema import ChatRequest, ResponseFormatObject, Tool, ToolChoiceObject
 
 # The tools and the response format of a chat body, read once for the server, conversions and programs.
@@ -62,7 +62,6 @@ class Reading(msgspec.Struct, frozen=True):
 
     ``earlier`` frames are the history of a session, to which the request's messages are added. ``stream``: whether
     the answer is streamed, as its route found out. ``server``: the server's tools that are offered beside the caller's.
-    ``recalled``: what the model wrote for messages of the unfinished turn, by their numbers.
     """
 
     dialect: Dialect
@@ -72,7 +71,6 @@ class Reading(msgspec.Struct, frozen=True):
     earlier: tuple[Message, ...] = ()
     stream: bool = False
     server: Offer | None = None
-    recalled: Recalled = msgspec.field(default_factory=dict)
 
 
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
@@ -100,7 +98,6 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
                     continue_last=bool(wire.continue_final_message),
                     earlier=(OpenCalls if dialect.strict_calls else GivenCalls)(reading.earlier),
                     in_order=dialect.tools_answer_in_order,
-                    recalled=reading.recalled,
                 ),
             ),
             tools=() if nothing else tools,
@@ -172,8 +169,7 @@ def _most_tokens(wire: ChatRequest) -> int | None:
 
 def _fixed_length(wire: ChatRequest) -> bool:
     """``min_tokens`` as large as ``max_tokens`` requests just that many: no end but the limit."""
-    most = _most_tokens(wire)
-    return bool(wire.min_tokens) and most is not None and (wire.min_tokens or 0) >= most
+    return bool(wire.min_tokens) and (most := _most_tokens(wire)) is not None and (wire.min_tokens or 0) >= most
 
 
 def _tools(tools: list[Tool], reading: Reading) -> tuple[ToolSpec, ...]:

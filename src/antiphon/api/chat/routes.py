@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
 
-from antiphon.api.reading import server_tools
 from antiphon.conversation import Event, Message
-from antiphon.generation import Draft, Model, StepEvents
-from antiphon.generation.turn import Keep, in_order
+from antiphon.generation import Draft, StepEvents
+from antiphon.generation.turn import in_order
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.context import day_of
 from antiphon.http.post import Post, PostRoute
-from antiphon.http.server_tools import ServerToolUse
 from antiphon.http.session import SessionTurn, session_turn
 from antiphon.wire.dialect import check_metadata, session_name
 from antiphon.wire.json import encode
@@ -23,17 +22,11 @@ from antiphon.wire.writer import JSON, Writer
 from .archive import CompletionArchive, StoredHead, completion_id, metadata_of, stored_messages
 from .messages import place_of
 from .read import Reading, check_begins, to_turn
+from .request import server_tools, turn_memory
 from .schema import ChatRequest
-from .unfinished import TurnMemory
 from .write import AnswerHead, ChatShape, ChatWriter, Opening
 
 # Records the answer to a chat request that is to be stored.
-
-
-def check_stored(wire: ChatRequest) -> None:
-    """Raises `RequestError` for pairs that cannot be stored, where the completion is to be."""
-    if wire.store:
-        check_metadata(metadata_of(wire))
 
 
 class CompletionRecord:
@@ -77,71 +70,53 @@ class ChatCompletions(PostRoute):
     """Goes on with a conversation, or with a session's; the completion is stored where the request has ``store``."""
 
     async def answer(self, post: Post) -> None:
-        context = self._context
+        # Read: the body, and what of the conversation is here.
+        context, exchange = self._context, post.exchange
         wire = await post.read(ChatRequest)
         check_begins(wire)
-        check_stored(wire)
-        stream = post.streams(wire.stream)
-        model = await post.model(wire.model)
-        began = post.created_at
-        id = post.answer_id(completion_id(began))
-        async with AsyncExitStack() as stack:
-            session = await self._session(wire, post.exchange.owner, stack)
-            tenant = post.tenant.asking(affinity=session.affinity if session else None)
-            earlier = session.history if session else ()
+        if wire.store:
+            check_metadata(metadata_of(wire))
+        stream, model, began = post.streams(wire.stream), await post.model(wire.model), post.created_at
+        id, name = post.answer_id(completion_id(began)), session_name(wire.session_id)
+        start, ends = wire.sequence_start, bool(wire.sequence_end)
+        turn: AbstractAsyncContextManager[SessionTurn | None] = nullcontext()
+        if name is not None:
+            turn = session_turn(context.sessions, name, owner=exchange.owner, start=start, ends=ends)
+        async with turn as session:
             tools = server_tools(context, wire, model.format, session=id)
-            offer = tools.offer if tools else None
-            memory = _memory(post, wire, model)
-            recalled = await memory.recall(wire.messages) if memory else {}
-            reading = Reading(context.dialect, context.limits, day_of(began), tenant, earlier, stream, offer, recalled)
+            memory = None if session else turn_memory(context, exchange, model, post.off_loop)
+            reading = Reading(
+                context.dialect,
+                context.limits,
+                day_of(began),
+                post.tenant.asking(affinity=session.affinity if session else None),
+                session.history if session else (),
+                stream,
+                tools.offer if tools else None,
+            )
+            # Plan: the prompt's ids and the sampling.
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
-            most = reading.dialect.prompt_limit(model.context)
-            draft = await post.plan(model, lambda: to_turn(wire, reading), most=most, more=more)
+            most = context.dialect.prompt_limit(model.context)
+            draft = await post.plan(model, lambda: to_turn(wire, reading), memory=memory, most=most, more=more)
             taken = draft.request.conversation.settings.template_kwargs
             post.ignore(f"chat_template_kwargs.{key}" for key in wire.chat_template_kwargs or {} if key not in taken)
-            head = _head(wire, draft, reading, id=id, created=began)
-            shape, keep = _shape(wire, draft, post), _keeper(memory, wire, draft, tools)
-            writer: Writer[Event] = ChatWriter(head, shape, post.form)
-            if wire.store:
-                writer = record = CompletionRecord(post, wire, head, shape)
-                keep = in_order(keep, record.keep)
+            # Write: the answer's form, and what is stored of it.
+            head, shape = _head(wire, draft, reading, memory, id=id, created=began), _shape(wire, draft, post)
+            record = CompletionRecord(post, wire, head, shape) if wire.store else None
+            writer: Writer[Event] = record or ChatWriter(head, shape, post.form)
+            remembers = memory.keeper(draft.request, tools) if memory else None
+            keep = in_order(remembers, record.keep if record else None)
+            # Admit and drive.
             await post.answer([draft], writer, session=session, tools=tools, keep=keep, id=id, began=began)
 
-    async def _session(self, wire: ChatRequest, owner: str, stack: AsyncExitStack) -> SessionTurn | None:
-        """The session that the request names, which no other request has meanwhile."""
-        name = session_name(wire.session_id)
-        if name is None:
-            return None
-        turn = session_turn(
-            self._context.sessions, name, owner=owner, start=wire.sequence_start, ends=bool(wire.sequence_end)
-        )
-        return await stack.enter_async_context(turn)
 
-
-def _memory(post: Post, wire: ChatRequest, model: Model) -> TurnMemory | None:
-    """Where unfinished turns are found; None where a session has them, and where the client will see the prompt's ids.
-
-    Those would show what it may not see.
-    """
-    of_ids = wire.return_token_ids or wire.prompt_logprobs is not None
-    if session_name(wire.session_id) is not None or (of_ids and not post.may_see_reasoning):
-        return None
-    return TurnMemory(post.context.turns, post.exchange.owner, model.name, post.off_loop)
-
-
-def _keeper(memory: TurnMemory | None, wire: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
-    """Stores the turn of each choice, where there are tools to call."""
-    if memory is None or not draft.request.calls:
-        return None
-
-    async def keep(messages: Sequence[Message]) -> None:
-        await memory.keep(wire.messages, tools.turn if tools else messages)
-
-    return keep
-
-
-def _head(wire: ChatRequest, draft: Draft, reading: Reading, *, id: str, created: float) -> AnswerHead:
-    options = wire.stream_options
+def _head(
+    wire: ChatRequest, draft: Draft, reading: Reading, memory: TurnMemory | None, *, id: str, created: float
+) -> AnswerHead:
+    options, lost, place = wire.stream_options, draft.prefix.lost if draft.prefix else None, None
+    if lost is not None and lost.message is not None:
+        frame = memory.place_as_sent(lost.message) if memory else lost.message
+        place = place_of(frame, wire.messages, reading.earlier)
     return AnswerHead(
         id=id,
         created=int(created),
@@ -149,17 +124,9 @@ def _head(wire: ChatRequest, draft: Draft, reading: Reading, *, id: str, created
         dialect=reading.dialect,
         usage=bool(options and options.include_usage),
         continuous_usage=bool(options and options.continuous_usage_stats),
-        opening=_opening(wire, draft, reading),
-    )
-
-
-def _opening(wire: ChatRequest, draft: Draft, reading: Reading) -> Opening:
-    lost, message = draft.prefix.lost if draft.prefix else None, None
-    if lost is not None and lost.message is not None:
-        message = place_of(lost.message, wire.messages, reading.earlier, reading.recalled)
-    return Opening(
-        list(draft.prompt_ids) if draft.request.return_token_ids else msgspec.UNSET,
-        notes_of(draft.prefix, message),
+        opening=Opening(
+            list(draft.prompt_ids) if draft.request.return_token_ids else msgspec.UNSET, notes_of(draft.prefix, place)
+        ),
     )
 
 

@@ -27,7 +27,7 @@ class MakeEmbeddings(PostRoute):
             )
         )
         async with post.admitted():
-            embeddings = await post.run(embed(plan, tenant=post.exchange.tenant))
+            embeddings = await post.context.lifecycle.run(embed(plan, tenant=post.exchange.tenant))
         post.charge(prompt=embeddings.tokens)
         self._context.metrics.prompt_tokens.labels(model.name).inc(embeddings.tokens)
         id, base64 = f"embd-{secrets.token_hex(12)}", wire.encoding_format == "base64"

@@ -52,15 +52,15 @@ from .call_ids import to_client, to_server_client
 class MessageView(msgspec.Struct, frozen=True, kw_only=True):
     """A client's view of a turn. ``thinking``: it requested thinking blocks; ``exposed``: with their text.
 
-    ``encrypt`` makes the signature of one; ``stops`` are the strings that it named. ``served`` are recipients that run
-    here: calls of those that are ``shown`` are blocks, and so are their results; of the others there is nothing.
+    ``encrypt`` makes the signature of one; ``stops`` are the strings that it named. ``own`` are recipients of the
+    client's, None: all are. Of the others the calls of those that are ``shown`` are blocks, and so are their results.
     """
 
     encrypt: Callable[[Message], str]
     thinking: bool = False
     exposed: bool = False
     stops: frozenset[str] = msgspec.field(default_factory=frozenset)
-    served: frozenset[str] = msgspec.field(default_factory=frozenset)
+    own: frozenset[str] | None = None
     shown: frozenset[str] = msgspec.field(default_factory=frozenset)
 
 

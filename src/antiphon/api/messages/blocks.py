@@ -46,17 +46,13 @@ class BlockReader:
         """Whether calls have no result yet."""
         return bool(self._calls)
 
-    def recalled(self, turn: Sequence[Message]) -> Iterator[Message]:
-        """Yields the turn that the model wrote in place of a message's blocks; its open calls wait for results."""
-        if turn:
-            yield from self._unanswered()
-        for one in turn:
-            self._calls.follow(one)
-            yield one
+    def assistant(self, message: MessageParam, path: str, *, goes_on: bool) -> Iterator[Message]:
+        """Its frames. Calls before it that nobody answered get an empty result, the same each time.
 
-    def assistant(self, message: MessageParam, path: str) -> Iterator[Message]:
-        """Its frames. Calls before it that nobody answered get an empty result, the same each time."""
-        yield from self._unanswered()
+        ``goes_on``: another message of the assistant's stands before it.
+        """
+        if not goes_on:
+            yield from self._unanswered()
         blocks = blocks_of(message)
         calls = [i for i, block in enumerate(blocks) if block.type in ("tool_use", SERVER_USE)]
         searches = ServerHistory(self.decrypt, self.framed).searches(blocks, path)

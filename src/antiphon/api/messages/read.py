@@ -10,7 +10,6 @@ from datetime import date
 import msgspec
 from msgspec.structs import replace as replace_fields
 
-from antiphon.api.chat.messages import NOTHING, Recalled
 from antiphon.api.chat.read import read_format
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, ReasoningEffort, ResponseFormat, Settings, ToolChoice, ToolSpec
@@ -185,8 +184,7 @@ class MessagesReading(msgspec.Struct, frozen=True, kw_only=True):
 
     ``in_place``: its prompts can have the operator's texts between messages. ``bounds``: its thoughts can be bounded.
     ``server``: the server's tools, which a request may list; ``always``: all are offered beside the client's own.
-    ``framed``: its format has built-in tools, else they are called as functions. ``recalled``: what the model wrote for
-    some of the messages.
+    ``framed``: its format has built-in tools, else they are called as functions.
     """
 
     limits: Limits
@@ -198,7 +196,6 @@ class MessagesReading(msgspec.Struct, frozen=True, kw_only=True):
     server: Offer | None = None
     always: bool = False
     framed: bool = True
-    recalled: Recalled = msgspec.field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +211,13 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     """The turn that is requested. Raises `RequestError` naming the field; the plan checks ranges."""
     check_possible(wire, reading.limits)
     reader = BlockReader(reading.decrypt, reading.framed)
-    messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place, recalled=reading.recalled)
+    messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place)
     tools = read_tools(wire.tools or [], reading.server, always=reading.always)
     server = tools.server
     choice, parallel = read_choice(wire.tool_choice, tools)
     nothing = choice.mode == "none"
     budget = _budget(wire, reading)
+    stops = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
     turn = TurnRequest(
         conversation=Conversation(
             messages=messages,
@@ -229,7 +227,7 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
             response_format=_format(wire),
         ),
         max_tokens=output_limit("max_tokens", wire.max_tokens),
-        stop=_stops(wire),
+        stop=(*(wire.stop_sequences or ()), *stops),
         tool_choice=choice,
         parallel_tool_calls=parallel,
         tenant=reading.tenant,
@@ -300,11 +298,6 @@ def _format(wire: MessageTokensRequest) -> ResponseFormat | None:
     if form is None or form.kind != "json_schema" or form.strict is not None:
         return form
     return replace(form, strict=True)
-
-
-def _stops(wire: MessageTokensRequest) -> tuple[str, ...]:
-    more = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
-    return (*(wire.stop_sequences or ()), *more)
 
 
 def reworded(error: RequestError) -> None:

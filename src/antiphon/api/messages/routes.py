@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -15,16 +13,15 @@ from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
-from antiphon.api.chat.messages import Recalled
-from antiphon.api.chat.unfinished import TurnMemory
+from antiphon.api.chat.request import turn_memory
 from antiphon.config import named_by
-from antiphon.conversation import FinishReason, Message
-from antiphon.errors import AntiphonError, NotFoundError, Position, near
+from antiphon.conversation import FinishReason
+from antiphon.errors import NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
-from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, StepEvents, constrain, prompt_read
-from antiphon.generation.meter import Deadline
+from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, constrain, prompt_read
 from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.context import Context
 from antiphon.http.exchange import exchange_of, json_response
 from antiphon.http.lifecycle import Work
@@ -35,12 +32,9 @@ from antiphon.wire.writer import named_event
 from .answer_schema import MessageAnswer, MessageTokens, MessageUsage
 from .block_writers import MessageView
 from .described import messages_routes
-from .messages import MessageMemory, as_chat
 from .read import MessagesReading, RequestedMessage, read_request, thinks
 from .schema import MessagesRequest, MessageTokensRequest
 from .write import MessagesWriter
-
-# Makes one message: its turn, and those that follow it while the model calls tools that run here.
 
 
 class PlannedMessage(msgspec.Struct, frozen=True):
@@ -48,44 +42,7 @@ class PlannedMessage(msgspec.Struct, frozen=True):
 
     requested: RequestedMessage
     plan: Plan
-    memory: MessageMemory
-
-
-@dataclass(slots=True)
-class MessageMaker:
-    """One message. ``id`` names the state that tools of this server keep while it is made."""
-
-    post: Post
-    planned: PlannedMessage
-    id: str
-    _all: Sequence[Message] | None = field(default=None, init=False)
-
-    async def answer(self, writer: MessagesWriter) -> None:
-        """Runs the turns when it is this request's turn, and sends what ``writer`` makes of them."""
-        keep = self._keep if self.planned.plan.request.calls else None
-        run = self.post.driver([self._source()], keep=keep)
-        async with self.post.admitted():
-            await self.post.deliver(run, writer, Work())
-
-    def _source(self) -> Source[RoundEvent]:
-        """A limit of no tokens reads the prompt, for a next request to go on from."""
-        plan, server, meter = self.planned.plan, self.planned.requested.tools.server, self.post.meter()
-        if plan.sampling.max_tokens == 0:
-            return partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
-        if server is None:
-            return self.post.turn(plan, meter)
-        return partial(self._rounds, Rounds(plan, server.router, session=self.id, meter=meter))
-
-    async def _rounds(self, rounds: Rounds, deadline: Deadline) -> AsyncGenerator[StepEvents[RoundEvent], None]:
-        before = len(rounds.request.conversation.messages)
-        async with aclosing(rounds.steps(deadline)) as steps:
-            async for step in steps:
-                self._all = rounds.request.conversation.messages[before:]
-                yield step
-
-    async def _keep(self, messages: Sequence[Message]) -> None:
-        """Stores all that the message became, results of our tools too."""
-        await self.planned.memory.keep(messages if self._all is None else self._all)
+    memory: TurnMemory
 
 
 # Models as Anthropic lists them.
@@ -175,7 +132,7 @@ class MessagesRoute(PostRoute):
                 error.hint = f"Set ANTHROPIC_MODEL to a model of this server, or give one the alias {name[:100]!r}."
             raise
 
-    def reading(self, post: Post, model: Model, recalled: Recalled) -> MessagesReading:
+    def reading(self, post: Post, model: Model) -> MessagesReading:
         context, owner = self._context, post.exchange.owner
         return MessagesReading(
             limits=context.limits,
@@ -187,17 +144,15 @@ class MessagesRoute(PostRoute):
             server=context.tools.offered(builtins=model.format.framed) if context.tools else None,
             always=context.offer_tools,
             framed=model.format.framed,
-            recalled=recalled,
         )
 
     async def planned(self, post: Post, wire: MessageTokensRequest, model: Model) -> PlannedMessage:
         """The turn that the body asks for, with all that can be refused of it; what is ignored is noted."""
-        turns = TurnMemory(self._context.turns, post.exchange.owner, model.name, post.off_loop)
-        memory = MessageMemory(turns, await post.off_loop(lambda: as_chat(wire)))
-        reading = self.reading(post, model, await memory.recall())
+        reading = self.reading(post, model)
+        memory = turn_memory(self._context, post.exchange, model, post.off_loop)
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
-        draft = await post.plan(model, lambda: requested.turn)
+        draft = await post.plan(model, lambda: requested.turn, memory=memory)
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)
         return PlannedMessage(requested, await constrain(draft), memory)
@@ -207,19 +162,25 @@ class CreateMessage(MessagesRoute):
     """POST /v1/messages."""
 
     async def answer(self, post: Post) -> None:
+        # Read and plan.
         wire = await post.read(MessagesRequest)
         post.exchange.stream = wire.stream is True
-        model = await self.model(post, wire.model)
-        id = f"msg_{secrets.token_hex(12)}"
+        model, id = await self.model(post, wire.model), f"msg_{secrets.token_hex(12)}"
         planned = await self.planned(post, wire, model)
-        usage = MessageUsage(input_tokens=len(planned.plan.prompt_ids), output_tokens=0)
+        plan, server, meter = planned.plan, planned.requested.tools.server, post.meter()
+        # Write.
+        usage = MessageUsage(input_tokens=len(plan.prompt_ids), output_tokens=0)
         head = MessageAnswer(id=id, model=wire.model, content=[], usage=usage)
-
-        def broken(error: AntiphonError) -> bytes:
-            return named_event("error", post.error_body(error))
-
-        writer = MessagesWriter(head, self._view(post, wire, planned.requested), broken)
-        await MessageMaker(post, planned, id).answer(writer)
+        view = self._view(post, wire, planned.requested)
+        writer = MessagesWriter(head, view, lambda error: named_event("error", post.error_body(error)))
+        # Admit and drive: one turn, or those that follow it while the model calls tools that run here.
+        rounds = Rounds(plan, server.router, session=id, meter=meter) if server else None
+        source: Source[RoundEvent] = rounds.steps if rounds else post.turn(plan, meter)
+        if plan.sampling.max_tokens == 0:  # It reads the prompt, for a next request to go on from.
+            source = partial(prompt_read, plan, meter, reason=FinishReason.LENGTH_OUTPUT)
+        async with post.admitted():
+            run = post.driver([source], keep=planned.memory.keeper(plan.request, rounds))
+            await post.deliver(run, writer, Work())
 
     def _view(self, post: Post, wire: MessagesRequest, requested: RequestedMessage) -> MessageView:
         cipher, owner = self._context.cipher, post.exchange.owner
@@ -230,7 +191,7 @@ class CreateMessage(MessagesRoute):
             thinking=thinks(wire),
             exposed=post.may_see_reasoning and not omitted,
             stops=frozenset(requested.turn.stop),
-            served=frozenset(tools.server.router.recipients if tools.server else ()),
+            own=frozenset(tool.recipient for tool in tools.own) if tools.server else None,
             shown=tools.shown,
         )
 

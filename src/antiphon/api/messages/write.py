@@ -88,7 +88,8 @@ class MessagesWriter:
         self._last: MessageDelta | None = None
 
     def change(self, step: StepEvents[RoundEvent]) -> bytes:
-        return b"".join(map(event_bytes, [*self._begin(step.cached_tokens), *self._events(step)]))
+        begun = () if self._begun else self._begin(step.cached_tokens)
+        return b"".join(map(event_bytes, [*begun, *self._events(step)]))
 
     def end(self) -> bytes:
         return event_bytes(MessageStop())
@@ -159,7 +160,8 @@ class MessagesWriter:
     def _call(self, message: Message) -> BlockWriter | None:
         if message.recipient in self._view.shown:
             return ServerUseWriter(self._index, message, self._calls)
-        return None if message.recipient in self._view.served else ToolUseWriter(self._index, message)
+        own = self._view.own is None or message.recipient in self._view.own
+        return ToolUseWriter(self._index, message) if own else None
 
     def _answered(self, event: ToolEnded) -> list[MessageEvent]:
         """The result of a call that ran here is a block in one piece, where the client sees the call."""

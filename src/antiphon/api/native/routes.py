@@ -10,8 +10,8 @@ import asyncio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from antiphon.api.chat.request import offered, reading_of
 from antiphon.api.chat.schema import ChatRequest
-from antiphon.api.reading import offered, reading_of
 from antiphon.generation import Model
 from antiphon.http.context import Context
 from antiphon.http.exchange import json_response

@@ -8,15 +8,12 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from antiphon.api.chat.archive import completion_id
-from antiphon.api.chat.messages import Recalled
 from antiphon.api.chat.read import Reading, to_turn
+from antiphon.api.chat.request import server_tools, turn_memory
 from antiphon.api.chat.schema import ChatRequest
-from antiphon.api.chat.unfinished import TurnMemory
 from antiphon.api.completions.read import read_completion
-from antiphon.api.reading import server_tools
-from antiphon.conversation import Message
 from antiphon.engines import Embeddings
-from antiphon.generation import Draft, TurnRequest, embed, plan_embedding, plan_turn
+from antiphon.generation import Draft, embed, plan_embedding, plan_turn
 from antiphon.generation.turn import Keep
 from antiphon.http.post import Post
 from antiphon.http.server_tools import ServerToolUse
@@ -38,7 +35,7 @@ from .read import (
     unloads,
     warnings_of,
 )
-from .route import NamedModel, OllamaRoute, describes, head_of, loaded_model, note_options
+from .route import NamedModel, OllamaRoute, describes, head_of, loaded_model
 from .schema import (
     KeepAlive,
     OllamaChatRequest,
@@ -103,7 +100,7 @@ async def _embedded(
     if not texts:
         return Embeddings((), 0)
     async with post.admitted():
-        made = await post.run(embed(plan, tenant=post.exchange.tenant))
+        made = await post.context.lifecycle.run(embed(plan, tenant=post.exchange.tenant))
     post.charge(prompt=made.tokens)
     post.context.metrics.prompt_tokens.labels(model.name).inc(made.tokens)
     return made
@@ -154,7 +151,7 @@ def _settings(post: Post, wire: OllamaRequest, places: dict[str, str]) -> Ollama
 async def _model(post: Post, wire: OllamaRequest, settings: OllamaOptions, task: str) -> NamedModel:
     named = await loaded_model(post, wire.model)
     check_task(wire, named.model, task)
-    note_options(post, (), warnings_of(settings, named.model.context))
+    post.exchange.warnings = (*post.exchange.warnings, *warnings_of(settings, named.model.context))
     return named
 
 
@@ -170,7 +167,7 @@ async def _load(post: Post, wire: OllamaRequest, *, generates: bool) -> None:
 
 
 async def _complete(post: Post, wire: OllamaGenerateRequest, settings: OllamaOptions, named: NamedModel) -> None:
-    """Answers a prompt as it stands."""
+    """Plans and answers a prompt as it stands."""
     context, model = post.context, named.model
     reading = Reading(OLLAMA, context.limits, context.today, post.tenant, stream=post.exchange.stream)
 
@@ -184,32 +181,13 @@ async def _complete(post: Post, wire: OllamaGenerateRequest, settings: OllamaOpt
 async def _converse(
     post: Post, wire: OllamaRequest, settings: OllamaOptions, named: NamedModel, chat: ChatRequest
 ) -> None:
-    """Answers a chat, with this server's tools where its owner offers them to all."""
-    context, model = post.context, named.model
+    """Plans and answers a chat, with this server's tools where its owner offers them to all."""
+    context, model, stream = post.context, named.model, post.exchange.stream
     tools = server_tools(context, chat, model.format, session=completion_id(context.clock()))
-    memory = TurnMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
-    recalled = await memory.recall(chat.messages)
-
-    draft = await post.plan(model, lambda: settled_turn(_turn(post, chat, tools, recalled), wire, settings))
-    await _answer(post, wire, named, draft, tools=tools, keep=_keeper(memory, chat, draft, tools))
-
-
-def _turn(post: Post, chat: ChatRequest, tools: ServerToolUse | None, recalled: Recalled) -> TurnRequest:
-    context, offer = post.context, tools.offer if tools else None
-    return to_turn(
-        chat, Reading(OLLAMA, context.limits, context.today, post.tenant, (), post.exchange.stream, offer, recalled)
-    )
-
-
-def _keeper(memory: TurnMemory, chat: ChatRequest, draft: Draft, tools: ServerToolUse | None) -> Keep | None:
-    """Stores what the model wrote before its calls, where there are tools to call."""
-    if not draft.request.calls:
-        return None
-
-    async def keep(messages: Sequence[Message]) -> None:
-        await memory.keep(chat.messages, tools.turn if tools else messages)
-
-    return keep
+    memory = turn_memory(context, post.exchange, model, post.off_loop)
+    reading = Reading(OLLAMA, context.limits, context.today, post.tenant, (), stream, tools.offer if tools else None)
+    draft = await post.plan(model, lambda: settled_turn(to_turn(chat, reading), wire, settings), memory=memory)
+    await _answer(post, wire, named, draft, tools=tools, keep=memory.keeper(draft.request, tools))
 
 
 async def _answer(
@@ -221,6 +199,7 @@ async def _answer(
     tools: ServerToolUse | None = None,
     keep: Keep | None = None,
 ) -> None:
+    """Writes the answer, by the road of every turn."""
     generates = isinstance(wire, OllamaGenerateRequest)
     head = head_of(post, named, generates=generates, thinks=wire.think is not False)
     writer = OllamaWriter(head, lambda error: describes(post, error))

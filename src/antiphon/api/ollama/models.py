@@ -50,7 +50,7 @@ class OllamaPull(OllamaRoute):
             await _stream(post, pull)
             return
         if pull is not None:
-            await post.run(_done(pull))
+            await post.context.lifecycle.run(_done(pull))
         await post.send_json(SUCCESS)
 
 

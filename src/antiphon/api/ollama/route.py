@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -107,9 +106,3 @@ def describes(post: Post, error: AntiphonError) -> object:
     post.exchange.names.restore(error)
     shape = post.exchange.errors
     return shape.body(api_error(error, shape))
-
-
-def note_options(post: Post, ignored: Sequence[str], warnings: Sequence[str]) -> None:
-    """Notes the fields that have no effect, and those that are done as requested and seldom meant."""
-    post.ignore(ignored)
-    post.exchange.warnings = (*post.exchange.warnings, *warnings)

@@ -195,24 +195,21 @@ class OllamaHead(msgspec.Struct, frozen=True, kw_only=True):
 
     def line(self, part: LinePart) -> OllamaAnswer:
         """The part as the client reads it."""
-        answer = self._generated(part) if self.generates else self._said(part)
+        if self.generates:
+            answer: OllamaAnswer = OllamaGenerateAnswer(
+                model=self.model, created_at=self.now(), done=False, response=part.text, thinking=part.thinking
+            )
+        else:
+            message = OllamaAnswerMessage(
+                role="assistant", content=part.text, thinking=part.thinking, tool_calls=list(part.calls)
+            )
+            answer = OllamaChatAnswer(model=self.model, created_at=self.now(), done=False, message=message)
         changes: dict[str, object] = {"logprobs": logprob_entries(part.logprobs)} if part.logprobs else {}
         return msgspec.structs.replace(answer, **changes, **(self._ending(part.end) if part.end else {}))
 
     def loaded(self, reason: str) -> OllamaAnswer:
         """The answer where the model was not run."""
         return msgspec.structs.replace(self.line(LinePart()), done=True, done_reason=reason)
-
-    def _said(self, part: LinePart) -> OllamaAnswer:
-        message = OllamaAnswerMessage(
-            role="assistant", content=part.text, thinking=part.thinking, tool_calls=list(part.calls)
-        )
-        return OllamaChatAnswer(model=self.model, created_at=self.now(), done=False, message=message)
-
-    def _generated(self, part: LinePart) -> OllamaAnswer:
-        return OllamaGenerateAnswer(
-            model=self.model, created_at=self.now(), done=False, response=part.text, thinking=part.thinking
-        )
 
     def _ending(self, end: Finished) -> dict[str, object]:
         spent = self.spent()
@@ -241,20 +238,17 @@ class OllamaWriter:
         self.form = StreamForm(lambda error: encode(describe(error)) + b"\n", media_type=LINES, keep_alive=alive)
 
     def change(self, step: StepEvents[Event]) -> bytes:
-        return b"".join([encode(self._head.line(part)) + b"\n" for part in self._read(step)])
+        parts = [part for event in step.events for part in self._reader.feed(event)]
+        return b"".join([encode(self._head.line(part)) + b"\n" for part in parts])
 
     def end(self) -> bytes:
         return b""
 
     def add(self, step: StepEvents[Event]) -> None:
-        self._parts += self._read(step)
+        self._parts += [part for event in step.events for part in self._reader.feed(event)]
 
     def whole(self) -> bytes:
         return encode(self._head.line(joined(self._parts)))
-
-    def _read(self, step: StepEvents[Event]) -> Iterator[LinePart]:
-        for event in step.events:
-            yield from self._reader.feed(event)
 
 
 def joined(parts: list[LinePart]) -> LinePart:

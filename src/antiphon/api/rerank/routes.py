@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from antiphon.api.openapi.parts import Described, operation, schema
 from antiphon.engines import Ranking
-from antiphon.generation import Comparison, Model, RankingPlan, plan_ranking, rank
+from antiphon.generation import Model, RankingPlan, plan_ranking, rank
 from antiphon.http.post import Post, PostRoute
 from antiphon.wire.json import encode
 
@@ -39,7 +39,7 @@ class Ranks(PostRoute):
 
     async def _run(self, post: Post, plan: RankingPlan) -> Ranking:
         async with post.admitted():
-            ranking = await post.run(rank(plan, tenant=post.exchange.tenant))
+            ranking = await post.context.lifecycle.run(rank(plan, tenant=post.exchange.tenant))
         post.charge(prompt=ranking.tokens)
         self._context.metrics.prompt_tokens.labels(plan.model.name).inc(ranking.tokens)
         return ranking
@@ -56,13 +56,11 @@ class Rerank(Ranks):
         wire = await post.read(RerankRequest)
         comparison = to_comparison(wire, self._context.limits)
         model = await self._model(post, wire.model)
-        plan = await post.off_loop(lambda: self._plan(model, wire, comparison))
+        limit, most = limit_of(wire), wire.max_tokens_per_doc
+        plan = await post.off_loop(lambda: plan_ranking(model, [comparison], limit=limit, document_limit=most))
         ranking = await self._run(post, plan)
         id = f"rerank-{secrets.token_hex(12)}"
         await self._send(post, plan, rerank_answer(wire, comparison, ranking, id=id, model=model.name))
-
-    def _plan(self, model: Model, wire: RerankRequest, comparison: Comparison) -> RankingPlan:
-        return plan_ranking(model, [comparison], limit=limit_of(wire), document_limit=wire.max_tokens_per_doc)
 
 
 class Score(Ranks):

@@ -7,7 +7,7 @@ the model wrote stands in the prompt in place of such an item, as long as the cl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,11 +15,11 @@ import msgspec
 
 from antiphon.conversation import End, Message, Role
 from antiphon.generation.reply import canonical
+from antiphon.generation.unfinished import LONGEST
 from antiphon.structs import ready
 from antiphon.tools import ToolCall
 from antiphon.tools.call import TOOL_CANCELLED, ToolError, ToolResult
 from antiphon.wire.errors import refused
-from antiphon.wire.unfinished import LONGEST
 
 from .item_schema import InputItem, InputPart
 from .open_items import json_object
@@ -162,10 +162,16 @@ def is_as_run(item: InputItem, written: Sequence[Message]) -> bool:
             return False
 
 
-def unread_reasoning(items: Sequence[InputItem], unread: Sequence[bool], path: str = "input") -> Iterator[str]:
-    """The paths of reasoning of the unfinished turn of which only an id came that nobody knows (here ``unread``)."""
+def unread_reasoning(
+    items: Sequence[InputItem], unread: Sequence[bool], recalled: Collection[str | None], path: str = "input"
+) -> Iterator[str]:
+    """The paths of reasoning of the unfinished turn of which only an id came that nobody knows (here ``unread``).
+
+    Not of that before a call whose turn was ``recalled``.
+    """
     for i in range(unfinished(items), len(items)):
-        if items[i].type == "reasoning" and unread[i]:
+        call = next((item for item in items[i:] if item.type in CALLS or not _is_output(item)), None)
+        if items[i].type == "reasoning" and unread[i] and (call is None or call.call_id not in recalled):
             yield f"{path}[{i}]"
 
 

@@ -11,14 +11,13 @@ import msgspec
 
 from antiphon.conversation import Message
 from antiphon.errors import AntiphonError
-from antiphon.generation import RoundEvent, StepEvents, prompt_read, turns_of
-from antiphon.generation.turn import OutputT, Send, Source
+from antiphon.generation import RoundEvent, Rounds, StepEvents, prompt_read
+from antiphon.generation.turn import OutputT, Send, Source, in_order, steps
 from antiphon.http.exchange import FAULTS, json_response
 from antiphon.http.following import making_key
-from antiphon.http.journal import AbandonedRun, Journal, Numbered, run_key
+from antiphon.http.journal import AbandonedRun, Journal, Numbered, Recorder, run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post
-from antiphon.http.runs import into
 from antiphon.store import Key, Lease, Write
 from antiphon.store.leases import Exclusive
 from antiphon.wire.writer import DONE, StreamForm, event_bytes
@@ -64,11 +63,17 @@ class ResponseMaker:
             plan.head, view, context.clock, plan.compaction, listings=plan.listings, approved=plan.approved
         )
         self._record = ResponseRecord(
-            ResponseArchive(context.archive), plan, self._writer, self._journal, claim=claim.lease, alone=alone.lease
+            ResponseArchive(context.archive),
+            plan,
+            self._run,
+            self._writer,
+            self._journal,
+            claim=claim.lease,
+            alone=alone.lease,
         )
+        self._recorder = Recorder(context, post.exchange, self._run, self._journal, self._record)
         claim.lost = alone.lost = self._run.lose
         self._run.counted = lambda: self._writer.completion_tokens
-        self._has_client = False
 
     def _recorded(self, left: AbandonedRun[ResponseRun] | None) -> ResponseJournal | None:
         """Opens the journal of its events; None where they are not stored (`StoredRuns.records`)."""
@@ -80,8 +85,7 @@ class ResponseMaker:
         ):
             return None
         return Journal(
-            context.stored_runs,
-            context.leases,
+            context,
             self._run,
             head_of_run(self._post, head, plan.first.request, before=len(plan.before), compaction=plan.compaction),
             self._run.response,
@@ -90,7 +94,6 @@ class ResponseMaker:
             open=lambda write: self._record.store(also=(write,)),
             besides=(Key("response", plan.owner, head.id),),
             left=left,
-            gather=context.rules.gather,
         )
 
     async def answer(self) -> None:
@@ -98,39 +101,24 @@ class ResponseMaker:
 
         Raises `ResponseCancelled` where a stream has not begun.
         """
+        post, run, writer = self._post, self._run, self._writer
         if self._journal is not None:
-            await self._answer_recorded(self._journal)
+            form = StreamForm(lambda error: error_bytes(error, len(run.log) - 1) + DONE)
+            await self._recorder.send(self._followed, lambda write: post.stream(write, writer.end, form, Work()))
             return
-        run, writer = self._run, self._writer
         self._runs.add(run)
         try:
-            await self._post.deliver(self._drive, writer, run.work)
+            await post.deliver(self._drive, writer, run.work)
         except ResponseCancelled as error:
             writer.fail(error)
             await self._record.end()
-            if self._post.exchange.stream:
+            if post.exchange.stream:
                 raise
-            await self._post.send_whole(writer)
+            await post.send_whole(writer)
         finally:
             await self._record.end()
             run.response = writer.response
             self._runs.remove(run)
-
-    async def _answer_recorded(self, journal: ResponseJournal) -> None:
-        """Streams it from what is stored. Nothing is left of one whose client hangs up."""
-        self._has_client = True
-        self._runs.add(self._run)
-        making = self._runs.spawn(self._make())
-        form = StreamForm(lambda error: error_bytes(error, len(self._run.log) - 1) + DONE)
-        try:
-            await self._post.stream(lambda outbox: into(outbox, self._run.follow()), self._writer.end, form, Work())
-        except BaseException as error:
-            if not isinstance(error, AntiphonError):
-                making.cancel()
-            raise
-        finally:
-            await asyncio.gather(making, return_exceptions=True)
-            self._runs.remove(self._run)
 
     async def answer_queued(self, resources: AsyncExitStack) -> None:
         """Makes it whether the client stays or not; the client gets the queued response, or follows the events.
@@ -156,12 +144,11 @@ class ResponseMaker:
         else:
             await self._post.send_response(json_response(queued))
 
-    def go_on(self, resources: AsyncExitStack) -> None:
-        """Makes the rest of an `AbandonedRun`, beside all requests; ``resources`` are released at its end."""
-        self._own(resources)
+    async def go_on(self) -> None:
+        """Makes the rest of an `AbandonedRun`; returns when it is made."""
         if self._plan.head.background:
             self._publish(self._writer.queued())
-        self._runs.spawn(self._in_background(resources))
+        await self._recorder.make(self._followed)
 
     def _own(self, resources: AsyncExitStack) -> None:
         self._runs.add(self._run)
@@ -169,44 +156,12 @@ class ResponseMaker:
         resources.enter_context(self._post.context.rates.behind(self._run.owner))
 
     async def _in_background(self, resources: AsyncExitStack) -> None:
-        try:
-            await self._make()
-        finally:
-            await resources.aclose()
+        async with resources:
+            await self._recorder.make(self._followed)
 
-    async def _make(self) -> None:
-        """Makes it for those who follow the run: whatever becomes of it, the run says so."""
-        try:
-            await self._post.run(self._drive(self._writer.events, self._publish), self._run.work)
-        except AntiphonError as error:
-            await self._break(error)
-        except asyncio.CancelledError:
-            if self._journal is not None and self._has_client:
-                await self._journal.discard()
-            raise
-        except Exception as error:  # noqa: BLE001 - nobody waits: the response itself must carry the error
-            await self._break(self._post.unforeseen(error))
-        finally:
-            await self._record.end()
-            if self._has_client:
-                self._run.close()
-            if self._journal is not None:
-                await self._journal.close()
-
-    async def _break(self, error: AntiphonError) -> None:
-        """It does not get to its end: it is another server's, or nobody's, or its last events are of the error."""
-        journal = self._journal
-        if journal is None:
-            self._publish(self._writer.fail(error))
-            return
-        if await journal.is_not_ours(error):
-            return
-        if self._has_client and not journal.begun and not isinstance(error, ResponseCancelled):
-            self._run.close(error)
-        else:
-            self._writer.fail(error)
-            await self._record.end()
-            self._run.close(None if journal.over else error)
+    async def _followed(self) -> None:
+        """Makes it for those who follow the run."""
+        await self._drive(self._writer.events, self._publish)
 
     def _publish(self, events: list[StreamEvent]) -> asyncio.Future[None] | None:
         """Hands events to those who follow the response, stored first where it is recorded."""
@@ -220,10 +175,17 @@ class ResponseMaker:
         async with self._post.admitted():
             if self._plan.head.background:
                 self._publish(self._writer.admitted())
-            await self._post.driver([self._source()], keep=self._record.settle)(write, send)
+            plan, rounds, log = self._plan, self._rounds(), self._journal.replay_log if self._journal else None
+            source: Source[RoundEvent] = partial(steps, plan.first, self._post.meter(), log=log)
+            if plan.socket is not None and not plan.socket.generate:
+                source = partial(prompt_read, plan.first, self._post.meter())
+            elif rounds is not None:
+                source = rounds.steps
+            keep = in_order(plan.memory.keeper(plan.first.request, rounds), self._record.settle)
+            await self._post.driver([source], keep=keep)(write, send)
 
-    def _source(self) -> Source[RoundEvent]:
-        """The one turn of the plan, or all that it takes with tools of the server."""
+    def _rounds(self) -> Rounds | None:
+        """All turns that it takes with tools of the server; None where there is to be one."""
         plan, tools = self._plan, self._plan.requested.tools
         approved = [call.message for call in plan.approved]
         runnable = tools.served.union(message.recipient or "" for message in approved)
@@ -233,9 +195,9 @@ class ResponseMaker:
             most = max(0, most - log.answered)
         if runnable and tools.router is not None:
             router = tools.router.only(runnable, most=most)
-        if plan.socket is not None and not plan.socket.generate:
-            return partial(prompt_read, plan.first, self._post.meter())
-        return turns_of(
+        if router is None:
+            return None
+        return Rounds(
             plan.first,
             router,
             session=plan.session,
@@ -253,6 +215,7 @@ class ResponseRecord:
         self,
         archive: ResponseArchive,
         plan: ResponsePlan,
+        run: ResponseRun,
         writer: ResponseWriter,
         journal: ResponseJournal | None,
         *,
@@ -264,6 +227,7 @@ class ResponseRecord:
         self._alone = alone
         self._journal = journal
         self._plan = plan
+        self._run = run
         self._writer = writer
         self._unstored = () if journal is not None and journal.begun else plan.inputs
         self._settled = False
@@ -303,6 +267,15 @@ class ResponseRecord:
             plan.socket.memory.remember(response.id, [*plan.before, *plan.inputs, *outputs], plan.thread)
         else:
             plan.socket.memory.forget()
+
+    async def fail(self, error: AntiphonError) -> None:
+        """Publishes the events with which the response fails, and stores them, before that where it is recorded."""
+        events = self._writer.fail(error)
+        if self._journal is not None:
+            await self.settle()
+        else:
+            self._run.publish([event_bytes(event) for event in events], self._writer.response)
+            await self.end()
 
     async def end(self) -> None:
         """`settle`, where nobody waits for it any more: that it is not stored is in the log."""

@@ -139,7 +139,8 @@ class OpenMessage:
     def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
         self._text.append(text)
         self._logprobs += logprobs
-        return [OutputTextDelta(**self.place.at, delta=text, logprobs=logprob_entries(logprobs))]
+        entries = logprob_entries(logprobs) if logprobs else []
+        return [OutputTextDelta(**self.place.at, delta=text, logprobs=entries)]
 
     def end(self, message: Message, status: Status) -> list[StreamEvent]:
         self._annotations = self._cite("".join(self._text))

@@ -201,16 +201,17 @@ class Output:
         named = self._view.named.get(recipient)
         if recipient in self._view.gated and named is not None:
             return self._new(lambda place: OpenApprovalRequest(place, named), OpenApprovalRequest)
-        if recipient in self._view.served:
-            return self._server_call(recipient, named)
         name = recipient.removeprefix(f"{FUNCTIONS}.")
         offer = self._view.offers.get(name, ClientTool(name))
+        runs = self._view.served or self._view.gated
+        if recipient in self._view.served or (runs and name not in self._view.offers):
+            return self._server_call(recipient, named)
         kind = OpenCustomCall if offer.custom else OpenFunctionCall
         encrypt = self._view.encrypt
         return self._new(lambda place: kind(place, message.call_id or "", offer, encrypt), kind)
 
     def _server_call(self, recipient: str, named: McpName | None) -> OpenItem:
-        view, tool = self._view, built_in(recipient)
+        view, tool = self._view, built_in(recipient) if recipient in self._view.served else None
         if named is not None:
             return self._new(lambda place: OpenMcpCall(place, named.server_label, named.name), OpenMcpCall)
         if tool is None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from antiphon.config import Limits
-from antiphon.conversation import Conversation, Message, ReasoningEffort, ResponseFormat, Role, Settings
+from antiphon.conversation import Conversation, Message, ReasoningEffort, Role, Settings
 from antiphon.errors import Position, RequestError
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import Overflow, Plan, TurnRequest
@@ -23,9 +23,7 @@ from antiphon.wire.errors import refused
 from antiphon.wire.prompt_notes import notes_of
 from antiphon.wire.sampling import sampled
 
-from .items import Entry
-from .known import unread_reasoning
-from .schema import ConversationRef, Response, ResponsesRequest, TextFormat, TokensRequest
+from .schema import ConversationRef, Response, ResponsesRequest, TokensRequest
 from .tools import NO_SERVERS, Tools, read_choice, read_tools
 
 INCLUDES = (
@@ -80,7 +78,7 @@ def read_request(
     choice = read_choice(wire, tools)
     offered = choice.mode != "none"
     instructions = (Message(role=Role.SYSTEM, text=wire.instructions),) if wire.instructions else ()
-    effort = wire.reasoning.effort if wire.reasoning else None
+    effort, form = wire.reasoning.effort if wire.reasoning else None, wire.text.format if wire.text else None
     turn = TurnRequest(
         conversation=Conversation(
             messages=(*instructions, *messages),
@@ -90,7 +88,7 @@ def read_request(
                 reasoning_effort=ReasoningEffort(effort) if effort else None,
                 current_date=today,
             ),
-            response_format=_format(wire.text.format if wire.text else None),
+            response_format=None if form is None else read_response_format(form, form, "text.format", "text.format"),
         ),
         thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
@@ -106,16 +104,8 @@ def read_request(
     return RequestedResponse(turn=turn, tools=tools, ignored=ignored)
 
 
-def with_sampling(
-    requested: RequestedResponse, wire: ResponsesRequest, inputs: Sequence[Entry] = ()
-) -> RequestedResponse:
-    """The same turn with the request's sampling settings; ranges are checked by the plan.
-
-    ``inputs`` are its items as they were read: reasoning among them of which nothing came and nothing is known is
-    ignored.
-    """
-    items = wire.input if isinstance(wire.input, list) else []
-    unread = unread_reasoning(items, [not entry.messages for entry in inputs])
+def with_sampling(requested: RequestedResponse, wire: ResponsesRequest) -> RequestedResponse:
+    """The same turn with the request's sampling settings; ranges are checked by the plan."""
     turn = replace(
         sampled(requested.turn, wire),
         max_tokens=wire.max_output_tokens,
@@ -126,7 +116,7 @@ def with_sampling(
         storable=wire.store is not False,
         logprobs=(wire.top_logprobs or 0) if wants_logprobs(wire) else None,
     )
-    return msgspec.structs.replace(requested, turn=turn, ignored=(*requested.ignored, *unread))
+    return msgspec.structs.replace(requested, turn=turn)
 
 
 def wants_logprobs(wire: ResponsesRequest) -> bool:
@@ -183,10 +173,6 @@ def _renamed(position: Position | None) -> Position | None:
         if position.path == planned or position.path.startswith((f"{planned}.", f"{planned}[")):
             return replace(position, path=name + position.path[len(planned) :])
     return position
-
-
-def _format(wire: TextFormat | None) -> ResponseFormat | None:
-    return read_response_format(wire, wire, "text.format", "text.format") if wire is not None else None
 
 
 def conversation_id(wire: TokensRequest) -> str:

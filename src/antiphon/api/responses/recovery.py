@@ -11,17 +11,16 @@ from dataclasses import replace
 import msgspec
 from starlette.datastructures import Headers
 
-from antiphon.errors import AntiphonError, ConflictError, OverloadedError, StoreError
+from antiphon.errors import AntiphonError, ConflictError
 from antiphon.generation import Model, TurnRequest
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.keys import Principal
 from antiphon.http.journal import AbandonedRun
 from antiphon.http.post import Post
-from antiphon.http.recovery import note_attempt
-from antiphon.store import Key, Lease
+from antiphon.http.recovery import last_write
+from antiphon.store import Key
 from antiphon.store.leases import Exclusive
-from antiphon.store.runs import Batch, RunState, entry_of
 from antiphon.wire.dialect import Dialect
 
 from .archive import ResponseArchive
@@ -52,21 +51,22 @@ class ResponseResumer(msgspec.Struct, frozen=True):
     def run(self, key: Key, head: RunHead | None) -> ResponseRun:
         return ResponseRun(key, response=GONE if head is None else head.began())
 
-    async def go_on(self, left: AbandonedRun[ResponseRun], head: RunHead, failed: AntiphonError | None) -> None:
-        """Raises what is to be tried again; what never will go well ends the response."""
-        run, resources = left.run, AsyncExitStack()
-        try:
-            post, plan = await self._planned(run, head, resources)
-            if failed is not None:
-                raise failed
-        except AntiphonError as error:
-            if isinstance(error, OverloadedError | StoreError) or error.code == "model_not_found":
-                raise
-            await self._end(run, left.lease, error)
-            return
-        await note_attempt(self.context, left)
-        alone = await self._alone(resources, run.owner, plan.conversation)
-        ResponseMaker(post, plan, Exclusive(), alone, left=left).go_on(resources)
+    async def go_on(self, left: AbandonedRun[ResponseRun], head: RunHead) -> None:
+        """Returns when it is made."""
+        async with AsyncExitStack() as resources:
+            post, plan = await self._planned(left.run, head, resources)
+            alone = await self._alone(resources, left.run.owner, plan.conversation)
+            await ResponseMaker(post, plan, Exclusive(), alone, left=left).go_on()
+
+    async def fail(self, left: AbandonedRun[ResponseRun], head: RunHead, error: AntiphonError) -> None:
+        run, archive = left.run, ResponseArchive(self.context.archive)
+        events = failed_events(run.response, error, len(run.log))
+        last = events[-1]
+        assert isinstance(last, ResponseFailed), "failed events end so"
+        write = last_write(self.context, left, [numbered_bytes(event) for event in events])
+        stored = await archive.response(run.owner, run.id)
+        failed = msgspec.structs.replace(stored, response=last.response)
+        await archive.store_response(run.owner, failed, also=(write,))
 
     async def _planned(self, run: ResponseRun, head: RunHead, resources: AsyncExitStack) -> tuple[Post, ResponsePlan]:
         """The plan of the response as it was made first."""
@@ -97,16 +97,3 @@ class ResponseResumer(msgspec.Struct, frozen=True):
                 return await resources.enter_async_context(self.context.archive.alone(owner, conversation))
             except ConflictError:
                 await asyncio.sleep(PATIENCE)
-
-    async def _end(self, run: ResponseRun, lease: Lease, error: AntiphonError) -> None:
-        """The response fails: what it was made from is not here any more, or no server gets on with it."""
-        archive, runs = ResponseArchive(self.context.archive), self.context.stored_runs
-        events = failed_events(run.response, error, len(run.log))
-        last = events[-1]
-        assert isinstance(last, ResponseFailed), "failed events end so"
-        over = entry_of(Batch([numbered_bytes(event) for event in events], over=True))
-        write = runs.write(lease.key, RunState("over"), lease, over)
-        stored = await archive.response(run.owner, run.id)
-        failed = msgspec.structs.replace(stored, response=last.response)
-        await archive.store_response(run.owner, failed, also=(write,))
-        await self.context.leases.release(lease)

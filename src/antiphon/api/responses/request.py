@@ -11,11 +11,13 @@ from typing import TypeVar
 
 import msgspec
 
+from antiphon.api.chat.request import turn_memory
 from antiphon.conversation import Message, Usage
 from antiphon.errors import Position, RequestError
 from antiphon.formats import NO_OPINION
 from antiphon.generation import Draft, Model, Plan, TurnRequest, check_visible, constrain
 from antiphon.generation.recall import draft_turn
+from antiphon.generation.unfinished import TurnMemory
 from antiphon.http.context import Context
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.keys import Scope
@@ -33,6 +35,7 @@ from .archive import History, ResponseArchive, SocketTurn
 from .compaction import Compaction, Summary, compaction_due, standing
 from .item_schema import Annotation, InputItem
 from .items import Entry, ItemReader
+from .known import unread_reasoning
 from .mcp_tools import ApprovedCall, Listing, approved_calls, client_servers, listed_before, read_server
 from .output import ResponseView
 from .read import RequestedResponse, conversation_id, head_of, read_request, with_sampling
@@ -125,8 +128,11 @@ def head_of_run(
     post: Post, response: Response, request: TurnRequest, *, before: int, compaction: Compaction | None
 ) -> RunHead:
     """``request`` is that of the first turn, ``before`` how many items of the conversation were there."""
-    exchange, today = post.exchange, request.conversation.settings.current_date
+    exchange, today, stored = post.exchange, request.conversation.settings.current_date, None
     assert today is not None, "every prompt of a response has its day"
+    if compaction is not None:
+        summary = compaction.summary
+        stored = StoredCompaction(pack(summary.message), summary.usage, compaction.encrypted)
     return RunHead(
         body=post.body,
         dialect=post.context.dialect.name,
@@ -137,12 +143,8 @@ def head_of_run(
         day=today,
         call_key=request.call_key,
         before=before,
-        compaction=None if compaction is None else _stored(compaction),
+        compaction=stored,
     )
-
-
-def _stored(compaction: Compaction) -> StoredCompaction:
-    return StoredCompaction(pack(compaction.summary.message), compaction.summary.usage, compaction.encrypted)
 
 
 Result = TypeVar("Result")
@@ -152,8 +154,8 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     """All that is decided before the first token. ``first`` is the plan of the first turn.
 
     ``inputs`` are the items that this request brought, ``before`` those that it goes on from; ``thread`` is
-    `StoredResponse`'s. ``listings`` are of MCP servers that the client named and that were not listed before;
-    ``approved`` are the calls to them that run first.
+    `StoredResponse`'s. ``memory`` stores the turn while calls of it wait. ``listings`` are of MCP servers that the
+    client named and that were not listed before; ``approved`` are the calls to them that run first.
     """
 
     owner: str
@@ -161,6 +163,7 @@ class ResponsePlan(msgspec.Struct, frozen=True, kw_only=True):
     first: Plan
     head: Response
     view: ResponseView
+    memory: TurnMemory
     before: tuple[Entry, ...]
     inputs: tuple[Entry, ...]
     thread: str
@@ -268,6 +271,10 @@ class RequestReader:
         """The MCP servers that the client names, by their labels, connected until the request is over."""
         return await self._clients.opened(wire.tools or [], entries)
 
+    def memory(self, model: Model) -> TurnMemory:
+        """The unfinished turns that the request may go on with; its client sees what the server's tools did."""
+        return turn_memory(self._context, self._exchange, model, self.off_loop, exact=True)
+
     def tenant(self, wire: ResponsesRequest, thread: str) -> Tenant:
         """Whose cache the response goes on in: that of its thread, where the client names no other."""
         tenant = self._exchange.tenant
@@ -286,15 +293,17 @@ class RequestReader:
         entries = (*history.entries, *inputs)
         clients = await self.clients(wire, entries)
 
+        memory = self.memory(model)
+
         async def drafted(entries: tuple[Entry, ...]) -> tuple[RequestedResponse, Draft]:
             messages = History(entries).messages
             requested = self.requested(model, wire, messages, tenant=self.tenant(wire, thread), clients=clients)
-            requested = with_sampling(requested, wire, inputs)
+            requested = with_sampling(requested, wire)
             if self._left is not None:
                 requested = msgspec.structs.replace(
                     requested, turn=replace(requested.turn, call_key=self._left.call_key)
                 )
-            return requested, await draft_turn(model, lambda: requested.turn, self.off_loop)
+            return requested, await draft_turn(model, lambda: requested.turn, self.off_loop, memory=memory)
 
         requested, draft = await drafted(entries)
         approved = approved_calls(entries, requested.tools.named, len(history.entries))
@@ -306,13 +315,17 @@ class RequestReader:
         if compaction is not None:
             requested, draft = await drafted((*entries, compaction.entry))
         check_visible(draft, reveals=self._context.reveals(self._exchange))
-        first = await constrain(draft)
+        items = wire.input if isinstance(wire.input, list) else []
+        unread = unread_reasoning(items, [not entry.messages for entry in inputs], memory.recalled)
+        requested = msgspec.structs.replace(requested, ignored=(*requested.ignored, *unread))
+        first, left, created = await constrain(draft), self._left, int(self._context.clock())
         return ResponsePlan(
             owner=owner,
             requested=requested,
             first=first,
-            head=self._head(wire, requested, first, id),
+            head=left.began() if left else head_of(wire, requested, first, id=id, created=created),
             view=self._view(wire, requested, thread),
+            memory=memory,
             before=history.entries,
             inputs=inputs,
             thread=thread,
@@ -322,11 +335,6 @@ class RequestReader:
             listings=self._clients.listings,
             approved=tuple(approved),
         )
-
-    def _head(self, wire: ResponsesRequest, requested: RequestedResponse, first: Plan, id: str) -> Response:
-        if self._left is not None:
-            return self._left.began()
-        return head_of(wire, requested, first, id=id, created=int(self._context.clock()))
 
     def _view(self, wire: ResponsesRequest, requested: RequestedResponse, thread: str) -> ResponseView:
         context, owner, include = self._context, self._owner, wire.include or ()

@@ -21,7 +21,6 @@ from antiphon.http.gate.idempotency import in_progress
 from antiphon.http.journal import run_key
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
-from antiphon.store.leases import Exclusive
 from antiphon.wire.errors import refused
 
 from .archive import SOCKET, History, ResponseArchive, forgetting_failed
@@ -60,7 +59,7 @@ async def compacted(post: Post, model: Model, turn: TurnRequest) -> Compaction |
 
     run = post.driver([partial(steps, plan, post.meter())])
     async with post.admitted():
-        await post.run(run(collect, _nothing), Work())
+        await post.context.lifecycle.run(run(collect, _nothing), Work())
     summary = summary_of(events)
     if summary is None:
         return None
@@ -139,6 +138,7 @@ class CreateResponse(PostRoute):
     """POST /v1/responses: reads, plans, waits until it is its turn, answers: streamed, whole, or in the background."""
 
     async def answer(self, post: Post) -> None:
+        # Read.
         context, exchange = self._context, post.exchange
         wire = await post.read(ResponsesRequest)
         exchange.stream = bool(wire.stream)
@@ -150,19 +150,18 @@ class CreateResponse(PostRoute):
             if first != id:
                 await self._repeat(post, first)
                 return
-            await self._make(post, wire, token, claim)
-
-    async def _make(self, post: Post, wire: ResponsesRequest, token: str, claim: Exclusive) -> None:
-        context, exchange = self._context, post.exchange
-        model = await post.model(wire.model)
-        async with AsyncExitStack() as resources:
-            alone = await resources.enter_async_context(context.archive.alone(exchange.owner, conversation_id(wire)))
-            reader = RequestReader(context, exchange, token, resources, post.scope.get(SOCKET))
-            with forgetting_failed(post.scope.get(SOCKET), wire.previous_response_id):
-                plan = await reader.plan(wire, model, partial(compacted, post))
-            post.ignore(plan.requested.ignored)
-            maker = ResponseMaker(post, plan, claim, alone)
-            await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())
+            # Plan.
+            model, socket = await post.model(wire.model), post.scope.get(SOCKET)
+            async with AsyncExitStack() as resources:
+                conversation = context.archive.alone(exchange.owner, conversation_id(wire))
+                alone = await resources.enter_async_context(conversation)
+                reader = RequestReader(context, exchange, token, resources, socket)
+                with forgetting_failed(socket, wire.previous_response_id):
+                    plan = await reader.plan(wire, model, partial(compacted, post))
+                post.ignore(plan.requested.ignored)
+                # Admit, drive and write.
+                maker = ResponseMaker(post, plan, claim, alone)
+                await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())
 
     async def _repeat(self, post: Post, id: str) -> None:
         """Answers with the response ``id``, which a request under the same idempotency key made before."""
@@ -219,7 +218,7 @@ class CountTokens(PostRoute):
             entries = (*history.entries, *await reader.entries(wire, history))
             clients = await reader.clients(wire, entries)
             requested = reader.requested(model, wire, History(entries).messages, clients=clients)
-        draft = await draft_turn(model, lambda: requested.turn, reader.off_loop)
+        draft = await draft_turn(model, lambda: requested.turn, reader.off_loop, memory=reader.memory(model))
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)
         await post.send_json(TokenCount(input_tokens=len(draft.prompt_ids)))

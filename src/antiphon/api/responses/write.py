@@ -174,21 +174,19 @@ class ResponseWriter:
         return events
 
     def _finish(self, ending: Ending, usage: Usage | None = None) -> list[StreamEvent]:
+        if usage is not None and self._compaction is not None:
+            usage = sum_of(self._compaction.summary.usage, usage)
         self.response = replace(
             self.response,
             status=ending.status,
             completed_at=int(self._clock()) if ending.status == "completed" else None,
             output=self._output.items,
-            usage=None if usage is None else response_usage(self._whole(usage)),
+            usage=None if usage is None else response_usage(usage),
             incomplete_details=ending.details,
             error=ending.error,
             token_ids=self._ids if self._returns_ids else UNSET,
         )
         return [LAST[ending.status](response=self.response)]
-
-    def _whole(self, usage: Usage) -> Usage:
-        """With that of the compaction."""
-        return usage if self._compaction is None else sum_of(self._compaction.summary.usage, usage)
 
     def _stamped(self, events: list[StreamEvent]) -> list[StreamEvent]:
         for event in events:

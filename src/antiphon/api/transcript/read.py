@@ -161,19 +161,13 @@ class TranscriptRequest(msgspec.Struct, frozen=True):
         """The tools that its calls are checked against."""
         return tools_behind(self.conversation)
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """Returns the transcript's messages, without its declarations."""
-        return self.request.conversation.messages
-
-    def turn(self, messages: tuple[Message, ...], offer: Offer | None, *, always: bool) -> tuple[TurnRequest, Router]:
-        """The turn behind ``messages``, with those tools of ``offer`` that the header names, and what runs them.
+    def turn(self, offer: Offer | None, *, always: bool) -> tuple[TurnRequest, Router]:
+        """The turn behind the messages, with those tools of ``offer`` that the header names, and what runs them.
 
         ``always``: with all of them where it has no ``builtin_tools``.
         """
         names = () if self.builtins is None and not always else self.builtins
-        conversation = replace(self.request.conversation, messages=messages)
-        plan = plan_tools(conversation, offer if self.carries_calls else None, names)
+        plan = plan_tools(self.request.conversation, offer if self.carries_calls else None, names)
         return replace(self.request, conversation=plan.conversation), plan.router
 
 

@@ -10,7 +10,8 @@ from functools import partial
 from starlette.datastructures import QueryParams
 from starlette.types import Receive
 
-from antiphon.conversation import DebugCapability, FinishReason, Message
+from antiphon.api.chat.request import turn_memory
+from antiphon.conversation import DebugCapability, FinishReason
 from antiphon.errors import NotFoundError
 from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain
@@ -24,7 +25,6 @@ from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
 from antiphon.wire.dialect import OPENAI_FINISH
 
 from .read import is_streamed, read_transcript
-from .unfinished import TranscriptMemory, with_turns
 from .write import TranscriptWriter
 
 MOST_NOTES = 10
@@ -68,22 +68,19 @@ class OpenChatMLTurns(PostRoute):
             post.exchange.note_incident(finding.code)
         model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
         offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
-        memory = TranscriptMemory(context.turns, post.exchange.owner, model.name, post.off_loop)
-        messages = with_turns(order.messages, await memory.recall(order.messages))
-        request, router = order.turn(messages, offer, always=context.offer_tools)
-        plan = await constrain(await post.plan(model, lambda: request))
+        memory = turn_memory(context, post.exchange, model, post.off_loop, exact=True)
+        request, router = order.turn(offer, always=context.offer_tools)
+        plan = await constrain(await post.plan(model, lambda: request, memory=memory))
         rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
         debug = DebugCapability(post.exchange.owner) if post.may_see_reasoning else None
         stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
         report = partial(_report, post.exchange)
         writer = TranscriptWriter(order.conversation, post.body, stream, revealed=post.may_see_reasoning, report=report)
 
-        async def keep(_: Sequence[Message]) -> None:
-            await memory.keep(order.messages, rounds.turn)
-
         with context.transcripts.running(post.exchange.owner, id, rounds):
             async with post.admitted():
-                run = post.driver([rounds.steps], keep=None if post.may_see_reasoning else keep)
+                keep = None if post.may_see_reasoning else memory.keeper(request, rounds)
+                run = post.driver([rounds.steps], keep=keep)
                 await post.deliver(run, writer, Work())
 
 

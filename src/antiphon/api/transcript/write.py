@@ -32,7 +32,7 @@ from antiphon.formats.openchatml.finding import E_CONSTRAINT
 from antiphon.formats.openchatml.spelling import spell_body
 from antiphon.generation import RoundEvent, StepEvents
 from antiphon.tools import ToolCancelled, ToolEnded, ToolResult, ToolStarted
-from antiphon.tools.call import CALL_SCHEMA
+from antiphon.tools.call import CALL_SCHEMA, TOOL_UNKNOWN
 from antiphon.wire.writer import StreamForm
 
 # A turn as frames that are valid behind their transcript, whatever the model wrote and its header allows.
@@ -211,9 +211,9 @@ class TranscriptWriter:
                 self._reason = event.reason
 
     def _add_result(self, result: ToolResult) -> None:
-        """A call that its tool does not understand is no part of the transcript, where calls have valid arguments."""
+        """A call that no tool understands is no part of the transcript, where calls are of tools and have arguments."""
         reply = result.message(envelope=True)
-        if result.error is not None and result.error.code == CALL_SCHEMA:
+        if result.error is not None and result.error.code in (CALL_SCHEMA, TOOL_UNKNOWN):
             self._messages = [one for one in self._messages if not (one.is_call and one.call_id == reply.call_id)]
         else:
             self._messages.append(self._answer.without_media(reply))

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from antiphon.conversation import Channel, End, Intent, Message, Role
+from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role
 from antiphon.tokens import Control
 
 from .controls import START
@@ -19,6 +19,8 @@ ROLES = tuple(role.value for role in Role)
 CONTENT_TYPES = frozenset({"json", "code", "text", "markdown"})
 
 _FIELD_WORDS = frozenset({*CHANNELS, *ROLES, *CONTENT_TYPES})
+_RUN = ("exec", "execute", "run", "code")
+"""Functions that models give a tool which has none."""
 _LIMIT = 256
 """Characters of a header without ``<|message|>``, after which the rest is read as content (R-08)."""
 
@@ -149,9 +151,14 @@ def may_become_field(word: str, names: Collection[str]) -> bool:
 def offered_names(recipients: Collection[str]) -> Mapping[str, str]:
     """Name → recipient: each offered recipient, and its last part alone (``bash`` for ``functions.bash``).
 
-    A last part that two recipients share, or that is a role, a channel or a content type, is left out.
+    A last part that two recipients share, or that is a role, a channel or a content type, is left out. A built-in tool
+    is also meant as a function, and one without functions by a function of it (``python.exec``).
     """
     bare = {recipient: recipient.rpartition(".")[2] for recipient in recipients}
     shared = Counter(bare.values())
     unique = {name: recipient for recipient, name in bare.items() if shared[name] == 1 and name not in _FIELD_WORDS}
-    return {**unique, **{recipient: recipient for recipient in recipients}}
+    exact = {recipient: recipient for recipient in recipients}
+    built_in = {name: one for name, one in {**unique, **exact}.items() if not one.startswith(f"{FUNCTIONS}.")}
+    as_functions = {f"{FUNCTIONS}.{name}": recipient for name, recipient in built_in.items()}
+    run = {f"{one}.{word}": one for one in recipients if "." not in one for word in _RUN}
+    return {**unique, **run, **as_functions, **exact}

@@ -27,7 +27,7 @@ from antiphon.conversation import (
 )
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.offered_calls import NOT_ALLOWED, as_answer
+from antiphon.formats.offered_calls import NOT_ALLOWED, as_answer, is_for_tool
 
 # How many tokens a choice took.
 
@@ -65,6 +65,8 @@ class _Kind(Enum):
     """It is the answer as soon as it has text; another text waits that is the answer if this one stays empty."""
     CALL = auto()
     """Its header has no ``<|message|>``: without arguments it is no call."""
+    MISCALL = auto()
+    """It calls what is not there: its end says whether it is for a tool, or a text for somebody."""
     STRAY = auto()
     """Text outside of every message."""
 
@@ -99,12 +101,14 @@ class _Buffered:
 class InferredChannels:
     """Passes the events of one reply on, each message under the channel that it is shown and stored under.
 
-    ``counts`` gets the tokens of what turned out to be reasoning. In formats without channels nothing is inferred. Of
-    the others only Harmony leaves open what a missing channel means; elsewhere it is ``final`` (A-O01).
+    ``counts`` gets the tokens of what turned out to be reasoning. ``reads_miscalls``: calls of what is not there are
+    calls; else nobody is shown one, and it stands among the reasoning. In formats without channels nothing is
+    inferred. Of the others only Harmony leaves open what a missing channel means; elsewhere it is ``final`` (A-O01).
     """
 
-    def __init__(self, format: Format, counts: Counts) -> None:
+    def __init__(self, format: Format, counts: Counts, *, reads_miscalls: bool = True) -> None:
         self._counts = counts
+        self._reads_miscalls = reads_miscalls
         self._infers = format.framed
         self._missing_is_final = not isinstance(format, Harmony)
         self._candidate: _Buffered | None = None
@@ -119,7 +123,7 @@ class InferredChannels:
         """What the open message is on, where it is passed and its own header says something else."""
         self._decided = False
         """The reply has its answer, or a call."""
-        self._guessed = self._cut_header = False
+        self._guessed = self._cut_header = self._miscalls = False
         self._begun = 0
         self.passes = not self._infers
         """Text of the open message goes on as it is."""
@@ -161,6 +165,7 @@ class InferredChannels:
                 self._add_stray(incident.text)
             case code:
                 self._guessed |= code in _GUESSES
+                self._miscalls |= code == NOT_ALLOWED
 
     def _add_stray(self, text: str) -> None:
         """Long text comes in parts."""
@@ -174,7 +179,7 @@ class InferredChannels:
 
     def _start(self, message: Message) -> list[ParserEvent]:
         kind = self._kind(message)
-        self._guessed = self._cut_header = False
+        self._guessed = self._cut_header = self._miscalls = False
         self._followed = True
         self._channel, self.passes = None, True
         if self._candidate is not None:
@@ -193,7 +198,7 @@ class InferredChannels:
     def _kind(self, message: Message) -> _Kind | None:
         """Why the message must wait; None where it is what its header says."""
         if message.is_call:
-            return _Kind.CALL if self._cut_header else None
+            return _Kind.MISCALL if self._miscalls else _Kind.CALL if self._cut_header else None
         if message.channel is None:
             unsure = self._guessed or not self._missing_is_final
         elif message.channel not in _CHANNELS:
@@ -218,6 +223,8 @@ class InferredChannels:
         """The open message turns out not to be empty."""
         if open.kind is _Kind.TEXT:
             return self._replace_candidate(open)
+        if open.kind is _Kind.MISCALL:
+            return []  # only its end says whether this is a call
         if open.kind is _Kind.CALL and not "".join(open.parts).lstrip().startswith(("{", "[")):
             return []  # only its end says whether these are arguments
         self._open, self.passes = None, True
@@ -228,7 +235,7 @@ class InferredChannels:
         open, self._open = self._open, None
         if open is not None:
             open.end, open.tokens = event, tokens
-            if open.kind is _Kind.CALL and not open.blank:
+            if open.kind is _Kind.MISCALL or (open.kind is _Kind.CALL and not open.blank):
                 return self._unmarked_call(open, event.message)
             if open.kind is _Kind.TEXT and open.parts and self._candidate is None:
                 self._candidate, self._followed = open, False  # blanks, which are the answer if there is no other
@@ -240,10 +247,16 @@ class InferredChannels:
         return [MessageEnded(_on(self._channel, event.message))]
 
     def _unmarked_call(self, open: _Buffered, call: Message) -> list[ParserEvent]:
-        """A call whose header was cut, and whose text is no JSON: arguments, if the model says that it is a call."""
-        if call.end is End.CALL:
+        """A call whose header was cut, and whose text is no JSON, or one of what is not there: what its end says."""
+        miscall, called = open.kind is _Kind.MISCALL, call.end is End.CALL
+        if called and (not miscall or (self._reads_miscalls and is_for_tool(call))):
             return [*self._settle(), *open.events(call.channel)]
         open.kind, open.message, open.end = _Kind.TEXT, as_answer(open.message), MessageEnded(as_answer(call))
+        if miscall and is_for_tool(call):
+            self._counts.reasoning += open.tokens
+            return open.events(Channel.ANALYSIS)
+        if open.blank:
+            return []
         events = self._replace_candidate(open)
         return events if not self._decided else self._release(Channel.ANALYSIS)
 

@@ -24,7 +24,7 @@ from antiphon.engines import EngineEnd, Step
 from antiphon.errors import Position, UnsupportedError
 from antiphon.formats import ForeseeingParser, Format
 from antiphon.formats.format import last_events
-from antiphon.formats.offered_calls import MALFORMED
+from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
 from antiphon.generation.model import stop_ids
@@ -32,9 +32,8 @@ from antiphon.generation.plan import Draft
 from antiphon.tokens import Control, Tokenizer
 
 from .channels import Counts, InferredChannels
-from .confidence import UNSURE, Confidence
+from .confidence import REPEATED, UNSURE, AnsweredCalls, Confidence
 from .ids import IdReader, PendingLogprobs, StopStrings
-from .repeats import REPEATED, AnsweredCalls
 
 # The ids that end a reply and are none of the format's own words.
 
@@ -84,7 +83,8 @@ class ChoiceReader:
         self._call_ids = CallIds(plan.request, choice)
         self._logprobs = PendingLogprobs()
         self.counts = Counts()
-        self._channels = InferredChannels(plan.format, self.counts)
+        self._offered = plan.request.calls
+        self._channels = InferredChannels(plan.format, self.counts, reads_miscalls=plan.request.reads_miscalls)
         self.sampled: list[int] = []
         """Every id of the choice, where the turn is remembered."""
         self._whole = 0
@@ -256,8 +256,15 @@ class ChoiceReader:
             if self._calls_no_more(event):
                 passed.append(Incident(UNSURE, self.counts.completion, ""))
                 break
+            if isinstance(event, MessageStarted) and self._is_miscall(event.message):
+                found = Incident(NOT_ALLOWED, self.counts.completion, event.message.recipient or "")
+                passed += self._channels.feed(found)
             passed += self._collected(self._channels.feed(self._note(event)))
         return list(self._stops.filter(passed))
+
+    def _is_miscall(self, message: Message) -> bool:
+        """Whether the message calls what is not there."""
+        return message.is_call and self._offered is not None and message.recipient not in self._offered
 
     def _collected(self, events: Sequence[ParserEvent]) -> Sequence[ParserEvent]:
         """The events, of which the messages that ended are the reply's."""
@@ -280,7 +287,11 @@ class ChoiceReader:
                     header = self._ids.header_as_sampled(message.header, message.role)
                     message = replace(message, header=header)
                 self._open = self._call_ids.identified(message)
-                self._compare_ids(message.call_id, self._open.call_id)
+                own, given = message.call_id, self._open.call_id
+                if own is not None and given is not None and own != given:
+                    # Frames name each call once, so there the model's own id cannot stand again.
+                    self.own_ids[given] = own
+                    self._inexact |= self._plan.format.framed
                 return MessageStarted(self._open)
             case TextDelta(text):
                 logprobs = self._logprobs.take()
@@ -289,12 +300,6 @@ class ChoiceReader:
                 return self._message_ended(message)
             case Incident():
                 return event
-
-    def _compare_ids(self, own: str | None, given: str | None) -> None:
-        """Notes an id that was given anew. Frames name each call once, so there the model's own cannot stand again."""
-        if own is not None and given is not None and own != given:
-            self.own_ids[given] = own
-            self._inexact |= self._plan.format.framed
 
     def _message_ended(self, message: Message) -> MessageEnded:
         if self._open and self._open.header and self._open.header == message.header:

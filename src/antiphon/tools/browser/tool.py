@@ -184,7 +184,8 @@ def _matches(page: Page, pattern: str) -> Page:
 
 _NUMBER = {"type": "integer", "minimum": -1, "maximum": 1_000_000_000, "default": -1}
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 4096}
-_SOURCE = {"enum": ["web"]}
+_SOURCE = {"type": "string"}
+"""Models name one (``news``); there is one source, whatever it is called, as in gpt-oss's own tool."""
 _SEARCH: dict[str, Any] = {
     "type": "object",
     "properties": {"query": _TEXT, "topn": {"type": "integer", "default": 10}, "source": _SOURCE},
@@ -206,4 +207,4 @@ _FIND: dict[str, Any] = {
     "properties": {"pattern": _TEXT, "cursor": _NUMBER},
     "required": ["pattern"],
 }
-"""Schemas that refuse what is not served (another source, a page's source text), so that the model learns of it."""
+"""Schemas that refuse what is not served (a page's source text), so that the model learns of it."""

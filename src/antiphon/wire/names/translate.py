@@ -206,38 +206,34 @@ class GenerationFields(PromptFields, kw_only=True):
 
 
 class Translation(msgspec.Struct):
-    """One body on its way to be read as ``kind``."""
+    """One body on its way to be read."""
 
-    kind: type[msgspec.Struct]
     fields: Fields
     names: Names = Names()
 
     @classmethod
     def of(cls, fields: Fields, kind: type[msgspec.Struct], known: frozenset[str]) -> Self:
         """The fields with the names that ``kind`` has, which are ``known``. Raises `RequestError` naming the field."""
-        made = cls(kind, fields)
+        made = cls(fields)
         foreign = [name for name in fields if name not in known]
+        rows = [row for name in foreign if (row := KNOWN.get(name)) is not None]
         if issubclass(kind, GenerationFields):
-            made._translate(foreign, known)
+            made._note([name for name in foreign if name not in KNOWN], known | KNOWN.keys())
+            made.names = replace(made.names, foreign=tuple(foreign))
+            for row in rows:
+                if row.use != "constraint":
+                    made._apply(row, known)
+            made._constrain(known)
         else:
             made._note(foreign, known)
-            if issubclass(kind, PromptFields):
-                made._refuse(foreign, known)
-        made._look_within()
+            for row in rows if issubclass(kind, PromptFields) else ():
+                if row.use == "refused":
+                    made._apply(row, known)
+        found = list(unread(made.fields, kind))
+        for one in found[:MOST_EXAMINED]:
+            _refuse_misspelt(one.path, one.name, one.known)
+        made.names = replace(made.names, ignored=(*made.names.ignored, *(one.path for one in found)))
         return made
-
-    def _translate(self, foreign: list[str], known: frozenset[str]) -> None:
-        self._note([name for name in foreign if name not in KNOWN], known | KNOWN.keys())
-        self.names = replace(self.names, foreign=tuple(foreign))
-        for name in foreign:
-            if (row := KNOWN.get(name)) is not None and row.use != "constraint":
-                self._apply(row, known)
-        self._constrain(known)
-
-    def _refuse(self, foreign: list[str], known: frozenset[str]) -> None:
-        for name in foreign:
-            if (row := KNOWN.get(name)) is not None and row.use == "refused":
-                self._apply(row, known)
 
     def _note(self, unknown: list[str], known: frozenset[str]) -> None:
         """Unknown names are told of. Raises `RequestError` for one that is a known one, misspelt."""
@@ -245,12 +241,6 @@ class Translation(msgspec.Struct):
         for name in unknown[:MOST_EXAMINED]:
             _refuse_misspelt(name, name, candidates)
         self.names = Names(tuple(unknown), tuple(unknown))
-
-    def _look_within(self) -> None:
-        found = list(unread(self.fields, self.kind))
-        for one in found[:MOST_EXAMINED]:
-            _refuse_misspelt(one.path, one.name, one.known)
-        self.names = replace(self.names, ignored=(*self.names.ignored, *(one.path for one in found)))
 
     def _apply(self, row: KnownName, known: frozenset[str]) -> None:
         value = msgspec.json.decode(self.fields[row.name])

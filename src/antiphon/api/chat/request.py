@@ -1,17 +1,19 @@
-"""How a request without a turn is read."""
+"""What the readers of several APIs share: tools of the server, turns that go on, requests without a turn."""
 
 from __future__ import annotations
 
 from antiphon.formats import Format
 from antiphon.generation import Model
+from antiphon.generation.unfinished import OffLoop, TurnMemory
 from antiphon.http.context import Context
+from antiphon.http.exchange import Exchange
 from antiphon.http.post import Post
 from antiphon.http.server_tools import ServerToolUse
 from antiphon.tools import Offer
 from antiphon.wire.errors import refused
 
-from .chat.read import Reading
-from .chat.schema import ChatRequest
+from .read import Reading
+from .schema import ChatRequest
 
 
 def server_tools(context: Context, wire: ChatRequest, format: Format, *, session: str) -> ServerToolUse | None:
@@ -34,6 +36,14 @@ def server_tools(context: Context, wire: ChatRequest, format: Format, *, session
         if not offer.has(name):
             raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.")
     return ServerToolUse(offer.only(requested), session)
+
+
+def turn_memory(
+    context: Context, exchange: Exchange, model: Model, off_loop: OffLoop, *, exact: bool = False
+) -> TurnMemory:
+    """The unfinished turns of this client with the model, whichever API they are from. ``exact`` is `TurnMemory`'s."""
+    reveals = context.reveals(exchange)
+    return TurnMemory(context.turns, exchange.owner, model.name, off_loop, reveals=reveals, exact=exact)
 
 
 def reading_of(post: Post, stream: bool | None = None, offer: Offer | None = None) -> Reading:

@@ -1,0 +1,276 @@
+"""Turns that wait for the results of their calls, found again by what their client sends back of them.
+
+A client is shown a part of what the model wrote: seldom its reasoning, or calls that the server answered, and never the
+headers of calls. All of it is stored until the turn is over, and stands in the prompts of the next requests in place of
+what the client sends, so that each goes on with the last one, id for id (HAR-70, HAR-91).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import msgspec
+
+from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, visible_to_user
+from antiphon.errors import StoreError
+from antiphon.store import UnfinishedTurns
+from antiphon.tokens import well_formed
+from antiphon.tools.call import CALL_SCHEMA, TOOL_UNKNOWN
+
+from .call_ids import is_random
+from .reply import as_history, canonical
+from .request import TurnRequest
+
+LONGEST = 256
+"""Runs of messages with calls, the latest of an unfinished turn, whose own text is looked for."""
+PARAGRAPH = "\n\n"
+"""Between messages that an API puts into one field."""
+Names = Mapping[tuple[int, int], tuple[str, ...]]
+"""Where a run of the assistant's messages begins and ends → names under which its turn may be stored, surest first."""
+OffLoop = Callable[[Callable[[], tuple[str, ...]]], Awaitable[tuple[str, ...]]]
+"""Does work on the whole request, beside the event loop where it is long."""
+log = logging.getLogger("antiphon.generation")
+
+
+class TurnView(msgspec.Struct, frozen=True):
+    """A turn as its client sees it, or sends it: arguments by their value, in whatever spelling.
+
+    ``calls`` are the names and arguments of those that wait, ``ids`` theirs. ``exchanges`` are the calls that were
+    answered within the turn, with their results.
+    """
+
+    texts: tuple[str, ...]
+    thoughts: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+    ids: tuple[str | None, ...]
+    exchanges: tuple[tuple[str, str], ...]
+
+
+class HasTurn(Protocol):
+    """Rounds of turns and tools, or what runs them."""
+
+    @property
+    def turn(self) -> Sequence[Message]:
+        """All messages of the turns that are over, and the results of tools between them."""
+
+
+@dataclass(slots=True)
+class TurnMemory:
+    """The unfinished turns of one owner with one model, for one request. Without its store the request goes on.
+
+    ``reveals``: the client may see reasoning; to another, no prompt shows its ids that has more than was sent.
+    ``exact``: it sees calls that ran here, and changes of them are its own. ``recalled`` are the ids of calls whose
+    turns were found.
+    """
+
+    turns: UnfinishedTurns
+    owner: str
+    model: str
+    off_loop: OffLoop
+    reveals: bool
+    exact: bool = False
+    recalled: set[str | None] = field(default_factory=set)
+    _sent: Sequence[Message] = ()
+    _names: Names = field(default_factory=dict)
+    _places: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of each turn that was found: where it begins, how many messages it has, and in place of how many."""
+
+    def read(self, request: TurnRequest) -> bool:
+        """Takes the request as its client sent it; whether turns of it may be stored."""
+        self._sent = request.conversation.messages
+        shows = not self.reveals and any(request.of_ids)
+        self._names = self._find_names() if self.turns.limits.lifetime > 0 and not shows else {}
+        return bool(self._names)
+
+    async def recall(self, request: TurnRequest) -> TurnRequest:
+        """The request with all of each turn of which the client changed nothing. Results stay the client's."""
+        try:
+            found = {run: await self.turns.find(self.owner, names) for run, names in self._names.items()}
+        except StoreError as error:
+            log.warning("reasoning of an unfinished turn is not found: %s", error.code)
+            return request
+        messages: list[Message] = []
+        self._places.clear()
+        taken, seen = 0, list[Sequence[Message]]()
+        for (begin, end), stored in sorted(found.items()):
+            begin = self._first(begin, stored)
+            turn = () if begin < taken or stored in seen else _as_sent(stored, self._sent[begin:end], exact=self.exact)
+            if turn:
+                seen.append(stored)
+                messages += self._sent[taken:begin]
+                self._places.append((len(messages), len(turn), end - begin))
+                messages, taken = [*messages, *turn], end
+                self.recalled |= {message.call_id for message in turn}
+        messages += self._sent[taken:]
+        return replace(request, conversation=replace(request.conversation, messages=tuple(messages)))
+
+    async def keep(self, turn: Sequence[Message]) -> None:
+        """Stores the turn that answers the request, if calls of it wait for results of the client's.
+
+        ``turn`` has calls that were answered here with their results.
+        """
+        view = _view(turn)
+        if not view.calls or any(one.is_call and one.end is End.NONE for one in turn):
+            return
+        names = await self.off_loop(lambda: _names(view, _context(self._sent), self.model))
+        try:
+            stored = await self.turns.put(self.owner, names, [*as_history(turn)])
+        except StoreError as error:
+            log.warning("reasoning of an unfinished turn is not stored: %s", error.code)
+            return
+        if not stored and self.turns.limits.lifetime > 0:
+            log.warning("an unfinished turn is not stored: it has more than %s bytes", self.turns.limits.bytes)
+
+    def keeper(
+        self, request: TurnRequest, rounds: HasTurn | None = None
+    ) -> Callable[[Sequence[Message]], Awaitable[None]] | None:
+        """`keep` of each choice's messages, or of the turn of ``rounds``; None where nothing may be called."""
+        if request.calls is not None and not request.calls:
+            return None
+
+        async def keep(messages: Sequence[Message]) -> None:
+            await self.keep(messages if rounds is None else rounds.turn)
+
+        return keep
+
+    def place_as_sent(self, number: int) -> int:
+        """The number that the message ``number`` of the recalled request has among those that were sent."""
+        for begin, length, replaced in reversed(self._places):
+            if number >= begin + length:
+                number -= length - replaced
+            elif number >= begin:
+                number = begin
+        return number
+
+    def _find_names(self) -> Names:
+        """The names for each run with calls since the last answer, the latest `LONGEST`."""
+        places: dict[tuple[int, int], tuple[str, ...]] = {}
+        context, done = _context(()), 0
+        for begin, end in _unfinished(self._sent):
+            _note(context, self._sent[done:begin])
+            done = begin
+            places[begin, end] = _names(_view(self._sent[begin:end]), context, self.model)
+        return places
+
+    def _first(self, begin: int, turn: Sequence[Message]) -> int:
+        """Where a turn begins whose last run begins at ``begin``: before the results of calls that it ran here."""
+        sent, ran = self._sent, {message.name for message in turn if message.role is Role.TOOL}
+        while begin and sent[begin - 1].role is Role.TOOL and sent[begin - 1].name in ran:
+            while begin and sent[begin - 1].role is Role.TOOL:
+                begin -= 1
+            while begin and sent[begin - 1].role is Role.ASSISTANT:
+                begin -= 1
+        return begin
+
+
+def _unfinished(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """Where runs of the assistant's messages with calls begin and end, of those since the last answer."""
+    runs: list[tuple[int, int]] = []
+    end = len(messages)
+    while end and len(runs) < LONGEST:
+        begin = end
+        while begin and messages[begin - 1].role is Role.ASSISTANT:
+            begin -= 1
+        if begin == end:
+            end -= 1
+            continue
+        if not any(message.is_call for message in messages[begin:end]):
+            break
+        runs.append((begin, end))
+        end = begin
+    return runs[::-1]
+
+
+def _view(messages: Sequence[Message]) -> TurnView:
+    answered = {message.call_id for message in messages if message.role is Role.TOOL}
+    waiting = [message for message in messages if message.is_call and message.call_id not in answered]
+    own = [message for message in messages if not message.is_call and message.role is Role.ASSISTANT]
+    exchanges = [one for one in messages if one.role is Role.TOOL or (one.is_call and one.call_id in answered)]
+    return TurnView(
+        _texts(message for message in own if visible_to_user(message)),
+        _texts(message for message in own if message.channel == Channel.ANALYSIS),
+        tuple(map(_sign, waiting)),
+        tuple(message.call_id for message in waiting),
+        tuple(map(_sign, exchanges)),
+    )
+
+
+def _texts(messages: Iterable[Message]) -> tuple[str, ...]:
+    return tuple(filter(None, (well_formed(message.text).strip() for message in messages)))
+
+
+def _sign(message: Message) -> tuple[str, str]:
+    name = (message.recipient if message.is_call else message.name) or message.role
+    return name.removeprefix(f"{FUNCTIONS}."), canonical(message.text) if message.is_call else message.text.strip()
+
+
+def _as_sent(turn: Sequence[Message], sent: Sequence[Message], *, exact: bool) -> Sequence[Message]:
+    """The turn with the calls of the messages under their ids; nothing where they say what their client did not see.
+
+    They need not say all of the turn: what they leave out of its calls is left out here too.
+    """
+    seen, view = _view(turn), _view(sent)
+    ids = _ids_by_call(view, seen)
+    if not (ids and _says(view.texts, seen.texts) and _says(view.thoughts, seen.thoughts)):
+        return ()
+    if exact and view.exchanges not in (seen.exchanges, _view(_without_refused(turn)).exchanges):
+        return ()
+    left_out = set(seen.ids) - ids.keys()
+    kept = (message for message in turn if message.call_id not in left_out)
+    return tuple(replace(one, call_id=ids[one.call_id]) if one.call_id in ids else one for one in kept)
+
+
+def _without_refused(turn: Sequence[Message]) -> list[Message]:
+    """The turn without calls that no tool understood, which transcripts do not have (OCM-80)."""
+    replies = (one for one in turn if one.role is Role.TOOL)
+    refused = {one.call_id for one in replies if CALL_SCHEMA in one.text or TOOL_UNKNOWN in one.text}
+    return [one for one in turn if one.call_id is None or one.call_id not in refused]
+
+
+def _says(sent: Sequence[str], seen: Collection[str]) -> bool:
+    """Whether nothing else is said, be it of several texts in one."""
+    return set(sent) <= set(seen) or PARAGRAPH.join(sent) == PARAGRAPH.join(seen)
+
+
+def _ids_by_call(sent: TurnView, seen: TurnView) -> dict[str | None, str | None]:
+    """The ids of calls as the client sends them, by those under which they were made; nothing where it sends others."""
+    calls, each = dict(zip(seen.ids, seen.calls, strict=True)), zip(sent.ids, sent.calls, strict=True)
+    if len(set(sent.ids)) == len(sent.ids) and all(calls.get(id) == call for id, call in each):
+        return {id: id for id in sent.ids}
+    return dict(zip(seen.ids, sent.ids, strict=True)) if sent.calls == seen.calls else {}
+
+
+def _names(view: TurnView, context: hashlib._Hash, model: str) -> tuple[str, ...]:
+    """By each id that no other conversation has; and by all that came before, for ids that the client gave anew.
+
+    A model's own ids (``functions.f:0``) are in other conversations too: its turns are found by what came before alone.
+    """
+    calls = [(id, call) for id, call in zip(view.ids, view.calls, strict=True) if id is not None and is_random(id)]
+    by_context = _digest([model, context.hexdigest(), view.calls])
+    return (*(_digest([model, id, call]) for id, call in calls), by_context)
+
+
+def _context(messages: Sequence[Message]) -> hashlib._Hash:
+    context = hashlib.sha256()
+    _note(context, messages)
+    return context
+
+
+def _note(context: hashlib._Hash, messages: Sequence[Message]) -> None:
+    """Adds to what came before, which is the same whether its client brings the reasoning back or not."""
+    for message in messages:
+        if message.channel != Channel.ANALYSIS:
+            context.update(_json([message.role, _sign(message)]))
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(_json(value)).hexdigest()
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"
