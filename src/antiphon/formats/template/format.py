@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
+from importlib.resources import files
 from typing import Any
 
 from msgspec.structs import replace
@@ -244,9 +245,38 @@ def template_format(
     )
 
 
+PROGRAMS = {
+    "deepseek-v3.2": ("deepseek-v3.2.jinja", ""),
+    "deepseek-v32": ("deepseek-v3.2.jinja", ""),
+    "deepseek-v4": ("deepseek-v4.jinja", "{%- set version = 4.0 -%}\n"),
+    "deepseek-v4.1": ("deepseek-v4.jinja", "{%- set version = 4.1 -%}\n"),
+}
+"""Models that ship a program instead of a template: the file of ours that writes the same, and its first line."""
+
+
+def program_of(vocabulary: Collection[Control]) -> str | None:
+    """The name among `PROGRAMS` of the model with this vocabulary; None for that of another."""
+    if Control("｜DSML｜") not in vocabulary:
+        return None
+    if Control("<｜System｜>") in vocabulary:
+        return "deepseek-v4.1"
+    return "deepseek-v4" if Control("<｜latest_reminder｜>") in vocabulary else "deepseek-v3.2"
+
+
+def program_format(
+    name: str, controls: Collection[Control], *, replies: ReplyDescription | None = None, teaches: bool = True
+) -> Format:
+    """The format of one of `PROGRAMS` for a vocabulary with these controls."""
+    from .jinja import jinja_format  # the declared templates do without Jinja
+
+    file, first = PROGRAMS[name]
+    source = first + files(__package__).joinpath(file).read_text("utf-8")
+    return jinja_format(source, controls, name=name, replies=replies, teaches=teaches)
+
+
 def register_templates(registry: FormatRegistry, templates: TemplateRegistry | None = None) -> None:
     """Fills ``registry`` with every template by name; ValueError for a name that is taken there."""
     named = templates if templates is not None else builtin_templates()
-    for name in named.names:
-        if name != "hf":
-            registry.register(name, partial(template_format, name, templates=named))
+    for name in {*named.names, *PROGRAMS} - {"hf"}:
+        factory = partial(program_format, name) if name in PROGRAMS else partial(template_format, name, templates=named)
+        registry.register(name, factory)
