@@ -42,7 +42,7 @@ class Measured(Protocol):
 
 def page(results: Mapping[str, Measured], argued: Sequence[Mapping[str, Any]]) -> str:
     """The whole page, in Markdown."""
-    parts = (_suite(results["suite"]), _published(results), _argued(argued))
+    parts = (_suite(results["suite"]), _published(results, argued), _argued(argued))
     return HEAD + "\n".join(line for part in parts for line in part) + "\n"
 
 
@@ -72,7 +72,11 @@ write them (`deepseek-recipe` 0.2.0, and the one of V3.2).
 """
 
 
-def _published(results: Mapping[str, Measured]) -> Iterator[str]:
+UNREADABLE = "The template writes it so that it cannot be read again"
+"""How the reasons begin that are the template's own."""
+
+
+def _published(results: Mapping[str, Measured], argued: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     found, programs = results["published"].counts, results["deepseek"].counts
     yield PUBLISHED.format(templates=found["templates"], shapes=len(SHAPES))
     yield from ("| what | of | the same | |", "|---|--:|--:|--:|")
@@ -84,10 +88,11 @@ def _published(results: Mapping[str, Measured]) -> Iterator[str]:
     )
     yield from (f"| {name} | {of:,} | {same:,} | {same / of:.1%} |" for name, of, same in rows)
     yield ""
-    yield (
-        f"Templates of which a reply is misread and `antiphon template check` tells nothing: {found.get('silent', 0)}."
-        f" Parts of a reply that templates leave out of what they write: {found['dropped']:,}."
-    )
+    lossy = sum(len(entry.get("published", ())) for entry in argued if entry["why"].startswith(UNREADABLE))
+    misread = found["replies"] - found["read"]
+    yield f"Of the {misread} replies that are read otherwise, {lossy} cannot be read as their template writes them."
+    yield f"Templates of which `antiphon template check` does not tell of that: {found.get('silent', 0)}."
+    yield f"Parts of a reply that templates leave out of what they write: {found['dropped']:,}."
     yield ""
 
 
@@ -95,4 +100,5 @@ def _argued(argued: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from ("## What fails, and why", "", "| failures | why |", "|--:|---|")
     for entry in argued:
         count = sum(len(rows) for part, rows in entry.items() if part != "why")
-        yield f"| {count} | {entry['why']} |"
+        why = entry["why"].replace("|", "\\|")
+        yield f"| {count} | {why} |"
