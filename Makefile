@@ -184,7 +184,7 @@ lmdeploy: setup  ## every built-in chat template against the LMDeploy releases t
 	@touch $@
 
 .PHONY: replies-nightly
-replies-nightly: oracles .nightly/.ready ## 469 recorded outputs and 226 published templates beside their oracles, a quarter of an hour; docs/replies-beside-others.md
+replies-nightly: oracles .nightly/.ready ## 469 recorded outputs and 224 published templates beside their oracles, a quarter of an hour; docs/replies-beside-others.md
 	$(BIN)/python tests/nightly/run.py --page docs/replies-beside-others.md --workers $(WORKERS)
 
 check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')

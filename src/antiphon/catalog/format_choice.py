@@ -169,7 +169,7 @@ def _format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatReg
             response_template=responses_of(name, text),
             teaches=entry.teach_tools,
         )
-    if program := program_of(controls):
+    if program := program_of(text.tokenizer):
         log.info("%s has no chat template; its prompts are in %s, as its vocabulary says", name, program)
         return program_format(program, controls, replies=replies, teaches=entry.teach_tools)
     if not fallback:

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from antiphon import read_chat
-from antiphon.catalog.files.text import ModelText
+from antiphon.catalog.files.text import ModelText, gguf_text
 from antiphon.catalog.format_choice import choose_format
 from antiphon.catalog.known_formats import known_formats
 from antiphon.config import ModelEntry
 from antiphon.conversation import Conversation, MessageEnded, Settings
+from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import Format
-from antiphon.formats.template import program_format
+from antiphon.formats.template import program_format, program_of
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, spell
 
 BOS, EOS = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"
@@ -56,6 +57,19 @@ def asked(*calls: tuple[str, dict[str, Any]], text: str = "", thought: str = "")
 def test_a_vocabulary_tells_which_program_its_model_has(name: str) -> None:
     text = ModelText(tokenizer=ByteTokenizer(controls(name)))
     assert choose_format("m", ModelEntry(), text, known_formats()).name == name
+
+
+def test_the_mark_of_its_tags_may_be_a_text_of_one_token() -> None:
+    tokens: list[GgufValue] = ["<｜System｜>", "｜DSML｜", "a"]
+    types: list[GgufValue] = [3, 4, 1]
+    metadata: dict[str, GgufValue] = {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": types,
+        "tokenizer.ggml.merges": [],
+    }
+    assert program_of(gguf_text(metadata).tokenizer) == "deepseek-v4.1"
+    assert program_of(ByteTokenizer([Control("<｜System｜>")])) is None
 
 
 def test_a_template_of_the_models_files_counts_over_the_program() -> None:

@@ -16,7 +16,7 @@ from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import Format, FormatRegistry, HistoryPolicy, SamplingDefaults
 from antiphon.formats.replies import PLAIN, CallForm, CompiledDescription, Members, Region, ReplyDescription, Slot
 from antiphon.formats.replies.reply_format import ReplyFormat, require_assistant
-from antiphon.tokens import Control, Piece
+from antiphon.tokens import Control, Piece, Tokenizer
 
 from .base import SETTINGS, BaseTemplate
 from .chat import ChatMessage, chat_messages
@@ -254,13 +254,17 @@ PROGRAMS = {
 """Models that ship a program instead of a template: the file of ours that writes the same, and its first line."""
 
 
-def program_of(vocabulary: Collection[Control]) -> str | None:
-    """The name among `PROGRAMS` of the model with this vocabulary; None for that of another."""
-    if Control("｜DSML｜") not in vocabulary:
+def program_of(tokenizer: Tokenizer) -> str | None:
+    """The name among `PROGRAMS` of the model with this vocabulary; None for that of another.
+
+    The mark of its tags is one token, which vocabularies have as a text or as a control.
+    """
+    mark, controls = "｜DSML｜", tokenizer.controls
+    if Control(mark) not in controls and len(tokenizer.encode(mark)) != 1:
         return None
-    if Control("<｜System｜>") in vocabulary:
+    if Control("<｜System｜>") in controls:
         return "deepseek-v4.1"
-    return "deepseek-v4" if Control("<｜latest_reminder｜>") in vocabulary else "deepseek-v3.2"
+    return "deepseek-v4" if Control("<｜latest_reminder｜>") in controls else "deepseek-v3.2"
 
 
 def program_format(
