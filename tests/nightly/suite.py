@@ -104,7 +104,8 @@ def served(model: str) -> Served:
     if model == "openai/gpt-oss-20b":
         return Served(Harmony(), ByteTokenizer(HARMONY))
     if model in PROGRAMS:
-        known = [one for one in DEEPSEEK if one.spelling != "<｜System｜>" or model.endswith("V4.1-Flash")]
+        texts = {"｜DSML｜", "" if model.endswith("V4.1-Flash") else "<｜System｜>"}  # as the vocabularies have them
+        known = [one for one in DEEPSEEK if one.spelling not in texts]
         return Served(program_format(PROGRAMS[model], known), ByteTokenizer(known))
     source = KIMI_K3 if model == "moonshotai/Kimi-K3" else TEMPLATES[model].read_text("utf-8")
     families = (family for family in load_families().values() if model in {one.repo for one in family.reference_models})
