@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -24,6 +24,9 @@ from .declared import DeclaredTemplate
 from .history import GivenHistory, calls_as_text, mended, result_as_text
 from .registry import TemplateRegistry, builtin_templates
 from .user_text import ControlSpellings, MarkedText, Placeholders
+
+if TYPE_CHECKING:  # the declared templates do without Jinja
+    from .jinja import JinjaFormat
 
 
 class TemplateFormat(ReplyFormat):
@@ -269,9 +272,9 @@ def program_of(tokenizer: Tokenizer) -> str | None:
 
 def program_format(
     name: str, controls: Collection[Control], *, replies: ReplyDescription | None = None, teaches: bool = True
-) -> Format:
+) -> JinjaFormat:
     """The format of one of `PROGRAMS` for a vocabulary with these controls."""
-    from .jinja import jinja_format  # the declared templates do without Jinja
+    from .jinja import jinja_format
 
     file, first = PROGRAMS[name]
     source = first + files(__package__).joinpath(file).read_text("utf-8")
