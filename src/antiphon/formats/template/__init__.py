@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from .budget import Limits
     from .check import TemplateCheck, check_template
     from .declared import DeclaredTemplate
-    from .format import TemplateFormat, register_templates, replies_of, template_format
+    from .format import (
+        TemplateFormat,
+        program_format,
+        program_of,
+        register_templates,
+        replies_of,
+        template_format,
+    )
     from .in_harmony import TemplatedHarmony, takes_later_system, writes_harmony
     from .jinja import JinjaCache, JinjaFormat, jinja_format
     from .load import load_template_json, load_template_python
@@ -28,7 +35,7 @@ else:
             "budget": "Limits",
             "check": "TemplateCheck check_template",
             "declared": "DeclaredTemplate",
-            "format": "TemplateFormat register_templates replies_of template_format",
+            "format": "TemplateFormat program_format program_of register_templates replies_of template_format",
             "in_harmony": "TemplatedHarmony takes_later_system writes_harmony",
             "jinja": "JinjaCache JinjaFormat jinja_format",
             "load": "load_template_json load_template_python",
@@ -58,6 +65,8 @@ __all__ = [
     "jinja_format",
     "load_template_json",
     "load_template_python",
+    "program_format",
+    "program_of",
     "register_templates",
     "replies_of",
     "takes_later_system",

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import Format, FormatRegistry, HistoryPolicy, SamplingDefaults
 from antiphon.formats.replies import PLAIN, CallForm, CompiledDescription, Members, Region, ReplyDescription, Slot
 from antiphon.formats.replies.reply_format import ReplyFormat, require_assistant
-from antiphon.tokens import Control, Piece
+from antiphon.tokens import Control, Piece, Tokenizer
 
 from .base import SETTINGS, BaseTemplate
 from .chat import ChatMessage, chat_messages
@@ -23,6 +24,9 @@ from .declared import DeclaredTemplate
 from .history import GivenHistory, calls_as_text, mended, result_as_text
 from .registry import TemplateRegistry, builtin_templates
 from .user_text import ControlSpellings, MarkedText, Placeholders
+
+if TYPE_CHECKING:  # the declared templates do without Jinja
+    from .jinja import JinjaFormat
 
 
 class TemplateFormat(ReplyFormat):
@@ -244,9 +248,42 @@ def template_format(
     )
 
 
+PROGRAMS = {
+    "deepseek-v3.2": ("deepseek-v3.2.jinja", ""),
+    "deepseek-v32": ("deepseek-v3.2.jinja", ""),
+    "deepseek-v4": ("deepseek-v4.jinja", "{%- set version = 4.0 -%}\n"),
+    "deepseek-v4.1": ("deepseek-v4.jinja", "{%- set version = 4.1 -%}\n"),
+}
+"""Models that ship a program instead of a template: the file of ours that writes the same, and its first line."""
+
+
+def program_of(tokenizer: Tokenizer) -> str | None:
+    """The name among `PROGRAMS` of the model with this vocabulary; None for that of another.
+
+    The mark of its tags is one token, which vocabularies have as a text or as a control.
+    """
+    mark, controls = "｜DSML｜", tokenizer.controls
+    if Control(mark) not in controls and len(tokenizer.encode(mark)) != 1:
+        return None
+    if Control("<｜System｜>") in controls:
+        return "deepseek-v4.1"
+    return "deepseek-v4" if Control("<｜latest_reminder｜>") in controls else "deepseek-v3.2"
+
+
+def program_format(
+    name: str, controls: Collection[Control], *, replies: ReplyDescription | None = None, teaches: bool = True
+) -> JinjaFormat:
+    """The format of one of `PROGRAMS` for a vocabulary with these controls."""
+    from .jinja import jinja_format
+
+    file, first = PROGRAMS[name]
+    source = first + files(__package__).joinpath(file).read_text("utf-8")
+    return jinja_format(source, controls, name=name, replies=replies, teaches=teaches)
+
+
 def register_templates(registry: FormatRegistry, templates: TemplateRegistry | None = None) -> None:
     """Fills ``registry`` with every template by name; ValueError for a name that is taken there."""
     named = templates if templates is not None else builtin_templates()
-    for name in named.names:
-        if name != "hf":
-            registry.register(name, partial(template_format, name, templates=named))
+    for name in {*named.names, *PROGRAMS} - {"hf"}:
+        factory = partial(program_format, name) if name in PROGRAMS else partial(template_format, name, templates=named)
+        registry.register(name, factory)
