@@ -1,6 +1,6 @@
 """Random replies with every damage, in every format, over every wire: how many hold the law of `kit.damaged_replies`.
 
-    python tests/fuzz/replies.py [DRAWS] [--seed N] [--formats a,b] [--shown N]
+    python tests/fuzz/replies.py [DRAWS] [--seed N] [--formats 'a;b'] [--damages 'a;b'] [--shown N]
 
 Prints the draws and the faults of each format, wire and damage, and the first faults whole. Exits with 1 where the law
 does not hold of one.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kit.damaged_replies import DAMAGES, FORMATS, WIRES, Draw, faults, reply_of
+from kit.damaged_replies import ALL, FORMATS, WIRES, Draw, faults, reply_of
 
 
 async def run(draws: Iterable[Draw], shown: int) -> int:
@@ -39,9 +39,9 @@ async def run(draws: Iterable[Draw], shown: int) -> int:
     return count
 
 
-def drawn(count: int, seed: int, formats: Iterable[str]) -> Iterable[Draw]:
+def drawn(count: int, seed: int, formats: Iterable[str], damages: Iterable[str]) -> Iterable[Draw]:
     """Each format, wire and damage in turn."""
-    cells = itertools.cycle(itertools.product(DAMAGES, WIRES, formats))
+    cells = itertools.cycle(itertools.product(damages, WIRES, formats))
     for number, (damage, wire, format) in enumerate(itertools.islice(cells, count)):
         yield Draw(format, wire, damage, seed + number)
 
@@ -50,10 +50,17 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("draws", nargs="?", type=int, default=100_000)
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--formats", default=",".join(FORMATS))
+    options.add_argument("--formats", default=";".join(FORMATS))
+    options.add_argument("--damages", default=";".join(ALL))
     options.add_argument("--shown", type=int, default=20)
     given = options.parse_args()
-    sys.exit(bool(asyncio.run(run(drawn(given.draws, given.seed, given.formats.split(",")), given.shown))))
+    sys.exit(
+        bool(
+            asyncio.run(
+                run(drawn(given.draws, given.seed, given.formats.split(";"), given.damages.split(";")), given.shown)
+            )
+        )
+    )
 
 
 if __name__ == "__main__":

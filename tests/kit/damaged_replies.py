@@ -5,6 +5,9 @@ sent back with a result for each call. `faults` says what of the law does not ho
 
 * every answer is 200, and streamed it is the same as whole; no text has surrogates;
 * a call that is given has all of its words: none of them is in the content, and the finish is a call's;
+* no word of the reasoning is in the content;
+* a call that was not touched, or only as models do where they mean the same, is given as it was meant; and then none
+  is given whole that has what was not meant;
 * the next prompt has every word that the client was given.
 """
 
@@ -28,18 +31,24 @@ from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.offered_calls import is_object
 from antiphon.formats.openchatml import OpenChatML
+from antiphon.formats.replies import CallForm
 from antiphon.generation import Model
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner, encode_pieces
 from antiphon.wire.projection import INVALID
 from kit.api import Got, post_in_process
-from kit.family_server import SOURCES, family
+from kit.family_server import EVERY, family
 
 CALL_WORD = re.compile(r"call(\d)word\d+")
 WORD = re.compile(r"call\dword\d+|saidword\d+")
 _PART = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]|\w+|\s+|.", re.DOTALL)
 _TAG = re.compile(r"<[^<>\n]*>|\[[A-Z_]+\]|\]\]>|\]\(!|>>>|```")
+_MARK = re.compile(r"</?[^<>\s=]+>|<[^<>\s=]+=|\[/?[A-Z_]+\]|\[\|\w+\|\]")
+TEXT = "¦"
+"""Stands in what spells a control and is text."""
 _SAME = 4
 """Characters that the beginning of a call shares with what may stand in its place."""
+_FRAMES = ("harmony", "openchatml")
+"""Their controls end a frame wherever they stand."""
 _ONE_CALL = ("bare object", "harmony", "openchatml")
 _THINKS = ("deepseek r1", "arguments in tags")
 """Their prompts open the thought."""
@@ -66,7 +75,8 @@ class Speaker:
 
     def ids(self, text: str) -> list[int]:
         scanner = ControlScanner(list(self.tokenizer.controls))
-        return encode_pieces([*scanner.feed(text), *scanner.close()], self.tokenizer)
+        pieces = (*scanner.feed(text), *scanner.close())
+        return encode_pieces([p if isinstance(p, Control) else p.replace(TEXT, "") for p in pieces], self.tokenizer)
 
     def spelled(self, ids: Sequence[int]) -> str:
         pieces = map(self.tokenizer.piece, ids)
@@ -105,7 +115,7 @@ def speaker(name: str) -> Speaker:
     reply: list[int] = []
     end_ids: frozenset[int] = frozenset()
     format: Format
-    if name in SOURCES:
+    if name in EVERY:
         known = family(name)
         format, tokenizer, end_ids = known.format, known.tokenizer, known.end_ids
         says = lambda message: known.says(message, TOOLS)  # noqa: E731
@@ -123,7 +133,7 @@ def speaker(name: str) -> Speaker:
     return Speaker(format, tokenizer, says, end, app, engine, reply)
 
 
-FORMATS = ("harmony", "openchatml", *SOURCES)
+FORMATS = ("harmony", "openchatml", *EVERY)
 TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name, "description": "Knows.", "parameters": SCHEMA}} for name in NAMES
 ]
@@ -136,7 +146,7 @@ def message(chance: random.Random, format: str) -> dict[str, Any]:
     """A reply as the chat API has it; each word of a call's values says of which call it is."""
     said: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": []}
     if format in _THINKS or chance.random() < 0.3:
-        said["reasoning_content"] = "I think of it."
+        said["reasoning_content"] = f"I think of thoughtword{chance.randrange(100)}."
     calls = chance.choice([0, 1, 1, 1, 2, 2, 3])
     if not calls or chance.random() < 0.3:
         said["content"] = f"It is saidword{chance.randrange(100)}, I say."
@@ -236,9 +246,90 @@ DAMAGES: Mapping[str, Damage] = {
 }
 
 
+_Meant = Callable[[str, str, random.Random], str]
+
+
+def _between_tags(blanks: str) -> _Meant:
+    def changed(text: str, format: str, chance: random.Random) -> str:
+        return re.sub(r"(?<=>)\s*(?=<)", lambda at: blanks if chance.random() < 0.5 else at[0], text)
+
+    return changed
+
+
+def _without_ids(text: str, format: str, chance: random.Random) -> str:
+    return re.sub(r', "\w+": "abcdefgh\d"|"\w+": "abcdefgh\d", |(\[CALL_ID\])?abcdefgh\d', "", text)
+
+
+def _with_ids(text: str, format: str, chance: random.Random) -> str:
+    return text.replace('{"name": ', '{"id": "z1", "name": ')
+
+
+def _without_close(text: str, format: str, chance: random.Random) -> str:
+    """Without the close of one value that is a text, or of a call before the next."""
+    form = next(iter(getattr(getattr(speaker(format).format, "replies", None), "calls", ())), CallForm())
+    values = form.pairs.values if form.pairs is not None and form.pairs.key else ()
+    closes = [re.escape(value.after.rstrip("\n")) for value in values if value.reads != "nested"]
+    if form.open and form.close.strip().startswith(("<", "[")):
+        closes.append(re.escape(form.close) + f"(?={re.escape(form.separator + form.open)})")
+    places = [found.span() for close in closes for found in re.finditer(close, text)]
+    start, end = chance.choice(places or [(0, 0)])
+    return text[:start] + text[end:]
+
+
+MEANT: Mapping[str, _Meant] = {
+    "no blanks": _between_tags(""),
+    "blanks": _between_tags("  "),
+    "line breaks": _between_tags("\n\n"),
+    "no ids": _without_ids,
+    "more ids": _with_ids,
+    "no close before what is next": _without_close,
+}
+"""Damages behind which a reply means the same."""
+_Values = Callable[[str, Sequence[str], random.Random], str]
+
+
+def _marked(text: str) -> _Values:
+    def marked(value: str, marks: Sequence[str], chance: random.Random) -> str:
+        said = " or ".join(mark[0] + text + mark[1:] for mark in chance.choices(marks, k=chance.choice([1, 1, 2, 3])))
+        return chance.choice([f"{said} {value}", f"{value} {said} {value}", f"{value}{said}"])
+
+    return marked
+
+
+VALUES: Mapping[str, _Values] = {
+    "marks in strings": _marked(""),
+    "marks as text": _marked(TEXT),
+    "entities": lambda value, marks, chance: f"&lt;{value}&gt; &amp;amp; &quot;",
+}
+"""What becomes of strings in the arguments before a reply is written."""
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    """The value with each string changed that has a word of a call's."""
+    if isinstance(value, dict):
+        return {key: _changed(each, change) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_changed(each, change) for each in value]
+    return change(value) if isinstance(value, str) and CALL_WORD.search(value) else value
+
+
+def marks(format: str) -> list[str]:
+    """Tags of the format's own that may stand in a string, but those that end a reply."""
+    model = speaker(format)
+    texts = [*map(str, model.tokenizer.controls), *getattr(getattr(model.format, "replies", None), "literals", ())]
+    texts = [] if format in _FRAMES else texts
+    found = {mark for text in texts for mark in _MARK.findall(text)}
+    ends = {model.end, *map(str, model.format.stops)}
+    return sorted(found - ends) or ["<tag>"]
+
+
+ALL = (*DAMAGES, *MEANT, *VALUES)
 APART = ("none", "unknown names")
 """Damages that touch nothing but names: behind them calls that only commas part are what they were, too."""
-LISTS = ("command", "mistral list", "name as key", "the way Python calls")
+LISTS = (
+    *("command", "mistral list", "name as key", "the way Python calls", "Python in a list", "a list between tags"),
+    *("a list with the id first", "the name as a key", "one object round all calls"),
+)
 
 
 # What the client of each wire gets, and sends back
@@ -449,18 +540,22 @@ class Draw:
 class Reply:
     """``how`` it ends: by the model's own "end", by its engine's "stop", or by a "length".
 
-    ``intact``: the calls behind the damage, of whose text nothing was touched.
+    ``intact``: the calls that must be given; ``meant``: all that may be given whole; None: any.
     """
 
     text: str
     how: str
     intact: tuple[tuple[str, Any], ...]
+    meant: tuple[tuple[str, Any], ...] | None
 
 
 def reply_of(draw: Draw) -> Reply:
     """What the model says."""
     chance, model = draw.chance, speaker(draw.format)
     said = message(chance, draw.format)
+    if draw.damage in VALUES:
+        change, tags = VALUES[draw.damage], marks(draw.format)
+        said = {**said, "tool_calls": _changed(said["tool_calls"], lambda value: change(value, tags, chance))}
     calls = said["tool_calls"]
     content = said["content"] or "-"
     steps = [model.says({**said, "tool_calls": calls[:n], "content": content}) for n in range(len(calls))]
@@ -470,14 +565,24 @@ def reply_of(draw: Draw) -> Reply:
     begins = [_shared(one, other) - skew for one, other in itertools.pairwise(steps)]
     body, end = whole.removesuffix(model.end), model.end if whole.endswith(model.end) else ""
     at = min(max(0, begins[0]), len(body)) if begins else len(body)
-    damaged = body[:at] + DAMAGES[draw.damage](body[at:], chance)
+    damaged = DAMAGES[draw.damage](body[at:], chance) if draw.damage in DAMAGES else body[at:]
+    if draw.damage in MEANT:
+        damaged = MEANT[draw.damage](damaged, draw.format, chance)
+    damaged = body[:at] + damaged
     how = chance.choice(["end", "end", "stop", "length"])
     touched = len(body) - _shared(body[::-1], damaged[::-1])
-    behind = [call["function"] for call, begin in zip(calls, begins, strict=True) if begin > touched + _SAME]
+    behind = [call for call, begin in zip(calls, begins, strict=True) if begin > touched + _SAME]
     if _TAG.findall(body) != _TAG.findall(damaged) or (draw.format in LISTS and draw.damage not in APART):
         behind = []
-    intact = [(function["name"], function["arguments"]) for function in behind]
-    return Reply(damaged + (end if how == "end" else ""), how, tuple(intact))
+    if draw.damage not in DAMAGES:
+        behind = calls
+    meant = None if draw.damage in DAMAGES and draw.damage not in ("none", "cut") else _meant(calls)
+    return Reply(damaged + (end if how == "end" else ""), how, _meant(behind), meant)
+
+
+def _meant(calls: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
+    said = [call["function"] for call in calls]
+    return tuple((one["name"], _changed(one["arguments"], lambda text: text.replace(TEXT, ""))) for one in said)
 
 
 def _shared(one: str, other: str) -> int:
@@ -521,16 +626,30 @@ def _told(answer: Answer, streamed: Answer, wire: Wire, said: Reply) -> Iterator
     everything = json.dumps([answer.content, answer.calls])
     if re.search(r"\\ud[89a-f][0-9a-f]{2}", re.sub(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}", "", everything)):
         yield f"surrogates: {everything}"
+    if "\ufffd" in answer.content or any("\ufffd" in arguments for _, arguments in answer.calls):
+        yield f"replaced: {everything}"
     given = {found.group(1) for _, arguments in answer.calls for found in CALL_WORD.finditer(arguments)}
     spilt = [found.group() for found in CALL_WORD.finditer(answer.content) if found.group(1) in given]
     if spilt:
         yield f"spilt {spilt}: content {answer.content!r}, calls {answer.calls}"
+    if "thoughtword" in answer.content:
+        yield f"leaked: content {answer.content!r}"
     given_whole = [(name, json.loads(text)) for name, text in answer.calls if is_object(text)]
     lost = [call for call in said.intact if call not in given_whole]
     if lost:
         yield f"swallowed {lost}: content {answer.content!r}, calls {answer.calls}"
+    made = [
+        call for call in given_whole if said.meant is not None and not any(_within(call, one) for one in said.meant)
+    ]
+    if made:
+        yield f"made up {made}: content {answer.content!r}, calls {answer.calls}"
     if answer.calls and said.how != "length" and answer.finish != wire.called:
         yield f"finish {answer.finish!r} beside {answer.calls}"
+
+
+def _within(call: tuple[str, Any], meant: tuple[str, Any]) -> bool:
+    """Whether all that a call has is what was meant."""
+    return call[0] == meant[0] and all(key in meant[1] and meant[1][key] == value for key, value in call[1].items())
 
 
 async def _next(draw: Draw, answer: Answer) -> AsyncIterator[str]:

@@ -21,7 +21,7 @@ from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
 from antiphon.tokens import ByteTokenizer, Control, ControlScanner
-from kit.family_templates import FAMILIES
+from kit.family_templates import FAMILIES, OTHERS
 from kit.obliging import GrammarEngine
 from kit.plain_jinja import plain_prompt
 from kit.reply_templates import TEMPLATES
@@ -31,6 +31,7 @@ SOURCES = {
     **{name: TEMPLATES[name] for name in ("arguments in tags", "the way Python calls", "regions that are messages")},
 }
 """The second part: markers that no model has."""
+EVERY = {**SOURCES, **OTHERS, **TEMPLATES}
 CONTROL = re.compile(
     r"<\|[^|<>\n']+\|>|<\|\w+>|<\w+\|>|</s>|<\|\"\|>|<｜[^｜<>]+｜>|\[[A-Z_]+\]|</?(?:think|tool_call)>"
 )
@@ -97,7 +98,7 @@ class Family:
 
 @cache
 def family(name: str) -> Family:
-    source = SOURCES[name]
+    source = EVERY[name]
     controls = [Control(spelling) for spelling in sorted(set(CONTROL.findall(source)))]
     return Family(name, source, jinja_format(source, controls), ByteTokenizer(controls))
 

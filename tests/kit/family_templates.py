@@ -211,3 +211,53 @@ FAMILIES: dict[str, str] = {
         ),
     ),
 }
+
+OTHERS: dict[str, str] = {
+    "arg key, tight": template(
+        thought="{{ '<think>' + m.reasoning_content + '</think>' }}",
+        reply=each(
+            "{{ '<tool_call>' + f.name }}"
+            + pairs("{{ '<arg_key>' + k + '</arg_key><arg_value>' }}" + VALUE + "{{ '</arg_value>' }}")
+            + "{{ '</tool_call>' }}",
+        ),
+    ),
+    "invoke": template(
+        thought=_THINK,
+        reply="{{ '<mini:calls>\n' }}"
+        + each(
+            "{{ '<invoke name=\"' + f.name + '\">\n' }}"
+            + pairs("{{ '<parameter name=\"' + k + '\">' }}" + VALUE + "{{ '</parameter>\n' }}")
+            + "{{ '</invoke>\n' }}"
+        )
+        + "{{ '</mini:calls>' }}",
+    ),
+    "typed attributes": template(
+        reply="{{ '<cofl:calls>' }}"
+        + each(
+            "{{ '<cofl:call id=\"' + c.id + '\" name=\"' + f.name + '\">' }}"
+            + pairs(
+                "{%- if v is string %}{{ '<cofl:value name=\"' + k + '\" type=\"raw\">' + v }}{%- else %}"
+                "{{ '<cofl:value name=\"' + k + '\" type=\"json\">' + (v | tojson) }}{%- endif %}{{ '</cofl:value>' }}"
+            )
+            + "{{ '</cofl:call>' }}"
+        )
+        + "{{ '</cofl:calls>' }}",
+    ),
+    "Python in a list": template(
+        reply="{{ '<|tool_call_start|>[' }}"
+        + each(
+            "{{ f.name + '(' }}"
+            + pairs("{{ k + '=' }}{%- if v is string %}{{ v | tojson }}{%- else %}{{ v }}{%- endif %}", ", ")
+            + "{{ ')' }}",
+            ", ",
+        )
+        + "{{ ']<|tool_call_end|>' }}",
+    ),
+    "a list between tags": template(
+        thought="{{ '<thinking>' + m.reasoning_content + '</thinking>' }}",
+        reply="{{ '<TOOLCALL>[' }}"
+        + each('{{ \'{"name": "\' + f.name + \'", "arguments": \' }}' + ARGUMENTS + "{{ '}' }}", ", ")
+        + "{{ ']</TOOLCALL>' }}",
+    ),
+}
+"""More of them, which fewer tests read."""

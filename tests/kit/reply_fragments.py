@@ -36,7 +36,7 @@ TOOL = ToolSpec(
 )
 WORD = "%"
 """Stands in a fragment for a word that no other fragment has."""
-_TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]|\]<\]\w+\[>\[")
+_TAG = re.compile(r"<[^<>{}\s]+>|\[/?[A-Z_]+\]|\]<\]\w+\[>\[")
 _JSON = (
     *('{"name": "f", "arguments": {"a": "%"}}', '{"a": "%"}', '{"name": "f", ', '"name": "f"', '"arguments": '),
     *('"id": "%"', '"%"', "{'a': '%', 'b': [1, None]}", "f(a='%')", "a=", "```json", "```", "null", "True", "</"),

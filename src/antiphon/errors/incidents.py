@@ -38,8 +38,10 @@ INCIDENTS = {
         "The text between the tags of a call is no call, and stays text; what stands behind a call there is set aside."
     ),
     "malformed_arguments": incident("The arguments of a call are no JSON object; they stand as the model wrote them."),
-    "malformed_argument": incident("What stands where an argument of a call should is none; it is set aside."),
-    "duplicate_argument": incident("An argument is there twice; the second is set aside."),
+    "malformed_argument": incident(
+        "What stands where an argument should is none; it stays there as the model wrote it."
+    ),
+    "duplicate_argument": incident("An argument is there twice; both are given."),
     "unclosed_argument": incident(
         "An argument's value was not closed; it ends where the next part of the call begins."
     ),

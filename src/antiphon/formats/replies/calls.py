@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable, Collection
 
 from .compiled import CompiledForm, CompiledPairs, CompiledSlot
-from .json_text import ArgumentsWriter, JsonScan
+from .json_text import JsonScan
 from .literal import Schema
-from .messages import Messages
-from .open_call import Malformed, NotAllowed, OpenCall
+from .messages import Malformed, Messages, NotAllowed, OpenCall, id_of, name_in, unquoted
 from .source import Marks, Reading, Source
-from .values import ValueReader
+from .values import ArgumentsWriter, ValueReader
 
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _IDS = ("id", "call_id", "tool_call_id")
@@ -39,6 +38,7 @@ class CallReader:
         self._messages = messages
         self._schemas = schemas
         self._refuse = refuse
+        self._open: OpenCall | None = None
         self._refused: Malformed | None = None
         """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
         self.given = False
@@ -71,6 +71,11 @@ class CallReader:
             elif (closed and not form.tagged and not astray) or not (yield from self._set_aside(form)):
                 return
             closed = True
+
+    @property
+    def in_arguments(self) -> bool:
+        """The arguments of a call are being read."""
+        return self._open is not None and self._open.in_arguments and (self._messages.in_call or self._source.records)
 
     def let_go(self) -> None:
         """Nothing is read any more."""
@@ -149,7 +154,7 @@ class CallReader:
     def _object(self, form: CompiledForm) -> Reading[None]:
         names = form.members
         waits = names is not None and bool(names.call_id) and not names.id_first
-        call = OpenCall(self._source, self._messages, self._allowed, self._begins, waits=waits, listed=form.lists)
+        call = self._opened(form, waits=waits)
         try:
             yield from self._members(form, call)
             if call.name is None or (form.bare and not call.has_arguments):
@@ -165,6 +170,11 @@ class CallReader:
         self._broken = call.end(whole=self._source.goes_on)
         if call.extra:
             self._messages.incident("malformed_call", self._source.position, ", ".join(call.extra))
+
+    def _opened(self, form: CompiledForm, *, waits: bool) -> OpenCall:
+        call = OpenCall(self._source, self._messages, self._allowed, self._begins, waits=waits, listed=form.lists)
+        self._open = call
+        return call
 
     def _members(self, form: CompiledForm, call: OpenCall) -> Reading[None]:
         self._source.take(self._source.at + 1)
@@ -196,7 +206,7 @@ class CallReader:
         else:
             value = yield from self._json_value()
             if key in _IDS or (names is not None and key == names.call_id):
-                call.call_id = call.call_id or _id_of(value)
+                call.call_id = call.call_id or id_of(value)
             elif key != "type":
                 call.extra.append(f'"{key}": {value}')
             if form.bare and call.name is None and not call.has_arguments and key not in (*_IDS, "type"):
@@ -205,10 +215,11 @@ class CallReader:
     def _arguments(self, call: OpenCall) -> Reading[None]:
         """An object as it comes; as a string too, as OpenAI's API spells arguments."""
         char = yield from self._source.after_blanks()
+        call.in_arguments = True
         if char == '"':
             parts: list[str] = []
             whole = yield from self._json(parts.append, JsonScan())
-            call.put(_unquoted("".join(parts)))
+            call.put(unquoted("".join(parts)))
             if not whole:
                 raise Malformed(over=True)
         elif char == "n":
@@ -217,6 +228,7 @@ class CallReader:
                 call.put(value)
         elif not (yield from self._json(call.put, JsonScan())):
             raise Malformed(over=True)
+        call.in_arguments = False
 
     def _json(self, put: Callable[[str], bool | None], scan: JsonScan, *, runs_on: bool = True) -> Reading[bool]:
         """A JSON value, as it comes, and whether that is all of it.
@@ -254,7 +266,7 @@ class CallReader:
 
     def _json_value(self) -> Reading[str]:
         parts: list[str] = []
-        whole = yield from self._json(parts.append, JsonScan(), runs_on=False)
+        whole = yield from self._json(parts.append, JsonScan(controls=False), runs_on=False)
         text = "".join(parts)
         if not whole:
             raise Malformed(text)
@@ -271,19 +283,24 @@ class CallReader:
 
     def _tagged(self, form: CompiledForm) -> Reading[None]:
         late = bool(form.id_behind.literals)
-        call = OpenCall(self._source, self._messages, self._allowed, self._begins, waits=late, listed=form.lists)
+        call = self._opened(form, waits=late)
         for slot in form.slots:
             yield from self._slot(slot, call)
         if call.name is None:
             raise Malformed
         if not late:
             call.begin()
-        self._value_broke = False
-        if form.pairs is None:
+        self._value_broke, call.in_arguments = False, True
+        if call.is_empty:
+            call.put("{}")
+        elif form.pairs is None:
             yield from self._plain_arguments(call)
         else:
             schema = self._schemas.get(call.name, Schema())
-            self._value_broke = yield from self._pairs(form, form.pairs, schema, call.put)
+            self._value_broke = yield from self._pairs(form, form.pairs, schema, call)
+        call.in_arguments = False
+        if not call.has_arguments and (yield from self._breaks_off(form, call)):
+            call.put("{")
         if late and (yield from self._source.ahead(form.id_behind)):
             yield from self._late_id(form, call)
         self._broken = call.end(whole=self._source.goes_on)
@@ -307,14 +324,15 @@ class CallReader:
         text = "".join(parts).strip()
         if len(text) > _MOST_HEAD:
             raise Malformed
-        call.headed = bool(mark) and mark == slot.after
+        call.headed = bool(mark) and mark in (slot.after, slot.closed)
+        call.is_empty = bool(mark) and mark == slot.closed
         if call.headed:
             for word in slot.rest:
                 yield from self._source.skip(word)
         elif mark:
             self._source.put_back(mark)
         if slot.reads == "name":
-            self._name(call, text, whole=mark == slot.after)
+            self._name(call, text, whole=call.headed)
         elif slot.reads == "index" or (self._source.last and not mark):
             if text and not (mark and text.isdigit()):
                 self._messages.incident("malformed_call", self._source.position - len(text), text)
@@ -339,7 +357,7 @@ class CallReader:
             yield from self._json(call.put, JsonScan())
             yield from self._source.ahead(_FENCE)
         goes_on = char != "{"
-        if not goes_on and not self._form.closes:
+        if not goes_on and (not self._form.closes or self._form.id_behind.literals):
             behind = yield from self._source.after_blanks()
             goes_on = call.is_broken or (bool(behind) and behind in ',:]}"')
         if call.headed and goes_on:
@@ -349,45 +367,22 @@ class CallReader:
             if text := "".join(parts).rstrip():
                 call.put(text)
 
-    def _pairs(
-        self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, put: Callable[[str], object]
-    ) -> Reading[bool]:
+    def _pairs(self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, call: OpenCall) -> Reading[bool]:
         """Reads the arguments; whether a value broke."""
-        writer = ArgumentsWriter(put)
-        reader = ValueReader(self._source, self._messages, form, pairs, writer)
+        writer = ArgumentsWriter(call.put)
+        reader = ValueReader(self._source, self._messages, form, pairs, schema, writer)
         while (yield from reader.begins()):
-            if not (yield from reader.read(schema)):
+            if not (yield from reader.read()):
                 return reader.broke
-        if self._source.goes_on:
+        if not (yield from self._breaks_off(form, call)):
             writer.close()
         return reader.broke
+
+    def _breaks_off(self, form: CompiledForm, call: OpenCall) -> Reading[bool]:
+        """Whether the reply ends here, before the arguments began or by itself."""
+        ends = not self._source.goes_on or bool((yield from self._source.upcoming(form.reply_ends)))
+        return ends and not (call.headed and self._source.goes_on)
 
 
 def _nobody(code: str, text: str) -> None:
     """Says nothing."""
-
-
-def name_in(call_id: str, pattern: str) -> str:
-    """The name in an id like ``functions.get_weather:0``, by the pattern that such ids have."""
-    before, _, behind = pattern.partition("{name}")
-    name = call_id.removeprefix(before)
-    mark = behind.partition("{index}")[0]
-    head, found, index = name.rpartition(mark) if mark else (name, "", "")
-    return head if found and index.isdigit() else name
-
-
-def _unquoted(value: str) -> str:
-    """The arguments that a JSON string spells; as they stand where it is none."""
-    try:
-        return str(json.loads(value, strict=False)) or "{}"
-    except ValueError:
-        return value
-
-
-def _id_of(value: str) -> str | None:
-    """The id that a JSON text spells; None for what is none."""
-    try:
-        found = json.loads(value)
-    except ValueError:
-        return None
-    return found if isinstance(found, str) and found else None

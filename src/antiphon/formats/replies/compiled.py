@@ -9,14 +9,15 @@ from enum import Enum, auto
 from antiphon.tokens import Control, Piece
 
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
+from .ends import Structure, TextEnds
 from .json_text import JsonScan, json_inside
 from .source import SYMBOL, Alphabet, Marks, PlainTexts
 
+_INNER_END = "\\s*(?:\\Z|(?P<end>[,:)\\]}]|[\ud800-\udfff]))"
 _STRING_END = re.compile(r'["\\\n]')
-_BETWEEN_TAGS = re.compile("(?<=[>\\]\ud800-\udfff])\\s+(?=[<\\[\ud800-\udfff])")
-
-
-_ADJACENT = re.compile("(?<=[>\ud800-\udfff])(?=[<\ud800-\udfff])")
+_BETWEEN_TAGS = re.compile(r"(?<=[>\]])\s+(?=[<\[])|(?<=>)(?=<)")
+ESCAPING = ("'", '"')
+"""Quotes of strings with escapes."""
 _TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
 """What looks like a tag by itself, so that it means something wherever it stands."""
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
@@ -37,19 +38,25 @@ class Role(Enum):
 
 
 class CompiledValue:
-    """One form of a value. ``marks`` end a raw one; with the literal's own blanks they are found first."""
+    """One form of a value."""
 
     def __init__(self, value: Value, alphabet: Alphabet) -> None:
         before = alphabet.encode(value.before)
         self.reads = value.reads
-        self.words = _words(before)
+        self.words = _words(value.before, alphabet)
         self.layout = before[len(before.rstrip()) :] if before.strip() else ""
-        after = alphabet.encode(value.after)
-        self.after = frozenset((after.rstrip() or after, _core(after)))
-        self.marks = Marks((*self.after, *alphabet.symbols))
-        self.plain = PlainTexts(self.marks.begins, json_inside)
+        self.assigns = r"\s*".join(map(re.escape, self.words)) + re.escape(self.layout)
+        self.after = alphabet.encode(value.after)
+        self._close = _words(value.after, alphabet)
+
+    def bound_by(self, structure: Structure) -> None:
+        """Finds what ends a raw value; a close with the literal's own blanks before it is found first."""
+        core, *self.rest = self._close
+        before, _, behind = self.after.partition(core) if core.strip() else ("", "", "")
+        layout = {"", before, *([behind] if behind.isspace() else [])}
+        self.ends = TextEnds((before + core, core), structure, layout=layout, rest=self.rest)
+        self.plain = PlainTexts(self.ends.marks.begins, json_inside)
         """What may go on a string."""
-        self.after_key = after
 
 
 class CompiledPairs:
@@ -59,22 +66,52 @@ class CompiledPairs:
         self.quote = alphabet.encode(pairs.quote)
         self.separator = pairs.separator.strip()
         values = [CompiledValue(value, alphabet) for value in pairs.values]
-        self.values = {value.words[0]: value for value in values}
-        self.value_marks = Marks((*self.values, *alphabet.symbols))
-        self.string_end = _string_end(values[0].words[0], form)
+        self.values = {value.words[0]: value for value in sorted(values, key=lambda value: -len(value.words))}
+        self.longer = {
+            value.words[0]: (re.compile(_gradual(map(re.escape, "".join(value.words[1:])))), value)
+            for value in values
+            if value is not self.values[value.words[0]]
+        }
+        """A form that begins with the first tag of another, by that: what is then behind it."""
+        self.empty = {_self_closed(value.words[0]) for value in values} - {""}
+        """What stands behind the key of an empty value, as in a tag that closes itself."""
+        self.value_marks = Marks((*self.values, *self.empty, *alphabet.symbols))
+        string_end = _string_end(values[0].words[0], form)
+        self.string_end = re.compile(string_end)
         """What stands behind a quote that ends a whole value; a match without a group: that cannot be told yet."""
+        self._behind = {True: _INNER_END, False: string_end}
+
+    def bound_by(self, structure: Structure, marks: Collection[str]) -> None:
+        """Adds the marks of other calls, and of the reply's end, to what ends a value."""
+        self.between = Marks((self.key, *marks))
+        """What may stand between two pairs, and behind the last."""
+        self.value_marks = Marks((*self.value_marks.literals, *marks))
+        for value in (*self.values.values(), *(longer for _, longer in self.longer.values())):
+            value.bound_by(structure)
+        self.strings = {
+            (quote, inner): TextEnds(
+                (quote,),
+                structure,
+                behind=re.compile(behind.replace("[\ud800", f"(?!{re.escape(quote)})[\ud800")),
+                escapes=quote in ESCAPING,
+            )
+            for quote in filter(None, (*ESCAPING, self.quote))
+            for inner, behind in self._behind.items()
+        }
+        """Where a string ends, by its quote and by whether it is in brackets of the value's own."""
 
 
 class CompiledSlot:
     def __init__(self, slot: Slot, form: CallForm, alphabet: Alphabet) -> None:
         self.reads = slot.reads
         self.pattern = slot.pattern
-        words = _words(alphabet.encode(slot.after))
+        words = _words(slot.after, alphabet)
         self.after, self.rest = words[0], words[1:]
-        pairs = _words(alphabet.encode(form.pairs.key)) if form.pairs else ()
+        self.closed = _self_closed(self.after)
+        pairs = _words(form.pairs.key, alphabet) if form.pairs else ()
         close = _parts(alphabet.encode(form.close))
         begins = pairs[:1] if form.pairs else ("{",)
-        self.marks = Marks((*words[:1], *begins, *close[:1], "\n", *alphabet.symbols))
+        self.marks = Marks((*words[:1], self.closed, *begins, *close[:1], "\n", *alphabet.symbols))
 
 
 class CompiledForm:
@@ -86,14 +123,14 @@ class CompiledForm:
         section = form.section or Region()
         self.section_open = _core(alphabet.encode(section.open)).rstrip("[{(").rstrip()
         self.section_close = _core(alphabet.encode(section.close)).lstrip(")}]").lstrip()
-        self.open = tuple(word for part in _words(alphabet.encode(form.open)) for word in _ADJACENT.split(part))
+        self.open = self._opens = _words(form.open, alphabet)
         tag = _TAG.match(self.open[0])
         if tag is not None and tag.end() < len(self.open[0]):
             self.open += (tag.group() + self.open[0],)  # models write their first token twice
         self.close = _parts(alphabet.encode(form.close))
         self.has_open = bool(form.open)
         self.open_marks = Marks(self.open)
-        opened = _words(alphabet.encode(form.open))[0]
+        opened = self.open[0]
         foot = _core(alphabet.encode(section.close))
         behind = (*self.close, foot, self.section_close, opened)
         self.close_marks = Marks(part for part in behind if part not in ends)
@@ -107,6 +144,10 @@ class CompiledForm:
         self.closes = frozenset(own or (feet if form.members is not None else self.close))
         """The mark that closes a call, or all calls of a list of objects."""
         between = alphabet.encode(form.separator).strip(" \n,;")
+        self._closes = [word for word in _words(form.close if own else section.close, alphabet) if _TAG.search(word)]
+        self._follows = (foot, self.section_close, between)
+        self.value_bounds: Collection[str] = ()
+        """Marks, whole, that end a call while a value in it is not closed."""
         self.bounds = Marks((*own, *feet, _core(alphabet.encode(form.id_behind)), between))
         """Tags that end a call while it is not closed."""
         self.ends = Marks((*self.bounds.literals, *self.closes))
@@ -123,13 +164,26 @@ class CompiledForm:
         self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]
         self.pairs = CompiledPairs(form.pairs, form, alphabet) if form.pairs else None
 
-    def bound_by(self, marks: Iterable[str]) -> None:
+    def bound_by(self, marks: Collection[str], ends: Collection[str]) -> None:
         """Adds the marks of other calls, and of the reply's end, to what ends a call."""
         self.bounds = Marks((*self.bounds.literals, *marks))
         self.ends = Marks((*self.ends.literals, *marks))
+        self.id_end = Marks((*self.id_end.literals, *marks))
+        self.reply_ends = Marks(ends)
         self.plain = PlainTexts(lambda text: JsonScan.ends_plain(text) or self.bounds.begins(text))
         if self.pairs is not None:
-            self.pairs.value_marks = Marks((*self.pairs.value_marks.literals, *self.bounds.literals))
+            bounds = (*self._closes, *self._follows, *marks)
+            self.value_bounds = {mark for mark in bounds if not self.pairs.key.startswith(mark)}
+            structure = Structure(
+                key=self.pairs.key,
+                assigns=[value.assigns for value in self.pairs.values.values()],
+                opens=self._opens,
+                head=[(slot.reads, [word for word in (slot.after, *slot.rest) if word.strip()]) for slot in self.slots],
+                closes=self._closes,
+                follows=[*self._follows, *marks],
+                ends=[end for end in ends if SYMBOL.search(end)],
+            )
+            self.pairs.bound_by(structure, self.ends.literals)
 
     def begins(self, mark: str, char: str) -> bool:
         """Whether a call begins with this mark of its opening, or without an opening with this character."""
@@ -182,7 +236,7 @@ class CompiledDescription:
         self.top = Marks(self.roles)
         other = [mark for mark, roles in self.roles.items() if roles & {Role.CALL_OPEN, Role.SECTION_OPEN, Role.END}]
         for form in self.forms:
-            form.bound_by(other)
+            form.bound_by(other, encoded)
         self.again = {mark: Marks((mark, *self._openings(mark))) for mark in self.roles}
         """What may follow a mark that is said twice: that, or the whole opening that it begins."""
         self.plain = PlainTexts(self._special)
@@ -258,10 +312,14 @@ def _core(literal: str) -> str:
     return literal.strip() or literal
 
 
-def _words(literal: str) -> tuple[str, ...]:
-    """The literal's parts, between which any blanks may stand."""
-    core = _core(literal)
-    return tuple(_BETWEEN_TAGS.split(core)) if core else ("",)
+def _self_closed(end: str) -> str:
+    """The end of a tag that closes itself, by the end of one that does not; empty where it ends no tag."""
+    return f"{end[:-1]}/>" if end.endswith(">") and "<" not in end else ""
+
+
+def _words(literal: str, alphabet: Alphabet) -> tuple[str, ...]:
+    """The literal's parts, between which any blanks may stand: tags side by side, too."""
+    return tuple(alphabet.encode(word) for word in _BETWEEN_TAGS.split(_core(literal)))
 
 
 def _parts(literal: str) -> tuple[str, ...]:
@@ -283,16 +341,16 @@ def _beginning(form: CallForm) -> re.Pattern[str]:
     return re.compile(_gradual((*bracket, _NAME, after), then=f"(?:{key}{close})"))
 
 
-def _gradual(steps: Sequence[str], then: str = "(?P<whole>)") -> str:
+def _gradual(steps: Iterable[str], then: str = "(?P<whole>)") -> str:
     """A pattern of the steps one after the other, and of a text that ends before all of them are there."""
-    for step in reversed(steps):
+    for step in reversed(list(steps)):
         then = rf"\s{{0,8}}(?:\Z|{step}{then})"
     return then
 
 
-def _string_end(assigns: str, form: CallForm) -> re.Pattern[str]:
+def _string_end(assigns: str, form: CallForm) -> str:
     """Another argument, or the end of the call, and behind that no more of what may be a string."""
     another = rf",\s*(?:\Z|[^,(){{}}\[\]\n]{{1,256}}?(?:\Z|{re.escape(assigns)}(?P<another>)))"
     lines = "" if form.separator.strip() else "|\n(?P<line>)"
     call = rf"[)}}\]](?:\s*(?:\Z|[^\s\w.'\"+*=%(](?P<end>)){lines})"
-    return re.compile(f"\\s*(?:\\Z|(?P<control>[\ud800-\udfff])|{another}|{call})")
+    return f"\\s*(?:\\Z|(?P<control>[\ud800-\udfff])|{another}|{call})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import ClassVar
 
@@ -25,7 +24,8 @@ class JsonScan:
     """
 
     _outside = re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]')
-    _inside = re.compile('["\\\\\n\ud800-\udfff]')
+    _inside = re.compile('["\\\\\n]')
+    _inside_name = re.compile('["\\\\\n\ud800-\udfff]')
     _broken_outside = re.compile(r"""["'{}\[\]]""")
     _broken_inside: ClassVar = {'"': re.compile(r'["\\]'), "'": re.compile(r"\\|'(?=\s*(?:[,:\]})]|\Z))")}
     _undecided = re.compile(r"'\s*\Z")
@@ -34,7 +34,8 @@ class JsonScan:
     _plain = PlainTexts(ends_plain)
     _scalar_end = re.compile(r"[^\w.+\-]")
 
-    def __init__(self) -> None:
+    def __init__(self, *, controls: bool = True) -> None:
+        """``controls``: its strings may have some, as those of names may not."""
         self.done = False
         self.broken = False
         self.in_string = False
@@ -44,6 +45,8 @@ class JsonScan:
         self._escaped = False
         self._started = False
         self._scalar = False
+        if not controls:
+            self._inside = self._inside_name
 
     @classmethod
     def inside(cls, bracket: str) -> JsonScan:
@@ -189,37 +192,3 @@ class JsonAnswer:
                 self._text, self.over = None, True
                 return
             self._text.feed(line, 0)
-
-
-# Writes the arguments of a call as JSON while they are read.
-
-
-class ArgumentsWriter:
-    """One JSON object, member by member."""
-
-    def __init__(self, put: Callable[[str], object]) -> None:
-        self._put = put
-        self._keys: set[str] = set()
-
-    def begin(self, key: str) -> bool:
-        """The key of the next member; False where there is one of that name already."""
-        if key in self._keys:
-            return False
-        self._put(("{" if not self._keys else ", ") + f'"{json_inside(key)}"' + ": ")
-        self._keys.add(key)
-        return True
-
-    def value(self, text: str) -> None:
-        """A member's whole value, as JSON."""
-        self._put(text)
-
-    def quote(self) -> None:
-        """A string begins, or ends."""
-        self._put('"')
-
-    def string(self, text: str) -> None:
-        """More of a string."""
-        self._put(json_inside(text))
-
-    def close(self) -> None:
-        self._put("}" if self._keys else "{}")

@@ -31,10 +31,10 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])")
 _WORDS = {"true": "true", "True": "true", "false": "false", "False": "false", "null": "null", "None": "null"}
 _WORD = re.compile(r"[A-Za-z_$][\w$.-]*")
 _BARE = re.compile(r"[^,{}\[\]()]+")
+_BARE_KEY = re.compile(r"[^,:{}\[\]()]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
 _BLANKS = re.compile(r"\s*")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
-_INSIDE = {quote: re.compile(rf"[{quote}\\]") for quote in ("'", '"')}
+_ESCAPE = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 
 
@@ -69,6 +69,7 @@ class _Literal:
     def __init__(self, text: str, quote: str) -> None:
         self._text = text
         self._quote = quote
+        self._quotes = tuple(filter(None, ("'", '"', quote)))
         self._at = 0
 
     @property
@@ -132,29 +133,25 @@ class _Literal:
     def _key(self) -> str:
         if self._quoted():
             return self._string()
-        word = _WORD.match(self._text, self._at) or _NUMBER.match(self._text, self._at)
+        bare = _BARE_KEY if self._quote else _WORD
+        word = bare.match(self._text, self._at) or _NUMBER.match(self._text, self._at)
         if word is None:
             raise _NoValue
         self._at = word.end()
-        return word.group()
+        return word.group().strip()
 
     def _quoted(self) -> bool:
-        quotes = ("'", '"', self._quote) if self._quote else ("'", '"')
-        return self._text.startswith(quotes, self._at)
+        return self._text.startswith(self._quotes, self._at)
 
     def _string(self) -> str:
-        if self._quote and self._text.startswith(self._quote, self._at):
-            text, close, _ = self._text[self._at + len(self._quote) :].partition(self._quote)
-            if not close:
-                raise _NoValue
-            self._at += len(text) + 2 * len(self._quote)
-            return text
-        found = string_end(self._text, self._at + 1, self._text[self._at], last=True)
+        quote = next(quote for quote in self._quotes if self._text.startswith(quote, self._at))
+        start = self._at + len(quote)
+        found = string_end(self._text, start, quote, last=True)
         if found is None:
             raise _NoValue
-        inner = self._text[self._at + 1 : found]
-        self._at = found + 1
-        return _plain(inner) if "\\" in inner else inner
+        self._at = found + len(quote)
+        inner = self._text[start:found]
+        return _plain(inner) if "\\" in inner and quote != self._quote else inner
 
     def _blanks(self) -> str:
         """The next character that is no blank; empty at the end."""
@@ -176,12 +173,12 @@ def string_end(text: str, start: int, quote: str, *, last: bool) -> int | None:
     """Where the quote is that closes the string which begins at ``start``; None where the text has none yet.
 
     A quote that no end of a value follows is a character of the string: models write them so. ``last``: no more text
-    comes, so a quote at its end closes.
+    comes, so a quote at its end closes. A backslash escapes one of a single character.
     """
-    at = start
-    while (found := _INSIDE[quote].search(text, at)) is not None:
-        if found.group() == "\\":
-            at = found.end() + 1
+    inside, at = re.compile(re.escape(quote) + r"|\\." * (len(quote) == 1 and quote in "\"'"), re.DOTALL), start
+    while (found := inside.search(text, at)) is not None:
+        if found.group() != quote:
+            at = found.end()
             continue
         behind = _BLANKS.match(text, found.end())
         next_at = behind.end() if behind else found.end()
@@ -202,11 +199,13 @@ def whole_characters(text: str) -> str:
 
 def _plain(text: str) -> str:
     """The text with its escapes resolved."""
-    return whole_characters(_ESCAPE.sub(_unescaped, text))
+    return _ESCAPE.sub(_unescaped, text)
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    code = found.group(1) or found.group(2)
+    if units := found.group(1):
+        return whole_characters("".join(chr(int(unit, 16)) for unit in units.split("\\u")[1:]))
+    code = found.group(2)
     return chr(int(code, 16)) if code else _ESCAPES.get(found.group(3), found.group(3))
 
 
@@ -242,6 +241,12 @@ class Schema(msgspec.Struct, frozen=True):
     def member(self, key: str) -> Schema:
         """The schema of an object's member, or of an array's item (``key`` of no member)."""
         return Schema(self._member(self.resolved, key, 0), self.root)
+
+    def may_have(self, key: str) -> bool:
+        """Whether an object's own properties have this member."""
+        node = self.resolved
+        properties = node.get("properties") if isinstance(node, dict) else None
+        return isinstance(properties, dict) and key in properties
 
     def _member(self, node: JsonSchema, key: str, depth: int) -> JsonSchema:
         if not isinstance(node, dict) or depth > _MOST_STEPS:

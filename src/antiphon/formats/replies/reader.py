@@ -14,8 +14,7 @@ from .calls import CallReader
 from .compiled import CompiledDescription, CompiledForm, Role
 from .json_text import JsonAnswer
 from .literal import arguments_of
-from .messages import ANALYSIS, FINAL, Messages
-from .open_call import Malformed, NotAllowed
+from .messages import ANALYSIS, FINAL, Malformed, Messages, NotAllowed
 from .source import SYMBOL, PlainTexts, Reading, Source
 
 
@@ -126,6 +125,8 @@ class DescriptionParser(ForeseeingParser):
 
     def _control(self, control: Control) -> None:
         symbol = self._alphabet.symbol(control.spelling)
+        if symbol is None and self._calls.in_arguments:
+            symbol = control.spelling  # It marks nothing here, so it is a part of what the call says.
         if self.ended is not None:
             self._messages.incident("after_end", self._fed, str(control))
         elif symbol is None:

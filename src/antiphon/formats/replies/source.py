@@ -65,6 +65,16 @@ class Marks:
         places = range(max(start, len(text) - self._reach), len(text))
         return next((at for at in places if text[at:] in self._prefixes), len(text))
 
+    def at(self, text: str, start: int, *, last: bool) -> int | None:
+        """The end of the longest literal that is at this place, which is its start where none is.
+
+        None where more text tells.
+        """
+        if not last and len(text) - start <= self._reach and text[start:] in self._prefixes:
+            return None
+        found = self._whole.match(text, start)
+        return found.end() if found else start
+
     def find(self, text: str, start: int, *, last: bool) -> tuple[int, int]:
         """Where the first literal is: its start and its end. They are the same where none is: text up to there is none.
 
@@ -72,10 +82,8 @@ class Marks:
         """
         while found := self.begins(text, start):
             start = found.start()
-            if not last and len(text) - start <= self._reach and text[start:] in self._prefixes:
-                return start, start
-            if whole := self._whole.match(text, start):
-                return whole.span()
+            if (end := self.at(text, start, last=last)) != start:
+                return start, start if end is None else end
             start += 1
         return len(text), len(text)
 
@@ -129,6 +137,12 @@ Put = Callable[[str], PlainTexts | None]
 """Where text goes as it comes. It gives the pieces that may go on the open message behind that, without being fed."""
 
 _BLANKS = re.compile(r"\s*")
+
+
+def after_blanks(text: str, start: int) -> int:
+    """Where the blanks end that the text has at a place."""
+    found = _BLANKS.match(text, start)
+    return found.end() if found else start
 
 
 class Source:
@@ -211,6 +225,11 @@ class Source:
         """Remembers the mark and what is taken from here on, for a reading that may have to be undone."""
         self._taken = [mark]
 
+    @property
+    def records(self) -> bool:
+        """A reading may have to be undone."""
+        return self._taken is not None
+
     def recorded(self) -> str:
         """Ends `record`; returns the text that was taken since."""
         taken, self._taken = self._taken or [], None
@@ -219,8 +238,7 @@ class Source:
     def after_blanks(self) -> Reading[str]:
         """Takes blanks; the character behind them, which stays."""
         while True:
-            found = _BLANKS.match(self.text, self.at)
-            self.take(found.end() if found else self.at)
+            self.take(after_blanks(self.text, self.at))
             if self.at < len(self.text):
                 return self.text[self.at]
             if not (yield from self.more()):
@@ -282,8 +300,14 @@ class Source:
         """Puts text back that was just taken."""
         self.text, self.at = mark + self.text[self.at :], 0
         self.position -= len(mark)
-        if self._taken:
+        if mark and self._taken:
             self._taken.pop()
+
+    def upcoming(self, marks: Marks) -> Reading[str]:
+        """Takes blanks; the mark that follows them, which stays."""
+        mark = yield from self.ahead(marks)
+        self.put_back(mark)
+        return mark
 
     def ahead(self, marks: Marks) -> Reading[str]:
         """Takes blanks, and the mark that follows them; empty where none does."""

@@ -4,27 +4,74 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from html import unescape
 
 from .compiled import CompiledForm, CompiledPairs, CompiledValue
-from .json_text import ArgumentsWriter
+from .ends import Enclosed, no_key
+from .json_text import json_inside
 from .literal import MOST_DEEP, Schema, as_json, json_string, typed
 from .messages import Messages
-from .source import SYMBOL, Marks, PlainTexts, Reading, Source
+from .source import SYMBOL, Marks, PlainTexts, Put, Reading, Source
+
+
+class ArgumentsWriter:
+    """One JSON object, member by member."""
+
+    def __init__(self, put: Callable[[str], object]) -> None:
+        self._put = put
+        self._keys: set[str] = set()
+        self._begun = False
+
+    def begin(self, key: str) -> bool:
+        """The key of the next member; False where there is one of that name already."""
+        fresh = key not in self._keys
+        self._put((", " if self._begun else "{") + f'"{json_inside(key)}"' + ": ")
+        self._keys.add(key)
+        self._begun = True
+        return fresh
+
+    def raw(self, text: str) -> None:
+        """Text that is no member; what is written is then no object."""
+        self._put(text if self._begun else "{" + text)
+        self._begun = True
+
+    def has(self, key: str) -> bool:
+        """Whether there is a member of that name."""
+        return key in self._keys
+
+    def value(self, text: str) -> None:
+        """A member's whole value, as JSON."""
+        self._put(text)
+
+    def quote(self) -> None:
+        """A string begins, or ends."""
+        self._put('"')
+
+    def string(self, text: str) -> None:
+        """More of a string."""
+        self._put(json_inside(text))
+
+    def close(self) -> None:
+        self._put("}" if self._begun else "{}")
+
 
 # Reads values whose members are tags of their own.
 
 
 class NestedReader:
-    """Reads one such value. ``taken`` is all of its text so far, which is what remains of a value that is cut off."""
+    """Reads one such value. ``taken`` is all of its text so far, with its marks: what remains of one that is cut."""
 
     def __init__(
         self, source: Source, messages: Messages, form: CompiledForm, pairs: CompiledPairs, value: CompiledValue
     ) -> None:
         self.taken: list[str] = []
+        self.broke = False
+        """Text stands between members."""
         self._source = source
         self._messages = messages
-        self._closes = value.after_key.partition("{key}")[0]
-        self._bounds = form.bounds.literals
+        self._closes = value.after.partition("{key}")[0]
+        self._bounds = form.value_bounds
         self._marks = Marks((pairs.key, self._closes, *self._bounds))
         self._name_end = Marks((value.words[0],))
 
@@ -36,12 +83,16 @@ class NestedReader:
             if mark in self._bounds:
                 self._source.put_back(mark)
                 return None
+            self.taken.append(mark)
             names: list[str] = []
-            if not (yield from self._text(self._name_end, names)):
+            if not (end := (yield from self._text(self._name_end, names))):
                 return None
+            self.taken.append(end)
             name = "".join(names)
             if mark == self._closes or depth > MOST_DEEP:
-                self._report("" if name == key else name, "".join(texts) if members else "")
+                between = "".join(texts) if members else ""
+                self.broke = self.broke or bool(between.strip())
+                self._report("" if name == key else name, between)
                 return _joined(members, schema) if members else _leaf("".join(texts), schema)
             child = schema.items if name == "item" else schema.member(name)
             inner = yield from self.read(name, child, depth + 1)
@@ -82,19 +133,25 @@ def _joined(members: list[tuple[str, str]], schema: Schema) -> str:
 
 _MOST_KEY = 256
 _KEY = re.compile(r"[A-Za-z_\"'$]")
-_INNER_END = re.compile("\\s*(?:\\Z|(?P<end>[,:)\\]}\ud800-\udfff]))")
 
 
 class ValueReader:
     """Reads the pairs of one call into a writer."""
 
     def __init__(
-        self, source: Source, messages: Messages, form: CompiledForm, pairs: CompiledPairs, writer: ArgumentsWriter
+        self,
+        source: Source,
+        messages: Messages,
+        form: CompiledForm,
+        pairs: CompiledPairs,
+        schema: Schema,
+        writer: ArgumentsWriter,
     ) -> None:
         self._source = source
         self._messages = messages
         self._form = form
         self._pairs = pairs
+        self._schema = schema
         self._writer = writer
         self.broke = False
         """A literal ended before it began, or within its brackets, as at a bracket of the wrong kind."""
@@ -112,11 +169,24 @@ class ValueReader:
                 return quoted or bool(_KEY.match(char))
             else:
                 mark = yield from self._source.ahead(self._pairs.key_marks)
-                if mark and mark != self._pairs.key:
-                    self._source.put_back(mark)
-                return mark == self._pairs.key
+                if mark == self._pairs.key:
+                    return True
+                self._source.put_back(mark)
+                if mark or not (yield from self._astray()):
+                    return False
 
-    def read(self, schema: Schema) -> Reading[bool]:
+    def _astray(self) -> Reading[bool]:
+        """Text where a key or the call's close should be; it stays in the arguments, which it breaks."""
+        parts: list[str] = []
+        mark = yield from self._source.until(self._pairs.between, parts.append)
+        self._source.put_back(mark)
+        text = "".join(parts)
+        if text.strip():
+            self._messages.incident("malformed_argument", self._source.position, text)
+            self._writer.raw(text)
+        return bool(text)
+
+    def read(self) -> Reading[bool]:
         """One pair, behind the mark of its key; False where the reply was cut in it."""
         parts: list[str] = []
         mark = yield from self._source.until(self._pairs.value_marks, parts.append)
@@ -124,27 +194,38 @@ class ValueReader:
             mark = yield from self._source.until(self._pairs.value_marks, parts.append)
         value = self._pairs.values.get(mark)
         key = "".join(parts).strip().strip("\"'")
+        if "&" in key and mark.startswith('"') and not self._schema.may_have(key):
+            key = unescape(key)  # It is an attribute.
+        if mark in self._pairs.empty:
+            self._writer.begin(key)
+            self._writer.value(_leaf("", self._schema.member(key)))
+            return True
         if value is None or len(key) > _MOST_KEY:
             if mark and value is None:
                 self._source.put_back(mark)
-            self._messages.incident("malformed_argument", self._source.position, "".join(parts))
-            return bool(mark)
+            return self._no_value("".join(parts)) and bool(mark)
+        beginning, longer = self._pairs.longer.get(mark, (None, value))
+        if beginning is not None and (yield from self._source.begins(beginning)):
+            value = longer
         for word in value.words[1:]:
-            yield from self._source.skip(word)
+            if not (yield from self._source.skip(word)):
+                return self._no_value("".join((*parts, mark)))
         yield from self._source.skip_exactly(value.layout)
-        return (yield from self._member(value, key, schema.member(key)))
+        return (yield from self._member(value, key, self._schema.member(key)))
+
+    def _no_value(self, key: str) -> bool:
+        """A key behind which no value begins; it stays in the arguments, which it breaks."""
+        self._messages.incident("malformed_argument", self._source.position, key)
+        self._writer.raw(self._pairs.key + key)
+        return True
 
     def _member(self, value: CompiledValue, key: str, schema: Schema) -> Reading[bool]:
-        fresh = self._writer.begin(key)
-        if fresh and (value.reads == "text" or (value.reads == "schema" and schema.kinds == {"string"})):
+        if not self._writer.begin(key):
+            self._messages.incident("duplicate_argument", self._source.position, key)
+        if value.reads == "text" or (value.reads == "schema" and schema.kinds == {"string"}):
             return (yield from self._string(value))
         text, whole = yield from self._text(value, key, schema)
-        if not fresh:
-            self._messages.incident("duplicate_argument", self._source.position, f"{key}: {text}")
-        elif whole:
-            self._writer.value(text)
-        else:
-            self._writer.value(json.dumps(text, ensure_ascii=False)[:-1])
+        self._writer.value(text if whole else json.dumps(text, ensure_ascii=False)[:-1])
         return whole
 
     def _string(self, value: CompiledValue) -> Reading[bool]:
@@ -155,17 +236,23 @@ class ValueReader:
             return value.plain
 
         self._writer.quote()
-        mark = yield from self._source.until(value.marks, put)
-        if mark:
-            self._close(mark, value)
+        whole = yield from self._enclosed(value, put)
+        if whole:
             self._writer.quote()
-        return bool(mark)
+        return whole
 
-    def _close(self, mark: str, value: CompiledValue) -> None:
-        """A mark that is not the value's own belongs to what is round it."""
-        if mark not in value.after:
-            self._source.put_back(mark)
+    def _enclosed(self, value: CompiledValue, put: Put) -> Reading[bool]:
+        """A text up to its end; False where the reply was cut in it."""
+        closed = yield from Enclosed(self._source, value.ends, put, self._expects).read()
+        for word in value.rest if closed else ():
+            yield from self._source.skip(word)
+        if closed is False:
             self._messages.incident("unclosed_argument", self._source.position, "")
+        return closed is not None
+
+    def _expects(self, key: str) -> bool:
+        """Whether an argument may come by this name."""
+        return not self._writer.has(key) and self._schema.may_have(key)
 
     def _text(self, value: CompiledValue, key: str, schema: Schema) -> Reading[tuple[str, bool]]:
         """The value as JSON, and whether it came whole; what came of it where it did not."""
@@ -176,16 +263,12 @@ class ValueReader:
             text = yield from nested.read(key, schema)
             if text is None and self._source.goes_on:
                 self._messages.incident("unclosed_argument", self._source.position, key)
-                text = json.dumps("".join(nested.taken), ensure_ascii=False)
-            return ("".join(nested.taken) if text is None else text, text is not None)
+            return "".join(nested.taken) if text is None or nested.broke else text, text is not None
         parts: list[str] = []
-        mark = yield from self._source.until(value.marks, parts.append)
+        whole = yield from self._enclosed(value, parts.append)
         text = "".join(parts)
-        if not mark:
+        if not whole:
             return text, False
-        self._close(mark, value)
-        if mark not in value.after and self._form.close:
-            text = text.rstrip().removesuffix(self._form.close[0]).rstrip()
         if value.reads == "json":
             return as_json(text, quote=self._pairs.quote) or json.dumps(text, ensure_ascii=False), True
         return typed(text, schema), True
@@ -200,7 +283,11 @@ class ValueReader:
         if scan.open or not text.strip():
             self.broke = True
             self._messages.incident("malformed_argument", self._source.position, "")
+            return text.strip(), True
         found = json_string(text) if scan.is_string else as_json(text, quote=self._pairs.quote)
+        if found is None and text.strip()[0] in _OPENS.values() and "string" not in schema.kinds:
+            self._messages.incident("malformed_argument", self._source.position, "")
+            return text.strip(), True
         if found is None or (found[0] == '"' and "string" not in schema.kinds):
             return typed(text.strip() if found is None else json.loads(found), schema), True
         return found, True
@@ -220,10 +307,9 @@ class _LiteralScan:
         self._quote = pairs.quote
         self.open = ""
         """The brackets that are open."""
+        self._strings = pairs.strings
         self._string_end = pairs.string_end
         self._marks = Marks((pairs.quote, *form.bounds.literals))
-        # A mark that the vocabulary has as a text may be a part of a string, as the grammar admits it.
-        self._string_marks = Marks((pairs.quote, *filter(SYMBOL.match, form.bounds.literals)))
         self._special = re.compile(
             "|".join(("[\"'{}\\[\\](),\ud800-\udfff]", *map(re.escape, self._marks.longest_first)))
         )
@@ -250,7 +336,7 @@ class _LiteralScan:
             self.parts.append(source.take(source.at + length + len(mark)))
             self.is_string = mark in "\"'" and self.is_string is None and "".join(self.parts).strip() == mark
             self.open += mark if mark in "{[(" else ""
-            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark, inner=bool(self.open))):
+            if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark)):
                 return False
 
     def _is_own(self, bracket: str, taken: int) -> Reading[bool]:
@@ -268,51 +354,11 @@ class _LiteralScan:
         self.open = self.open[:-1]
         return True
 
-    def _string(self, quote: str, *, inner: bool) -> Reading[bool]:
-        if quote == self._quote:
-            return (yield from self._marked_string(quote))
-        inside = re.compile(f"[{quote}\\\\\ud800-\udfff]")
-        source = self._source
-        while True:
-            found = inside.search(source.text, source.at)
-            if found is None:
-                self.parts.append(source.take(len(source.text)))
-            elif SYMBOL.match(found.group()):
-                self.parts.append(source.take(found.start()))
-                return True
-            elif found.group() == "\\" and found.end() < len(source.text):
-                self.parts.append(source.take(found.end() + 1))
-                continue
-            elif found.group() == quote:
-                closes = yield from self._closes(found.start(), inner=inner)
-                if closes is not None:
-                    self.parts.append(source.take(source.at + closes[0]))
-                    if closes[1]:
-                        return True
-                    continue
-            if not (yield from source.more()):
-                self.parts.append(source.take(len(source.text)))
-                return False
-
-    def _marked_string(self, quote: str) -> Reading[bool]:
-        mark = yield from self._source.until(self._string_marks, self.parts.append)
-        if mark == quote:
-            self.parts.append(mark)
-        else:
-            self._source.put_back(mark)
-        return bool(mark)
-
-    def _closes(self, at: int, *, inner: bool) -> Reading[tuple[int, bool] | None]:
-        """How much to take with the quote, and whether it closes the string: where an end of a value follows.
-
-        ``inner``: the string is in brackets of the value's own.
-        """
-        source = self._source
-        taken = at - source.at + 1
-        end = _INNER_END if inner else self._string_end
-        while (found := end.match(source.text, source.at + taken)) is not None:
-            if found.lastgroup is not None:
-                return taken, True
-            if not (yield from source.more()):
-                return taken, True
-        return taken, False
+    def _string(self, quote: str) -> Reading[bool]:
+        """A string up to its closing quote, with that, or to what ends the call; False where the reply does."""
+        closed = yield from Enclosed(
+            self._source, self._strings[quote, bool(self.open)], self.parts.append, no_key
+        ).read()
+        if closed:
+            self.parts.append(quote)
+        return closed is not None

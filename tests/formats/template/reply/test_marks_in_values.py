@@ -1,0 +1,155 @@
+"""Marks, blanks and closes where a template has none of them: what a call says stays whole, or is said to be broken."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from antiphon.conversation import Incident, Message, MessageEnded
+from antiphon.formats.replies import DescriptionParser
+from antiphon.tokens import Control, ControlScanner, Piece
+from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, controls, tags
+from kit.reply_writer import Markup
+from kit.reply_writer import reply as written
+
+CALLED = [name for name, description in DESCRIPTIONS.items() if description.calls]
+ARGUMENTS = {"a": "word", "b": 3, "c": {"a": "inner"}, "d": None, "e": ["one"]}
+
+
+def owned_by(name: str, *, control: bool) -> int:
+    return 2 ** len(tags(name)) - 1 if control else 0
+
+
+def read(name: str, pieces: Sequence[Piece], *, control: bool = True) -> tuple[list[Message], list[str]]:
+    """The messages, whole and piece by piece alike, and the codes of incidents."""
+    found = []
+    for cut in (pieces, [part for piece in pieces for part in ([piece] if isinstance(piece, Control) else piece)]):
+        reader = DescriptionParser(compiled(name, owned_by(name, control=control)), prompt=[ANCHOR], tools=[TOOL])
+        events = [event for piece in cut for event in reader.feed([piece])] + reader.close()
+        messages = [event.message for event in events if isinstance(event, MessageEnded)]
+        found.append((messages, [event.code for event in events if isinstance(event, Incident)]))
+    assert found[0][0] == found[1][0]
+    return found[0]
+
+
+def scanned(name: str, text: str, *, control: bool = True) -> list[Piece]:
+    scanner = ControlScanner(controls(name, owned_by(name, control=control)))
+    return [*scanner.feed(text), *scanner.close()]
+
+
+def said(name: str, calls: Sequence[tuple[str, Any]]) -> Iterator[str]:
+    for part in written(DESCRIPTIONS[name], calls=calls):
+        yield part.text if isinstance(part, Markup) else part
+
+
+def calls_of(messages: Sequence[Message]) -> list[tuple[str | None, Any]]:
+    return [(message.recipient, json.loads(message.text)) for message in messages if message.is_call]
+
+
+@pytest.mark.parametrize("control", [True, False])
+@pytest.mark.parametrize("name", CALLED)
+def test_a_mark_of_the_format_within_a_string_of_a_call_is_text(name: str, control: bool) -> None:
+    for tag in tags(name):
+        for text in (f"say {tag} now", f"{tag} it", f"so {tag}"):
+            arguments = {**ARGUMENTS, "a": text}
+            reply = "".join(said(name, [("f", arguments), ("f", {"a": "z"})]))
+            messages, codes = read(name, scanned(name, reply, control=control), control=control)
+            assert calls_of(messages) == [("functions.f", arguments), ("functions.f", {"a": "z"})], (text, codes)
+
+
+@pytest.mark.parametrize("blanks", ["", " ", "\n\n"])
+@pytest.mark.parametrize("name", CALLED)
+def test_blanks_between_two_tags_say_nothing(name: str, blanks: str) -> None:
+    reply = re.sub(r"(?<=>)\s*(?=<)", blanks, "".join(said(name, [("f", ARGUMENTS), ("f", {"a": "z"})])))
+    for control in (True, False):
+        messages, _ = read(name, scanned(name, reply, control=control), control=control)
+        assert calls_of(messages) == [("functions.f", ARGUMENTS), ("functions.f", {"a": "z"})]
+
+
+XML, GLM, DSML, K3, GEMMA = (f"table: {name}" for name in ("XML parameters", "GLM", "DSML 4", "Kimi K3", "Gemma 4"))
+OPEN = "<tool_call>\n<function=f>\n"
+CLOSE = "</function>\n</tool_call>"
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "arguments"),
+    [
+        (XML, f"{OPEN}<parameter=a>\nx\n<parameter=b>\n3\n</parameter>\n{CLOSE}", [{"a": "x", "b": 3}]),
+        (XML, f"{OPEN}<parameter=a>\nx\n{CLOSE}", [{"a": "x"}]),
+        (XML, f"{OPEN}<parameter=a>\nx\n</tool_call>", [{"a": "x"}]),
+        (XML, f"{OPEN}<parameter=a>\nx\n{CLOSE}\n{OPEN}<parameter=b>\n3\n</parameter>\n{CLOSE}",
+         [{"a": "x"}, {"b": 3}]),
+        (GLM, "<tool_call>f<arg_key>a</arg_key><arg_value>x<arg_key>b</arg_key><arg_value>3</arg_value></tool_call>",
+         [{"a": "x", "b": 3}]),
+        (GLM, "<tool_call>f<arg_key>a</arg_key><arg_value>x</tool_call>\nSo.", [{"a": "x"}]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("control", [True, False])
+def test_a_value_without_its_close_ends_where_the_next_part_begins(
+    name: str, reply: str, arguments: list[Any], control: bool
+) -> None:
+    messages, codes = read(name, scanned(name, reply, control=control), control=control)
+    assert calls_of(messages) == [("functions.f", each) for each in arguments]
+    assert "unclosed_argument" in codes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Close with </parameter>, </function> and then </tool_call>; open with <function=x>.",
+        "Use <tool_call> … </tool_call>",
+        "<parameter=path> is a tag",
+        f"as in {OPEN}<parameter=b>\n1\n</parameter>\n{CLOSE} there",
+    ],
+)
+@pytest.mark.parametrize("control", [True, False])
+def test_a_text_about_the_format_is_a_text(text: str, control: bool) -> None:
+    reply = f"{OPEN}<parameter=a>\n{text}\n</parameter>\n<parameter=b>\n3\n</parameter>\n{CLOSE}"
+    messages, _ = read(XML, scanned(XML, reply, control=control), control=control)
+    assert calls_of(messages) == [("functions.f", {"a": text, "b": 3})]
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "arguments"),
+    [
+        (XML, f"{OPEN}<parameter=a>\nx\n</parameter>\nno tag\n{CLOSE}", '{"a": "x"no tag\n}'),
+        (XML, f"{OPEN}<parameter=a>\nx\n</parameter>\n<parameter=b>\n3<END>", '{"a": "x", "b": "3'),
+        (XML, "<tool_call>\n<function=f<END>", "{"),
+        (GLM, "<tool_call>f<arg_key>a</arg_key></tool_call>", "{<arg_key>a</arg_key>}"),
+        (GEMMA, '<|tool_call>call:f{c:{a:<|"|>x<|"|>,e:[1}<tool_call|>', '{"c": {a:<|\\"|>x<|\\"|>,e:[1}}'),
+    ],
+)
+def test_a_call_of_which_something_has_no_place_is_given_raw(name: str, reply: str, arguments: str) -> None:
+    messages, codes = read(name, scanned(name, reply))
+    assert [message.text for message in messages] == [arguments]
+    assert "malformed_arguments" in codes
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "arguments"),
+    [
+        (XML, "<tool_call>\n<function=f/>\n</tool_call>", {}),
+        (DSML, '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="f"/>\n</｜DSML｜tool_calls>', {}),
+        (XML, f"{OPEN}<parameter=d/>\n<parameter=b>\n3\n</parameter>\n{CLOSE}", {"d": "", "b": 3}),
+        (K3, '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|><|open|>argument key="q&amp;a" type="string"'
+         "<|sep|>x &amp; y<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>", {"q&a": "x &amp; y"}),
+        (GEMMA, '<|tool_call>call:f{c:{two words:<|"|>x<|"|>}}<tool_call|>', {"c": {"two words": "x"}}),
+        (GEMMA, '<|tool_call>call:f{c:{a:<|"|>say <|"|> twice<|"|>}}<tool_call|>', {"c": {"a": 'say <|"|> twice'}}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("control", [True, False])
+def test_another_spelling_means_the_same(name: str, reply: str, arguments: Any, control: bool) -> None:
+    messages, codes = read(name, scanned(name, reply, control=control), control=control)
+    assert calls_of(messages) == [("functions.f", arguments)]
+    assert not codes
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_control_that_marks_nothing_is_a_part_of_the_string_that_it_stands_in(name: str) -> None:
+    reply = "".join(said(name, [("f", {"a": "so MARK it is"})])).partition("MARK")
+    pieces = [*scanned(name, reply[0]), Control("<other>"), *scanned(name, reply[2])]
+    assert calls_of(read(name, pieces)[0]) == [("functions.f", {"a": "so <other> it is"})]
