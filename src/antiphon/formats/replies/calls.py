@@ -43,6 +43,8 @@ class CallReader:
         """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
         self.given = False
         """One of the list is a call."""
+        self.interrupted: int | None = None
+        """The place of the last control that no form has: no name or id goes on behind it."""
         self._broken = self._value_broke = False
         """The arguments of the last call are no object; a value in them broke."""
 
@@ -303,8 +305,14 @@ class CallReader:
     def _slot(self, slot: CompiledSlot, call: OpenCall) -> Reading[None]:
         parts: list[str] = []
         yield from self._source.after_blanks()
+        self.interrupted, start = None, self._source.position
         mark = yield from self._source.until(slot.marks, parts.append)
-        text = "".join(parts).strip()
+        text = "".join(parts)
+        if self.interrupted is not None:
+            if behind := text[self.interrupted - start :].strip():
+                self._messages.incident("malformed_call", self._source.position, behind)
+            text = text[: self.interrupted - start]
+        text = text.strip()
         if len(text) > _MOST_HEAD:
             raise Malformed
         call.headed = bool(mark) and mark == slot.after

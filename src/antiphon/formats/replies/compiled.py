@@ -67,6 +67,7 @@ class CompiledPairs:
 
 class CompiledSlot:
     def __init__(self, slot: Slot, form: CallForm, alphabet: Alphabet) -> None:
+        """A slot that is left out ends where a later one does."""
         self.reads = slot.reads
         self.pattern = slot.pattern
         words = _words(alphabet.encode(slot.after))
@@ -74,7 +75,8 @@ class CompiledSlot:
         pairs = _words(alphabet.encode(form.pairs.key)) if form.pairs else ()
         close = _parts(alphabet.encode(form.close))
         begins = pairs[:1] if form.pairs else ("{",)
-        self.marks = Marks((*words[:1], *begins, *close[:1], "\n", *alphabet.symbols))
+        later = [_words(alphabet.encode(each.after))[0] for each in form.head[form.head.index(slot) + 1 :]]
+        self.marks = Marks((*words[:1], *later, *begins, *close[:1], "\n", *alphabet.symbols))
 
 
 class CompiledForm:

@@ -91,9 +91,9 @@ def whole(found: ReplyDescription, family: Family) -> ReplyDescription:
     )
 
 
-def _beginning(form: CallForm) -> tuple[str, str, bool]:
+def _beginning(form: CallForm) -> tuple[str, str, bool, int]:
     section = form.section.open.strip().rstrip("[") if form.section is not None else ""
-    return section, form.open.strip(), form.members is not None
+    return section, form.open.strip(), form.members is not None, len(form.head)
 
 
 @cache

@@ -129,6 +129,7 @@ class DescriptionParser(ForeseeingParser):
         if self.ended is not None:
             self._messages.incident("after_end", self._fed, str(control))
         elif symbol is None:
+            self._calls.interrupted = self._fed
             self._messages.incident("unexpected_control", self._fed, control.spelling)
             self._source.position += 1
         elif self._source.feed(symbol):
@@ -264,12 +265,13 @@ class DescriptionParser(ForeseeingParser):
             yield from self._calls.read((yield from self._chosen(mark, forms)))
 
     def _chosen(self, mark: str, forms: Sequence[CompiledForm]) -> Reading[CompiledForm]:
-        """Chooses among forms with one opening: objects where one begins, else a name in markup."""
+        """Chooses among forms with one opening: objects where one begins, else the longest head in markup."""
         if len(forms) == 1:
             return forms[0]
         char = yield from self._source.after_blanks()
         is_object = bool(char) and char in "{["
         fitting = [form for form in forms if (form.members is not None) == is_object]
+        fitting.sort(key=lambda form: len(form.slots), reverse=True)
         return next((form for form in fitting if form.open[0] == mark), next(iter(fitting or forms)))
 
     def _section(self, forms: Sequence[CompiledForm]) -> Reading[None]:
