@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from enum import Enum, auto
 
+from msgspec.structs import replace
+
 from antiphon.tokens import Control, Piece
 
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
@@ -20,6 +22,7 @@ _ADJACENT = re.compile("(?<=[>\ud800-\udfff])(?=[<\ud800-\udfff])")
 _TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
 """What looks like a tag by itself, so that it means something wherever it stands."""
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
+_ANYTHING = re.compile("(?P<whole>)")
 
 
 class Role(Enum):
@@ -122,6 +125,9 @@ class CompiledForm:
         self.listed = form.bare and form.section is not None
         self.beginning = _beginning(form)
         """How a bare call begins. A match without a group: the text ends before that can be told."""
+        literal = form.pairs is not None and not form.pairs.key
+        self.listed_call = _beginning(replace(form, section=None)) if literal else _ANYTHING
+        """How a call begins that stands in a list without an opening of its own."""
         self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]
         self.pairs = CompiledPairs(form.pairs, form, alphabet) if form.pairs else None
 

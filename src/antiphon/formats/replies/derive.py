@@ -41,13 +41,19 @@ class Regions:
         return text.partition(self._anchor)[2] if self._anchor.strip() else text
 
     def lead(self, text: str) -> str:
-        """The text before the first call, without empty reasoning and an empty answer."""
+        """The text before the first call, without empty reasoning and an empty answer.
+
+        Two marks with nothing between them open no calls: they are layout.
+        """
         text = without_marks(text, self._reasoning_marks)
         if self.content is not None:
             text = without_marks(text, (self.content.open, self.content.close))
         for layout in self.layout:
             text = without_marks(text, (layout,))
-        return text.lstrip()
+        rest = self._atoms.without_pair(text)
+        if empty := text[len(rest) :].strip():
+            self.layout.append(empty)
+        return rest.lstrip()
 
     def tail(self, text: str) -> tuple[str, bool]:
         """The text behind the last call up to the reply's end, and whether that is there."""

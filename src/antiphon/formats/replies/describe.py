@@ -64,17 +64,20 @@ def family_named(name: str) -> Family:
 
 
 def completed(found: ReplyDescription, family: Family) -> ReplyDescription:
-    """A description with what the family knows beyond it; its other forms of calls are only read."""
+    """A description with what the family knows beyond it; its other forms of calls are only read.
+
+    Of forms that nothing marks, only where the template's own is one: else an answer that begins so would be a call.
+    """
     known = family.fills
-    marked = [_beginning(form) for form in found.calls]
-    added = tuple(form for form in family.calls if not form.bare and _beginning(form) not in marked)
+    marked, bare = [_beginning(form) for form in found.calls], any(form.bare for form in found.calls)
+    added = tuple(form for form in family.calls if (bare or not form.bare) and _beginning(form) not in marked)
     return replace(
         found,
         reasoning=found.reasoning or known.reasoning,
         content=found.content or known.content,
         calls=(*found.calls, *added) if found.calls else family.calls,
         layout=tuple(dict.fromkeys((*found.layout, *known.layout))),
-        ends=found.ends or known.ends,
+        ends=tuple(dict.fromkeys((*found.ends, *known.ends))),
     )
 
 
