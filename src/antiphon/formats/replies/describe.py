@@ -17,7 +17,8 @@ from antiphon.tokens import Control
 from .atoms import Atoms
 from .derive import derive
 from .description import PLAIN, CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value, has_long_literals
-from .probe import Probe, Render
+from .evidence import Evidence, Example, contradicts, example_in, spelled_call
+from .probe import NAMES, Probe, Render
 from .proof import Cuts, Proof, prove
 
 # Ways of writing replies that are known by name, for what a template does not say: rows of ``families.json``.
@@ -48,14 +49,38 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     fills: ReplyDescription = msgspec.field(default_factory=ReplyDescription)
     calls: tuple[CallForm, ...] = ()
 
-    def fits(self, source: str) -> bool:
-        marked = all(marker in source for marker in self.markers) or any(marker in source for marker in self.either)
-        return marked and not any(marker in source for marker in self.unless)
+    def fits(self, source: str, spellings: Collection[str] = ()) -> bool:
+        """``spellings``: of the vocabulary, which may have markers beside those that the template's text has."""
+        here = [marker in source for marker in self.markers]
+        marked = any(here) and all(each or marker in spellings for each, marker in zip(here, self.markers, strict=True))
+        either = any(marker in source for marker in self.either)
+        return (marked or either) and not any(marker in source for marker in self.unless)
 
 
-def families_of(source: str) -> Iterator[Family]:
-    """The families that a template may be of, by the markers in its text."""
-    return (family for family in _families() if family.fits(source))
+def families_of(source: str, spellings: Collection[str] = ()) -> Iterator[Family]:
+    """The families that a template may be of, by the markers in its text and in the vocabulary."""
+    return (family for family in _families() if family.fits(source, spellings))
+
+
+def trained_calls(found: Found, spellings: Collection[str]) -> Found:
+    """The description with the calls of the families that its vocabulary is of, behind its own."""
+    own = [_beginning(form) for form in found.description.calls]
+    forms = [form for family in families_in(spellings) for form in family.calls]
+    added = [form for form in forms if not form.bare and _beginning(form) not in own]
+    if not added:
+        return found
+    told = f"calls are read too as the vocabulary has them: {', '.join(found.evidence.vocabulary)}"
+    description = replace(found.description, calls=(*found.description.calls, *added))
+    return replace(found, description=description, warnings=(*found.warnings, told))
+
+
+def families_in(spellings: Collection[str]) -> list[Family]:
+    """The families with calls whose markers are control tokens of a vocabulary: its model was trained on these."""
+    return [
+        family
+        for family in _families()
+        if family.calls and set(family.markers) <= set(spellings) and not set(family.unless) & set(spellings)
+    ]
 
 
 def family_named(name: str) -> Family:
@@ -143,6 +168,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     taught: bool = False
     """Calls are not the model's own: prompts teach their form."""
+    evidence: Evidence = Evidence()
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -167,10 +193,12 @@ def describe(
     full is taken, else the one that proves most.
     """
     probe = Probe(render, variables)
-    derived = derive(probe, Atoms([control.spelling for control in controls]), source)
+    spellings = [control.spelling for control in controls]
+    derived = derive(probe, Atoms(spellings), source)
+    example = example_in(probe.instructions(), NAMES[0][:-1])
     given = _given(configured, response_template)
     best: tuple[int, _Candidate, Proof] | None = None
-    for candidate in [given] if given else list(_candidates(derived, source))[:_MOST_CANDIDATES]:
+    for candidate in [given] if given else list(_candidates(derived, source, spellings, example))[:_MOST_CANDIDATES]:
         if has_long_literals(candidate.description):
             continue
         proof = prove(candidate.description, probe, controls, cuts=cuts)
@@ -179,10 +207,19 @@ def describe(
         if proof.complete:
             break
     if best is None or best[1].description == PLAIN:
-        return Found(
-            description=PLAIN, origin="raw", warnings=("the template says nothing of replies that is understood",)
-        )
-    return _found(best[1], best[2])
+        warnings = ("the template says nothing of replies that is understood",)
+        return Found(description=PLAIN, origin="raw", warnings=warnings)
+    evidence = Evidence(
+        history=spelled_call(derived.calls[0]) if derived.calls else "",
+        instructions=example.text if example is not None else "",
+        vocabulary=tuple(dict.fromkeys(marker for family in families_in(spellings) for marker in family.markers)),
+    )
+    found = replace(_found(best[1], best[2]), evidence=evidence)
+    if example is None or not derived.calls or not contradicts(derived.calls[0], example):
+        return found
+    both = "both are read" if example.form in found.description.calls else "the latter alone is read"
+    told = f"the template shows calls as {example.text!r} and writes them as {evidence.history!r}: {both}"
+    return replace(found, warnings=(*found.warnings, told))
 
 
 class DescriptionCache:
@@ -209,16 +246,24 @@ def _given(configured: ReplyDescription | None, response_template: ReplyDescript
     return _Candidate(response_template, origin="response_template") if response_template is not None else None
 
 
-def _candidates(derived: ReplyDescription, source: str) -> Iterator[_Candidate]:
-    """Yields the derived description completed, as it is, and each family's own."""
-    families = list(families_of(source))
+def _candidates(
+    derived: ReplyDescription, source: str, spellings: Collection[str], example: Example | None
+) -> Iterator[_Candidate]:
+    """Yields the derived description completed, with the form of an example that contradicts it first; as it is; and
+    each family's own."""
+    families = list(families_of(source, spellings))
     filled, names = derived, list[str]()
     for family in families:
         more = completed(filled, family)
         names += [family.name] if more != filled else []
         filled = more
     found = bool(derived.calls or derived.reasoning or derived.content)
-    yield _Candidate(filled, tuple(names), "derived" if found or not names else "family")
+    origin: Origin = "derived" if found or not names else "family"
+    if example is not None and all(contradicts(form, example) for form in filled.calls[:1]):
+        begun = list(map(_beginning, filled.calls))
+        shown = [form for form in (example.form,) if form is not None and _beginning(form) not in begun]
+        yield _Candidate(replace(filled, calls=(*filled.calls, *shown)), tuple(names), origin)
+    yield _Candidate(filled, tuple(names), origin)
     if names:
         yield _Candidate(derived)
     for family in families:
@@ -239,9 +284,10 @@ def _found(candidate: _Candidate, proof: Proof) -> Found:
         warnings.append("calls are not understood, so none are read")
     elif not description.calls and "call" in proof.failures:
         warnings.append("calls are written in a way that is not understood")
-    elif description.calls and "call" in proof.unwritten and candidate.families:
+    elif description.calls and "call" in proof.unwritten and candidate.origin in ("derived", "family"):
         names = ", ".join(candidate.families)
-        warnings.append(f"calls are known by the family ({names}) and not proven: the template writes none")
+        source = f"the family ({names})" if names else "an example that the template shows"
+        warnings.append(f"calls are known by {source} and not proven: the template writes none")
     return Found(
         description=description,
         origin=candidate.origin,

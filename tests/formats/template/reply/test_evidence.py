@@ -111,3 +111,94 @@ def test_llama_4_calls_as_its_prompt_says_as_it_was_trained_and_between_marks(
     format = format_of(LLAMA_4, controls)
     assert format.found.proof.failed == ()
     assert read(format, reply) == said
+
+
+HERMES_SHOWN = '<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>'
+BARE_SHOWN = '{"name": function name, "parameters": dictionary of arguments}'
+LIST_SHOWN = "[first(key=value, other=value), second(...)]"
+XML_SHOWN = "<function=example>\n<parameter=key>\nvalue\n</parameter>\n</function>"
+
+
+def showing(example: str, source: str) -> str:
+    """The template, telling its model of the example where tools are offered."""
+    return "{%- if tools %}{{ " + repr(f"Call so:\n{example}\n") + " }}{%- endif %}" + source
+
+
+@pytest.mark.parametrize(
+    ("example", "name"),
+    [(HERMES_SHOWN, "hermes"), (BARE_SHOWN.replace("parameters", "arguments"), "hermes"), (XML_SHOWN, "xml parameter")],
+)
+def test_an_example_that_is_of_the_form_that_the_template_writes_changes_nothing(example: str, name: str) -> None:
+    alone, shown = format_of(FAMILIES[name]), format_of(showing(example, FAMILIES[name]))
+    assert shown.replies.calls == alone.replies.calls
+    assert shown.found.warnings == ()
+    assert shown.found.evidence.instructions.startswith(example[:9])
+
+
+@pytest.mark.parametrize("name", ["dsml", "xml parameter", "mistral named"])
+@pytest.mark.parametrize(
+    ("example", "reply"),
+    [
+        (BARE_SHOWN, CALL),
+        (LIST_SHOWN, "[weather(city='Rome')]"),
+        (f"<do>{BARE_SHOWN}</do>", f"<do>{CALL}</do>"),
+        (f"<do>\n[{BARE_SHOWN}, …]\n</do>", f"<do>[{CALL}]</do>"),
+        (f"<do>{LIST_SHOWN}</do>", "<do>[weather(city='Rome')]</do>"),
+    ],
+)
+def test_where_a_template_shows_another_form_than_it_writes_both_are_read(name: str, example: str, reply: str) -> None:
+    format = format_of(showing(example, FAMILIES[name]))
+    assert format.replies.calls[0] == format_of(FAMILIES[name]).replies.calls[0]
+    assert format.found.proof.failed == ()
+    assert read(format, reply) == [CALLED]
+    assert [warning for warning in format.found.warnings if "both are read" in warning]
+
+
+@pytest.mark.parametrize("example", [BARE_SHOWN, f"<do>{BARE_SHOWN}</do>"])
+def test_calls_that_a_template_shows_and_does_not_write_are_read_and_said_to_be_unproven(example: str) -> None:
+    format = format_of(showing(example, template(reply="")))
+    assert read(format, example.replace(BARE_SHOWN, CALL)) == [CALLED]
+    assert format.found.warnings == (
+        "calls are known by an example that the template shows and not proven: the template writes none",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"name": "look", "description": "Looks."}', '{"name": "look", "type": "function"}', "[1](a=b", "f(a=1)", ""],
+)
+def test_a_tools_definition_is_no_example_of_a_call(text: str) -> None:
+    assert format_of(showing(text, FAMILIES["hermes"])).found.evidence.instructions == ""
+
+
+NO_TOOLS = (
+    "{%- for m in messages %}{{ '<|u|>' + m.content + '<|e|>' if m.role == 'user' else '<|a|>' + m.content + '<|e|>' }}"
+    "{%- endfor %}{%- if add_generation_prompt %}{{ '<|a|>' }}{%- endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("controls", "reply"),
+    [
+        (MISTRAL, '[TOOL_CALLS]weather[ARGS]{"city": "Rome"}'),
+        (MISTRAL, '[TOOL_CALLS]weather[CALL_ID]a1b2c3d4e[ARGS]{"city": "Rome"}'),
+        (("[TOOL_CALLS]",), '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Rome"}}]'),
+        (("<|tool_call_start|>", "<|tool_call_end|>"), '<|tool_call_start|>[weather(city="Rome")]<|tool_call_end|>'),
+        (PYTHON, "<|python_start|>[weather(city='Rome')]<|python_end|>"),
+        (("<tool_call>", "</tool_call>"), f"<tool_call>\n{CALL.replace('parameters', 'arguments')}\n</tool_call>"),
+    ],
+)
+def test_what_a_vocabulary_has_for_calls_is_read_where_the_template_knows_no_tools(
+    controls: tuple[str, ...], reply: str
+) -> None:
+    format = format_of(NO_TOOLS, controls)
+    assert format.found.taught
+    assert format.found.evidence.vocabulary
+    assert read(format, reply) == [CALLED]
+    assert read(format, f"<tool_call>\n{CALL}\n</tool_call>") == [CALLED]
+
+
+def test_a_vocabulary_without_such_controls_adds_nothing() -> None:
+    format = format_of(NO_TOOLS, ("<|u|>", "<|a|>"))
+    assert (len(format.replies.calls), format.found.evidence.vocabulary) == (1, ())
+    assert read(format, "[TOOL_CALLS]weather") == [("final", "[TOOL_CALLS]weather")]
