@@ -12,9 +12,9 @@ from .description import CallForm, Members, Pairs, Region, Slot, Value
 
 _OBJECT = re.compile(
     r'\{\s{0,40}"(?P<name>\w{0,20}name|function)"\s{0,9}:\s{0,9}(?P<value>[^{},\n]{1,80}),\s{0,40}'
-    r'"(?P<arguments>(?!description"|type")\w{1,40})"\s{0,9}:[^\n]{0,60}'
+    r'"(?P<arguments>(?!description"|type")\w{1,40})"\s{0,9}:[^\n}]{0,60}}{0,2}'
 )
-_LISTED = re.compile(r"\[[A-Za-z_]\w{0,60}\([A-Za-z_]\w{0,60}=[^\n]{0,60}")
+_LISTED = re.compile(r"\[[A-Za-z_]\w{0,60}\([A-Za-z_]\w{0,60}=[^\n\])]{0,60}[\])]{0,2}")
 _TAGGED = re.compile(r"<[\w:]{0,20}(?:function=|invoke name=|function name=|parameter=|arg_key>)[^\n]{0,60}")
 _MARK = re.compile(rf"(?P<mark>{TAG})?\s*(?:```\w*\s*)?(?P<list>\[)?\s*\Z")
 _NEAR = 160
