@@ -15,7 +15,7 @@ from typing import Any
 from antiphon.formats.harmony.controls import CONTROLS, ENDOFTEXT
 from antiphon.formats.harmony.machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState
 from antiphon.formats.replies.describe import family_named
-from antiphon.formats.replies.evidence import spelled_call
+from antiphon.formats.replies.description import spelled_call
 from antiphon.tokens import Control
 
 DOCS = Path(__file__).parents[2] / "docs"

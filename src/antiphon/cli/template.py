@@ -14,7 +14,6 @@ from antiphon.api.native.templates import CheckedTemplate, PromptChangeFound, ch
 from antiphon.catalog.files.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.catalog.format_choice import replies_file, responses_of
 from antiphon.errors import ConfigError, TokenError
-from antiphon.formats.replies.evidence import Evidence
 from antiphon.formats.template import JinjaFormat, check_template, jinja_format
 from antiphon.tokens import Tokenizer
 
@@ -132,8 +131,11 @@ def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:
             yield f"  {each.prompt}: {beside}"
     else:
         yield f"  read back at every cut: {', '.join(found.proven) or 'nothing'}"
-    if found.evidence != Evidence():
-        yield from _told(found.evidence)
+    written, shown, trained = found.evidence.history, found.evidence.instructions, found.evidence.vocabulary
+    if written or shown or trained:
+        yield f"  a call as the template writes it:  {written!r}" if written else "  the template writes no calls"
+        yield f"    as it shows one to the model:    {shown!r}" if shown else "    it shows none to the model"
+        yield f"    in the vocabulary, for calls:    {' '.join(trained) or 'nothing that is known'}"
     if found.unwritten:
         yield f"  the template does not write: {', '.join(found.unwritten)}"
     yield from (f"  warning: {warning}" for warning in found.warnings)
@@ -148,14 +150,6 @@ def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:
     yield from (f"refused, {name}: {words}" for name, words in result.refused.items())
     for name, text in result.prompts.items() if prompts else ():
         yield f"--- {name}\n{text}"
-
-
-def _told(evidence: Evidence) -> Iterator[str]:
-    """A call as the three sources have it, one under the other."""
-    written, shown, trained = evidence.history, evidence.instructions, evidence.vocabulary
-    yield f"  a call as the template writes it:  {written!r}" if written else "  the template writes no calls"
-    yield f"    as it shows one to the model:    {shown!r}" if shown else "    it shows none to the model"
-    yield f"    in the vocabulary, for calls:    {' '.join(trained) or 'nothing that is known'}"
 
 
 def _changed(change: PromptChangeFound) -> str:

@@ -12,8 +12,7 @@ from antiphon.conversation.json import MessageJson
 from antiphon.errors import Position, TemplateError, UnsupportedError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.replies.describe import Found
-from antiphon.formats.replies.evidence import Evidence
+from antiphon.formats.replies.describe import Evidence, Found
 from antiphon.formats.replies.proof import Failure, Part
 from antiphon.formats.replies.response_template import from_response_template
 from antiphon.formats.template import (

@@ -9,7 +9,7 @@ from .compiled import CompiledForm, CompiledPairs, CompiledSlot
 from .json_text import ArgumentsWriter, JsonScan
 from .literal import Schema
 from .messages import Messages
-from .open_call import Malformed, NotAllowed, OpenCall
+from .open_call import Malformed, NotAllowed, OpenCall, name_in
 from .source import Marks, Reading, Source
 from .values import ValueReader
 
@@ -43,8 +43,8 @@ class CallReader:
         """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
         self.given = False
         """One of the list is a call."""
-        self.interrupted: int | None = None
-        """The place of the last control that no form has: no name or id goes on behind it."""
+        self.interrupted = -1
+        """The place of the last control that no form has, behind which no name or id goes on; -1: none came."""
         self._broken = self._value_broke = False
         """The arguments of the last call are no object; a value in them broke."""
 
@@ -302,17 +302,20 @@ class CallReader:
         elif text:
             self._messages.incident("malformed_call", self._source.position - len(text), text)
 
-    def _slot(self, slot: CompiledSlot, call: OpenCall) -> Reading[None]:
+    def _slot_text(self, slot: CompiledSlot) -> Reading[tuple[str, str]]:
+        """The text of a slot, which a control that no form has ends too, and the mark behind it."""
         parts: list[str] = []
         yield from self._source.after_blanks()
-        self.interrupted, start = None, self._source.position
+        self.interrupted, start = -1, self._source.position
         mark = yield from self._source.until(slot.marks, parts.append)
         text = "".join(parts)
-        if self.interrupted is not None:
-            if behind := text[self.interrupted - start :].strip():
-                self._messages.incident("malformed_call", self._source.position, behind)
-            text = text[: self.interrupted - start]
-        text = text.strip()
+        end = self.interrupted - start if self.interrupted >= start else len(text)
+        if behind := text[end:].strip():
+            self._messages.incident("malformed_call", self._source.position, behind)
+        return text[:end].strip(), mark
+
+    def _slot(self, slot: CompiledSlot, call: OpenCall) -> Reading[None]:
+        text, mark = yield from self._slot_text(slot)
         if len(text) > _MOST_HEAD:
             raise Malformed
         call.headed = bool(mark) and mark == slot.after
@@ -373,15 +376,6 @@ class CallReader:
 
 def _nobody(code: str, text: str) -> None:
     """Says nothing."""
-
-
-def name_in(call_id: str, pattern: str) -> str:
-    """The name in an id like ``functions.get_weather:0``, by the pattern that such ids have."""
-    before, _, behind = pattern.partition("{name}")
-    name = call_id.removeprefix(before)
-    mark = behind.partition("{index}")[0]
-    head, found, index = name.rpartition(mark) if mark else (name, "", "")
-    return head if found and index.isdigit() else name
 
 
 def _unquoted(value: str) -> str:

@@ -257,7 +257,8 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     """The shared beginning of the prompt and every reply in the history, without an opening of reasoning."""
     prompt = probe.prompt()
     samples = [probe.reply(_ANSWER), probe.before_user(_ANSWER), probe.reply(_CALL), *probe.reasoned()]
-    samples = [text for text in samples if _begins_alike(text, prompt, atoms)] or samples
+    before = atoms.up_to_tag(prompt).strip() if atoms.tags(prompt) else ""  # `/no_think`, say
+    samples = [text for text in samples if before in text] or samples
     written = [text for text in samples if text and atoms.prefix([prompt, text]).strip()]
     if not written:  # blanks may stand before a message
         prompt, *samples = (text.lstrip() for text in (prompt, *samples))
@@ -271,20 +272,11 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     stem = atoms.without_pair(stem)
     if turned := _turned(stem, prompt, probe.reply(_ANSWER).partition(ANSWER)[0], atoms):
         return turned
-    return _of_all_prompts(_last_part(stem, prompt, probe.prompt(after=[_CALL]), atoms), probe, atoms)
-
-
-def _of_all_prompts(anchor: str, probe: Probe, atoms: Atoms) -> str:
-    """The anchor without words before its header by which prompts with and without reasoning differ."""
+    anchor = _last_part(stem, prompt, probe.prompt(after=[_CALL]), atoms)
+    # Words before its header, by which prompts with and without reasoning differ, are not of it.
     header = anchor[anchor.find(next(iter(atoms.tags(anchor)), anchor)) :]
     prompts = [probe.prompt(thinking=thinking) for thinking in (True, False)]
     return header if any(anchor not in text and header in text for text in prompts) else anchor
-
-
-def _begins_alike(text: str, prompt: str, atoms: Atoms) -> bool:
-    """What a prompt says before its first tag, `/no_think` say, the text says too."""
-    before = atoms.up_to_tag(prompt)
-    return not before.strip() or not atoms.tags(before) or before.strip() in text
 
 
 def _same_header(stem: str, prompt: str, written: list[str], atoms: Atoms) -> str:

@@ -119,3 +119,12 @@ class OpenCall:
             self._messages.incident(MALFORMED, self._source.position, self.name or "")
         self._messages.end(End.CALL if whole else End.NONE)
         return broken
+
+
+def name_in(call_id: str, pattern: str) -> str:
+    """The name in an id like ``functions.get_weather:0``, by the pattern that such ids have."""
+    before, _, behind = pattern.partition("{name}")
+    name = call_id.removeprefix(before)
+    mark = behind.partition("{index}")[0]
+    head, found, index = name.rpartition(mark) if mark else (name, "", "")
+    return head if found and index.isdigit() else name
