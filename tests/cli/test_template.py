@@ -61,6 +61,21 @@ def test_a_template_that_loses_nothing_is_exit_code_0(home: Path, capsys: pytest
     assert "answered: kept" in shown
 
 
+def test_a_call_is_shown_by_the_template_by_its_example_and_by_the_vocabulary(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = "{%- if tools %}{{ 'Say [look(at=place)].' }}{%- endif %}"
+    assert run(["template", "check", str(written(home / "t.jinja", example + FAMILIES["hermes"]))]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    at = next(i for i, line in enumerate(shown) if "a call as the template writes it" in line)
+    assert [line.split(":", 1)[1].strip() for line in shown[at : at + 3]] == [
+        repr('<tool_call>\n{"name": "NAME", "arguments": {…}}\n</tool_call>'),
+        "'[look(at=place)]'",
+        "nothing that is known",
+    ]
+    assert any("warning: the template shows calls as '[look(at=place)]'" in line for line in shown)
+
+
 def test_a_template_whose_calls_are_lost_is_exit_code_1(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["template", "check", str(written(home / "t.jinja", LOSES)), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)

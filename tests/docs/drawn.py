@@ -6,7 +6,7 @@ python tests/docs/drawn.py     # writes them into their pages
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import Any
 
 from antiphon.formats.harmony.controls import CONTROLS, ENDOFTEXT
 from antiphon.formats.harmony.machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState
+from antiphon.formats.replies.describe import family_named
+from antiphon.formats.replies.description import spelled_call
 from antiphon.tokens import Control
 
 DOCS = Path(__file__).parents[2] / "docs"
-_BEFORE = {"name": "NAME", "call_id": "ID", "index": "NUMBER"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +59,9 @@ def families() -> Iterator[str]:
         either = "".join(f", or {code(marker)}" for marker in row.get("or", ()))
         reasoning = row.get("fills", {}).get("reasoning")
         region = code(f"{reasoning.get('open', '')}…{reasoning.get('close', '')}") if reasoning else ""
-        calls = row.get("calls", ())
-        yield f"| {row['name']} | {markers}{either} | {region} | {code(call(calls[0])) if calls else ''} |"
+        calls = family_named(row["name"]).calls
+        yield f"| {row['name']} | {markers}{either} | {region} | {code(spelled_call(calls[0])) if calls else ''} |"
     yield ""
-
-
-def call(form: Mapping[str, Any]) -> str:
-    """One call as the family writes it, an argument in it."""
-    section = form.get("section", {})
-    head = "".join(_BEFORE[slot["reads"]] + slot.get("after", "") for slot in form.get("head", ()))
-    inside = form.get("open", "") + head + _arguments(form) + form.get("close", "")
-    return str(section.get("open", "") + inside + section.get("close", ""))
-
-
-def _arguments(form: Mapping[str, Any]) -> str:
-    if (members := form.get("members")) is not None:
-        name, arguments = members.get("name", "name"), members.get("arguments", "arguments")
-        return f'{{"{name}": "NAME", "{arguments}": {{…}}}}' if name else '{"NAME": {…}}'
-    if (pairs := form.get("pairs")) is None:
-        return "{…}"
-    value = pairs["values"][0]
-    return f"{pairs.get('key', '')}KEY{value['before']}VALUE{value.get('after', '')}"
 
 
 def code(text: str) -> str:

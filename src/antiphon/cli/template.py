@@ -134,6 +134,11 @@ def lines(result: CheckedTemplate, *, prompts: bool) -> Iterator[str]:
             yield f"  {each.prompt}: {beside}"
     else:
         yield f"  read back at every cut: {', '.join(found.proven) or 'nothing'}"
+    written, shown, trained = found.evidence.history, found.evidence.instructions, found.evidence.vocabulary
+    if written or shown or trained:
+        yield f"  a call as the template writes it:  {written!r}" if written else "  the template writes no calls"
+        yield f"    as it shows one to the model:    {shown!r}" if shown else "    it shows none to the model"
+        yield f"    in the vocabulary, for calls:    {' '.join(trained) or 'nothing that is known'}"
     if found.unwritten:
         yield f"  the template does not write: {', '.join(found.unwritten)}"
     yield from (f"  warning: {warning}" for warning in found.warnings)

@@ -99,6 +99,15 @@ def test_the_day_changes_a_prompt_that_has_the_date() -> None:
     assert (change.cause, change.at) == ("date", len("Today is 0"))
 
 
+@pytest.mark.parametrize("years", [range(2024, 2033), range(2020, 2025), range(2026, 2027)])
+def test_a_template_that_knows_the_years_of_a_table_is_tried_in_one_of_them(years: range) -> None:
+    unknown = f"{{%- if strftime_now('%Y') | int not in {list(years)} %}}"
+    knows = unknown + "{{ raise_exception('no such year') }}{%- endif %}"
+    found = check(knows + FAMILIES["hermes"])
+    assert found.lost == ()
+    assert (found.found.origin, found.prompts.keys()) == ("derived", check(FAMILIES["hermes"]).prompts.keys())
+
+
 def test_a_template_argument_that_changes_the_prompt_is_named() -> None:
     found = changes(DROPS_REASONING + "{%- if not brief %}{{ 'Say all.' }}{%- endif %}{%- if unused %}{%- endif %}")
     assert found["brief true or false"].cause == "argument"

@@ -12,7 +12,7 @@ from antiphon.conversation.json import MessageJson
 from antiphon.errors import Position, TemplateError, UnsupportedError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.replies.describe import Found
+from antiphon.formats.replies.describe import Evidence, Found
 from antiphon.formats.replies.proof import Failure, Part
 from antiphon.formats.replies.response_template import from_response_template
 from antiphon.formats.template import (
@@ -71,7 +71,7 @@ class LostShape(msgspec.Struct, frozen=True, kw_only=True):
 class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
     """Where the description of replies is from (``source`` in words), and which shapes are read back at every cut.
 
-    ``unwritten``: shapes that the template does not write.
+    ``unwritten``: shapes that the template does not write. ``evidence``: a call as each source has it.
     """
 
     origin: str
@@ -81,6 +81,7 @@ class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
     failed: list[LostShape]
     unwritten: list[str]
     warnings: list[str]
+    evidence: Evidence
 
 
 class PromptChangeFound(msgspec.Struct, frozen=True, kw_only=True):
@@ -303,6 +304,7 @@ def found_replies(found: Found) -> RepliesFound:
         failed=[_lost(failure) for failure in found.proof.failed],
         unwritten=list(found.proof.unwritten),
         warnings=list(found.warnings),
+        evidence=found.evidence,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-_TAG = r"<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]*\]|\[\|[^|\[\]\n]{1,40}\|\]"
+TAG = r"<[^<>\n]{1,80}>|\[/?[A-Z][A-Z_ ]*\]|\[\|[^|\[\]\n]{1,40}\|\]"
 _OPENS = (
     ("start", "end"),
     ("begin", "end"),
@@ -21,7 +21,7 @@ class Atoms:
 
     def __init__(self, controls: Collection[str] = ()) -> None:
         spellings = [re.escape(text) for text in sorted(filter(None, controls), key=len, reverse=True)]
-        self._spellings = [*spellings, _TAG]
+        self._spellings = [*spellings, TAG]
         self._simple = re.compile("|".join(self._spellings))
         self._compile([])
 
@@ -33,7 +33,7 @@ class Atoms:
         """Tags of several parts, ``<|open|>think<|sep|>``: two tags that stand round several words."""
         between: dict[tuple[str, str], set[str]] = {}
         for text in texts:
-            for found in re.finditer(f"(?=({_TAG})(\\w+)({_TAG}))", text):
+            for found in re.finditer(f"(?=({TAG})(\\w+)({TAG}))", text):
                 if not found.group(2).startswith("zq"):
                     between.setdefault((found.group(1), found.group(3)), set()).add(found.group(2))
         pairs = [pair for pair, words in between.items() if len(words) > 2 and not closes(*pair)]

@@ -43,6 +43,8 @@ class CallReader:
         """The first of those in this list that are no calls, since the last that is one; `Malformed.text` is theirs."""
         self.given = False
         """One of the list is a call."""
+        self.interrupted = -1
+        """The place of the last control that no form has, behind which no name or id goes on; -1: none came."""
         self._broken = self._value_broke = False
         """The arguments of the last call are no object; a value in them broke."""
 
@@ -317,11 +319,20 @@ class CallReader:
         elif text:
             self._messages.incident("malformed_call", self._source.position - len(text), text)
 
-    def _slot(self, slot: CompiledSlot, call: OpenCall) -> Reading[None]:
+    def _slot_text(self, slot: CompiledSlot) -> Reading[tuple[str, str]]:
+        """The text of a slot, which a control that no form has ends too, and the mark behind it."""
         parts: list[str] = []
         yield from self._source.after_blanks()
+        self.interrupted, start = -1, self._source.position
         mark = yield from self._source.until(slot.marks, parts.append)
-        text = "".join(parts).strip()
+        text = "".join(parts)
+        end = self.interrupted - start if self.interrupted >= start else len(text)
+        if behind := text[end:].strip():
+            self._messages.incident("malformed_call", self._source.position, behind)
+        return text[:end].strip(), mark
+
+    def _slot(self, slot: CompiledSlot, call: OpenCall) -> Reading[None]:
+        text, mark = yield from self._slot_text(slot)
         if len(text) > _MOST_HEAD:
             raise Malformed
         call.headed = bool(mark) and mark in (slot.after, slot.closed)

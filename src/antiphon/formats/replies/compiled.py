@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from enum import Enum, auto
 
+from msgspec.structs import replace
+
 from antiphon.tokens import Control, Piece
 
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
@@ -21,6 +23,7 @@ ESCAPING = ("'", '"')
 _TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
 """What looks like a tag by itself, so that it means something wherever it stands."""
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
+_ANYTHING = re.compile("(?P<whole>)")
 
 
 class Role(Enum):
@@ -103,6 +106,7 @@ class CompiledPairs:
 
 class CompiledSlot:
     def __init__(self, slot: Slot, form: CallForm, alphabet: Alphabet) -> None:
+        """A slot that is left out ends where a later one does."""
         self.reads = slot.reads
         self.pattern = slot.pattern
         words = _words(slot.after, alphabet)
@@ -111,7 +115,8 @@ class CompiledSlot:
         pairs = _words(form.pairs.key, alphabet) if form.pairs else ()
         close = _parts(alphabet.encode(form.close))
         begins = pairs[:1] if form.pairs else ("{",)
-        self.marks = Marks((*words[:1], self.closed, *begins, *close[:1], "\n", *alphabet.symbols))
+        later = [_words(each.after, alphabet)[0] for each in form.head[form.head.index(slot) + 1 :]]
+        self.marks = Marks((*words[:1], self.closed, *later, *begins, *close[:1], "\n", *alphabet.symbols))
 
 
 class CompiledForm:
@@ -161,6 +166,9 @@ class CompiledForm:
         self.listed = form.bare and form.section is not None
         self.beginning = _beginning(form)
         """How a bare call begins. A match without a group: the text ends before that can be told."""
+        literal = form.pairs is not None and not form.pairs.key
+        self.listed_call = _beginning(replace(form, section=None)) if literal else _ANYTHING
+        """How a call begins that stands in a list without an opening of its own."""
         self.slots = [CompiledSlot(slot, form, alphabet) for slot in form.head]
         self.pairs = CompiledPairs(form.pairs, form, alphabet) if form.pairs else None
 

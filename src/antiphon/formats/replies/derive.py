@@ -41,13 +41,19 @@ class Regions:
         return text.partition(self._anchor)[2] if self._anchor.strip() else text
 
     def lead(self, text: str) -> str:
-        """The text before the first call, without empty reasoning and an empty answer."""
+        """The text before the first call, without empty reasoning and an empty answer.
+
+        Two marks with nothing between them open no calls: they are layout.
+        """
         text = without_marks(text, self._reasoning_marks)
         if self.content is not None:
             text = without_marks(text, (self.content.open, self.content.close))
         for layout in self.layout:
             text = without_marks(text, (layout,))
-        return text.lstrip()
+        rest = self._atoms.without_pair(text)
+        if empty := text[len(rest) :].strip():
+            self.layout.append(empty)
+        return rest.lstrip()
 
     def tail(self, text: str) -> tuple[str, bool]:
         """The text behind the last call up to the reply's end, and whether that is there."""
@@ -251,6 +257,8 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     """The shared beginning of the prompt and every reply in the history, without an opening of reasoning."""
     prompt = probe.prompt()
     samples = [probe.reply(_ANSWER), probe.before_user(_ANSWER), probe.reply(_CALL), *probe.reasoned()]
+    before = atoms.up_to_tag(prompt).strip() if atoms.tags(prompt) else ""  # `/no_think`, say
+    samples = [text for text in samples if before in text] or samples
     written = [text for text in samples if text and atoms.prefix([prompt, text]).strip()]
     if not written:  # blanks may stand before a message
         prompt, *samples = (text.lstrip() for text in (prompt, *samples))
@@ -264,7 +272,11 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     stem = atoms.without_pair(stem)
     if turned := _turned(stem, prompt, probe.reply(_ANSWER).partition(ANSWER)[0], atoms):
         return turned
-    return _last_part(stem, prompt, probe.prompt(after=[_CALL]), atoms)
+    anchor = _last_part(stem, prompt, probe.prompt(after=[_CALL]), atoms)
+    # Words before its header, by which prompts with and without reasoning differ, are not of it.
+    header = anchor[anchor.find(next(iter(atoms.tags(anchor)), anchor)) :]
+    prompts = [probe.prompt(thinking=thinking) for thinking in (True, False)]
+    return header if any(anchor not in text and header in text for text in prompts) else anchor
 
 
 def _same_header(stem: str, prompt: str, written: list[str], atoms: Atoms) -> str:
@@ -324,7 +336,8 @@ def _calls_of(probe: Probe, atoms: Atoms, regions: Regions) -> tuple[CallForm | 
 
     def write(calls: tuple[Call, ...]) -> str:
         reply = Reply(calls=calls)
-        return regions.of_reply(probe.before_result(reply) if ids_late else probe.reply(reply))
+        text = probe.before_result(reply) if ids_late else probe.reply(reply)
+        return regions.of_reply(text) or text  # calls alone may be written without the header of a reply
 
     found = derive_form(write, Surroundings(lead=regions.lead, tail=regions.tail), atoms)
     if found is None:

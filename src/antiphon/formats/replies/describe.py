@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -14,10 +15,21 @@ from msgspec.structs import replace
 
 from antiphon.tokens import Control
 
-from .atoms import Atoms
+from .atoms import TAG, Atoms, closes
 from .derive import derive
-from .description import PLAIN, CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value, has_long_literals
-from .probe import Probe, Render
+from .description import (
+    PLAIN,
+    CallForm,
+    Members,
+    Pairs,
+    Region,
+    ReplyDescription,
+    Slot,
+    Value,
+    has_long_literals,
+    spelled_call,
+)
+from .probe import NAMES, Probe, Render
 from .proof import Cuts, Proof, prove
 
 # Ways of writing replies that are known by name, for what a template does not say: rows of ``families.json``.
@@ -48,14 +60,38 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     fills: ReplyDescription = msgspec.field(default_factory=ReplyDescription)
     calls: tuple[CallForm, ...] = ()
 
-    def fits(self, source: str) -> bool:
-        marked = all(marker in source for marker in self.markers) or any(marker in source for marker in self.either)
-        return marked and not any(marker in source for marker in self.unless)
+    def fits(self, source: str, spellings: Collection[str] = ()) -> bool:
+        """``spellings``: of the vocabulary, which may have markers beside those that the template's text has."""
+        here = [marker in source for marker in self.markers]
+        marked = any(here) and all(each or marker in spellings for each, marker in zip(here, self.markers, strict=True))
+        either = any(marker in source for marker in self.either)
+        return (marked or either) and not any(marker in source for marker in self.unless)
 
 
-def families_of(source: str) -> Iterator[Family]:
-    """The families that a template may be of, by the markers in its text."""
-    return (family for family in _families() if family.fits(source))
+def families_of(source: str, spellings: Collection[str] = ()) -> Iterator[Family]:
+    """The families that a template may be of, by the markers in its text and in the vocabulary."""
+    return (family for family in _families() if family.fits(source, spellings))
+
+
+def trained_calls(found: Found, spellings: Collection[str]) -> Found:
+    """The description with the calls of the families that its vocabulary is of, behind its own."""
+    own = [_beginning(form) for form in found.description.calls]
+    forms = [form for family in families_in(spellings) for form in family.calls]
+    added = [form for form in forms if not form.bare and _beginning(form) not in own]
+    if not added:
+        return found
+    told = f"calls are read too as the vocabulary has them: {', '.join(found.evidence.vocabulary)}"
+    description = replace(found.description, calls=(*found.description.calls, *added))
+    return replace(found, description=description, warnings=(*found.warnings, told))
+
+
+def families_in(spellings: Collection[str]) -> list[Family]:
+    """The families with calls whose markers are control tokens of a vocabulary: its model was trained on these."""
+    return [
+        family
+        for family in _families()
+        if family.calls and set(family.markers) <= set(spellings) and not set(family.unless) & set(spellings)
+    ]
 
 
 def family_named(name: str) -> Family:
@@ -64,17 +100,20 @@ def family_named(name: str) -> Family:
 
 
 def completed(found: ReplyDescription, family: Family) -> ReplyDescription:
-    """A description with what the family knows beyond it; its other forms of calls are only read."""
+    """A description with what the family knows beyond it; its other forms of calls are only read.
+
+    Of forms that nothing marks, only where the template's own is one: else an answer that begins so would be a call.
+    """
     known = family.fills
-    marked = [_beginning(form) for form in found.calls]
-    added = tuple(form for form in family.calls if not form.bare and _beginning(form) not in marked)
+    marked, bare = [_beginning(form) for form in found.calls], any(form.bare for form in found.calls)
+    added = tuple(form for form in family.calls if (bare or not form.bare) and _beginning(form) not in marked)
     return replace(
         found,
         reasoning=found.reasoning or known.reasoning,
         content=found.content or known.content,
         calls=(*found.calls, *added) if found.calls else family.calls,
         layout=tuple(dict.fromkeys((*found.layout, *known.layout))),
-        ends=found.ends or known.ends,
+        ends=tuple(dict.fromkeys((*found.ends, *known.ends))),
     )
 
 
@@ -91,9 +130,9 @@ def whole(found: ReplyDescription, family: Family) -> ReplyDescription:
     )
 
 
-def _beginning(form: CallForm) -> tuple[str, str, bool]:
+def _beginning(form: CallForm) -> tuple[str, str, bool, int]:
     section = form.section.open.strip().rstrip("[") if form.section is not None else ""
-    return section, form.open.strip(), form.members is not None
+    return section, form.open.strip(), form.members is not None, len(form.head)
 
 
 @cache
@@ -115,6 +154,82 @@ def _family(row: Mapping[str, Any]) -> Family:
 
 def _values(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _PARTS[key](value) if key in _PARTS else value for key, value in row.items()}
+
+
+# What tells how a model writes calls beside its history: the example that it is shown, and its vocabulary.
+
+_OBJECT = re.compile(
+    r'\{\s{0,40}"(?P<name>\w{0,20}name|function)"\s{0,9}:\s{0,9}(?P<value>[^{},\n]{1,80}),\s{0,40}'
+    r'"(?P<arguments>(?!description"|type")\w{1,40})"\s{0,9}:[^\n}]{0,60}}{0,2}'
+)
+_LISTED = re.compile(r"\[[A-Za-z_]\w{0,60}\([A-Za-z_]\w{0,60}=[^\n\])]{0,60}[\])]{0,2}")
+_TAGGED = re.compile(r"<[\w:]{0,20}(?:function=|invoke name=|function name=|parameter=|arg_key>)[^\n]{0,60}")
+_MARK = re.compile(rf"(?P<mark>{TAG})?\s*(?:```\w*\s*)?(?P<list>\[)?\s*\Z")
+_NEAR = 160
+"""Characters before an example in which its mark stands."""
+_TAG = re.compile(TAG)
+_PYTHON = Pairs(values=(Value(before="=", reads="literal"),), separator=", ", python=True)
+
+
+class Example(msgspec.Struct, frozen=True):
+    """A call that a template shows to its model, as it stands there. ``form`` None: in tags, whose values it hides."""
+
+    text: str
+    form: CallForm | None = None
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A call as each source has it; empty where one is silent.
+
+    ``history``: as the template writes it, ``instructions``: as it shows one to the model, ``vocabulary``: the control
+    tokens that a family of models writes calls with.
+    """
+
+    history: str = ""
+    instructions: str = ""
+    vocabulary: tuple[str, ...] = ()
+
+
+def example_in(instructions: str, offered: str) -> Example | None:
+    """The first example of a call in a prompt. ``offered``: the beginning of the offered tools' names."""
+    objects = (found for found in _OBJECT.finditer(instructions) if offered not in found["value"])
+    if (found := next(objects, None)) is not None:
+        members = Members(name=found["name"], arguments=found["arguments"])
+        return _marked(instructions, found, CallForm(members=members, separator=", "))
+    if (found := _LISTED.search(instructions)) is not None:
+        head = (Slot(reads="name", after="("),)
+        return _marked(instructions, found, CallForm(close=")", separator=", ", head=head, pairs=_PYTHON))
+    found = _TAGGED.search(instructions)
+    return Example(found.group()) if found is not None else None
+
+
+def _marked(text: str, found: re.Match[str], form: CallForm) -> Example:
+    """The example with the mark before it and the one that closes that, round a list of calls or one of them."""
+    before = _MARK.search(text, max(0, found.start() - _NEAR), found.start())
+    mark, bracket = (before["mark"] or "", before["list"]) if before is not None else ("", None)
+    close = next((tag for tag in _TAG.findall(text, found.start()) if tag != mark and closes(mark, tag)), "")
+    if form.pairs is not None or bracket:
+        form = replace(form, section=Region(open=f"{mark}[", close=f"]{close}"))
+    else:
+        form = replace(form, open=mark, close=close, separator="\n")
+    return Example(text[before.start() if before is not None and mark else found.start() : found.end()], form)
+
+
+def contradicts(form: CallForm, example: Example) -> bool:
+    """Whether calls of that form are of another kind than the example: an object, a list as in Python, tags."""
+    shown = example.form
+    if shown is None:
+        return _kind(form) != "tags"
+    if _kind(form) != _kind(shown):
+        return True
+    opens = [(each.section.open if each.section is not None else "") + each.open for each in (shown, form)]
+    return not set(_TAG.findall(opens[0])) <= set(_TAG.findall(opens[1]))
+
+
+def _kind(form: CallForm) -> str:
+    if form.members is not None or form.open.endswith('{"name": "'):
+        return "object"
+    return "list" if form.pairs is not None and not form.pairs.key else "tags"
 
 
 Origin = Literal["configured", "response_template", "derived", "family", "harmony", "raw"]
@@ -140,6 +255,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     taught: bool = False
     """Calls are not the model's own: prompts teach their form."""
+    evidence: Evidence = Evidence()
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -164,10 +280,12 @@ def describe(
     full is taken, else the one that proves most.
     """
     probe = Probe(render, variables)
-    derived = derive(probe, Atoms([control.spelling for control in controls]), source)
+    spellings = [control.spelling for control in controls]
+    derived = derive(probe, Atoms(spellings), source)
+    example = example_in(probe.instructions(), NAMES[0][:-1])
     given = _given(configured, response_template)
     best: tuple[int, _Candidate, Proof] | None = None
-    for candidate in [given] if given else list(_candidates(derived, source))[:_MOST_CANDIDATES]:
+    for candidate in [given] if given else list(_candidates(derived, source, spellings, example))[:_MOST_CANDIDATES]:
         if has_long_literals(candidate.description):
             continue
         proof = prove(candidate.description, probe, controls, cuts=cuts)
@@ -176,10 +294,19 @@ def describe(
         if proof.complete:
             break
     if best is None or best[1].description == PLAIN:
-        return Found(
-            description=PLAIN, origin="raw", warnings=("the template says nothing of replies that is understood",)
-        )
-    return _found(best[1], best[2])
+        warnings = ("the template says nothing of replies that is understood",)
+        return Found(description=PLAIN, origin="raw", warnings=warnings)
+    evidence = Evidence(
+        history=spelled_call(derived.calls[0]) if derived.calls else "",
+        instructions=example.text if example is not None else "",
+        vocabulary=tuple(dict.fromkeys(marker for family in families_in(spellings) for marker in family.markers)),
+    )
+    found = replace(_found(best[1], best[2]), evidence=evidence)
+    if example is None or not derived.calls or not contradicts(derived.calls[0], example):
+        return found
+    both = "both are read" if example.form in found.description.calls else "the latter alone is read"
+    told = f"the template shows calls as {example.text!r} and writes them as {evidence.history!r}: {both}"
+    return replace(found, warnings=(*found.warnings, told))
 
 
 class DescriptionCache:
@@ -206,16 +333,24 @@ def _given(configured: ReplyDescription | None, response_template: ReplyDescript
     return _Candidate(response_template, origin="response_template") if response_template is not None else None
 
 
-def _candidates(derived: ReplyDescription, source: str) -> Iterator[_Candidate]:
-    """Yields the derived description completed, as it is, and each family's own."""
-    families = list(families_of(source))
+def _candidates(
+    derived: ReplyDescription, source: str, spellings: Collection[str], example: Example | None
+) -> Iterator[_Candidate]:
+    """Yields the derived description completed, with the form of an example that contradicts it first; as it is; and
+    each family's own."""
+    families = list(families_of(source, spellings))
     filled, names = derived, list[str]()
     for family in families:
         more = completed(filled, family)
         names += [family.name] if more != filled else []
         filled = more
     found = bool(derived.calls or derived.reasoning or derived.content)
-    yield _Candidate(filled, tuple(names), "derived" if found or not names else "family")
+    origin: Origin = "derived" if found or not names else "family"
+    if example is not None and all(contradicts(form, example) for form in filled.calls[:1]):
+        begun = list(map(_beginning, filled.calls))
+        shown = [form for form in (example.form,) if form is not None and _beginning(form) not in begun]
+        yield _Candidate(replace(filled, calls=(*filled.calls, *shown)), tuple(names), origin)
+    yield _Candidate(filled, tuple(names), origin)
     if names:
         yield _Candidate(derived)
     for family in families:
@@ -236,9 +371,10 @@ def _found(candidate: _Candidate, proof: Proof) -> Found:
         warnings.append("calls are not understood, so none are read")
     elif not description.calls and "call" in proof.failures:
         warnings.append("calls are written in a way that is not understood")
-    elif description.calls and "call" in proof.unwritten and candidate.families:
+    elif description.calls and "call" in proof.unwritten and candidate.origin in ("derived", "family"):
         names = ", ".join(candidate.families)
-        warnings.append(f"calls are known by the family ({names}) and not proven: the template writes none")
+        source = f"the family ({names})" if names else "an example that the template shows"
+        warnings.append(f"calls are known by {source} and not proven: the template writes none")
     return Found(
         description=description,
         origin=candidate.origin,

@@ -141,3 +141,23 @@ def has_long_literals(description: ReplyDescription) -> bool:
 
 PLAIN = ReplyDescription()
 """Replies in which nothing is marked."""
+
+
+_BEFORE = {"name": "NAME", "call_id": "ID", "index": "NUMBER"}
+
+
+def spelled_call(form: CallForm) -> str:
+    """A call of that form with an argument, the values by their names."""
+    section = form.section or Region()
+    head = "".join(_BEFORE[slot.reads] + slot.after for slot in form.head)
+    return section.open + form.open + head + _arguments(form) + form.close + section.close
+
+
+def _arguments(form: CallForm) -> str:
+    if form.members is not None:
+        name, arguments = form.members.name, form.members.arguments
+        return f'{{"{name}": "NAME", "{arguments}": {{…}}}}' if name else '{"NAME": {…}}'
+    if form.pairs is None:
+        return "{…}"
+    value = form.pairs.values[0]
+    return f"{form.pairs.key}KEY{value.before}VALUE{value.after}"

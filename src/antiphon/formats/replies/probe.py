@@ -113,6 +113,10 @@ class Probe:
         """The text where a reply begins; ``after`` replies with calls and their results, where they are given."""
         return self._text(self._messages(after), thinking, generation=True)
 
+    def instructions(self) -> str:
+        """The prompt of a question with tools, which may show the model how to call them."""
+        return (self._render([_user(USER)], tools=TOOLS, kwargs={}, generation=True) or "")[:_MOST_TEXT]
+
     def reply(self, reply: Reply, *, thinking: bool | None = None, tools: Sequence[Json] = TOOLS) -> str:
         """The last message of a conversation."""
         return self._text([_user(USER), self.history.message(reply)], thinking, tools=tools)

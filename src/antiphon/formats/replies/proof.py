@@ -200,7 +200,8 @@ class _Prover:
         for thinking in (None, True) if shape.reply.reasoning and self._probe.switches else (None,):
             for write in (self._probe.reply, self._probe.before_result):
                 text = write(reply, thinking=thinking, tools=tools)
-                if all(word in marked.plain(text) for word in shape.needed):
+                own = bool(reply.calls) or self._description.anchor in text  # else it is no reply to a prompt
+                if own and all(word in marked.plain(text) for word in shape.needed):
                     prompt = self._probe.prompt(thinking=thinking)
                     return self._split(marked, text, prompt, shape)
                 if not reply.calls:
@@ -230,7 +231,8 @@ class _Prover:
         Where the prompt opens reasoning, the history may leave that opening out; and a prompt that opens it is none for
         a reply that the template writes without any.
         """
-        anchored = text.find(self._description.anchor) + len(self._description.anchor)
+        anchor = self._description.anchor
+        anchored = text.find(anchor) + len(anchor) if anchor in text else 0
         reasoning = self._description.reasoning or Region()
         opened = bool(reasoning.open.strip()) and prompt.rstrip().endswith(reasoning.open.strip())
         if opened and marked.plain(text[anchored:]).lstrip().startswith(shape.reply.reasoning[:8] or "\0"):

@@ -47,7 +47,7 @@ class DescriptionParser(ForeseeingParser):
         free = response_format is None or not response_format.is_json
         self._json_begins = "{" if tools and free else '"[{'
         """How an answer begins that is JSON: words before a call may stand in quotes or brackets."""
-        self._bare = next((form for form in description.forms if form.bare), None) if tools else None
+        self._bare = [form for form in description.forms if form.bare] if tools else []
         self._reasoning = False
         self._in_content = False
         self._after_mark = False
@@ -130,6 +130,7 @@ class DescriptionParser(ForeseeingParser):
         if self.ended is not None:
             self._messages.incident("after_end", self._fed, str(control))
         elif symbol is None:
+            self._calls.interrupted = self._fed
             self._messages.incident("unexpected_control", self._fed, control.spelling)
             self._source.position += 1
         elif self._source.feed(symbol):
@@ -167,6 +168,8 @@ class DescriptionParser(ForeseeingParser):
             yield from self._call(mark)
         elif not (yield from self._region(mark, roles)):
             self._other(mark, roles)
+            if roles & {Role.LAYOUT, Role.CALL_CLOSE} and self.ended is None:
+                yield from self._bare_call()
 
     def _region(self, mark: str, roles: set[Role]) -> Reading[bool]:
         """Whether the mark opens or closes a region here."""
@@ -214,21 +217,26 @@ class DescriptionParser(ForeseeingParser):
 
     def _bare_call(self) -> Reading[None]:
         """Where a call may stand without any mark: an object with the keys of one, or a list of calls."""
-        form = self._bare
-        if form is None:
+        if not self._bare:
             return
         self._source.record()
         yield from self._source.after_blanks()
         try:
-            if not (yield from self._source.begins(form.beginning)):
-                raise Malformed
-            yield from self._bare_list(form) if form.listed else self._calls.read(form)
+            yield from self._bare_forms()
             self._source.recorded()
         except Malformed as fault:
             text = self._source.recorded()
             if isinstance(fault, NotAllowed):
                 self._messages.incident(fault.code, self._source.position - len(text), text)
             self._say(self._alphabet.decode(text))
+
+    def _bare_forms(self) -> Reading[None]:
+        """A call, or a list of calls, of the first form that begins so. Raises `Malformed` where none does."""
+        for form in self._bare:
+            if (yield from self._source.begins(form.beginning)):
+                yield from self._bare_list(form) if form.listed else self._calls.read(form)
+                return
+        raise Malformed
 
     def _bare_list(self, form: CompiledForm) -> Reading[None]:
         """Calls between brackets that nothing else marks."""
@@ -265,12 +273,13 @@ class DescriptionParser(ForeseeingParser):
             yield from self._calls.read((yield from self._chosen(mark, forms)))
 
     def _chosen(self, mark: str, forms: Sequence[CompiledForm]) -> Reading[CompiledForm]:
-        """Chooses among forms with one opening: objects where one begins, else a name in markup."""
+        """Chooses among forms with one opening: objects where one begins, else the longest head in markup."""
         if len(forms) == 1:
             return forms[0]
         char = yield from self._source.after_blanks()
         is_object = bool(char) and char in "{["
         fitting = [form for form in forms if (form.members is not None) == is_object]
+        fitting.sort(key=lambda form: len(form.slots), reverse=True)
         return next((form for form in fitting if form.open[0] == mark), next(iter(fitting or forms)))
 
     def _section(self, forms: Sequence[CompiledForm]) -> Reading[None]:
@@ -288,7 +297,7 @@ class DescriptionParser(ForeseeingParser):
             while mark and (opened := (yield from self._source.ahead(self._description.again[mark]))):
                 mark = opened
             form = next((form for form in forms if form.begins(mark, char)), None)
-            if form is None:
+            if form is None or not (mark or (yield from self._source.begins(form.listed_call))):
                 yield from self._source.ahead(forms[0].section_close_marks)
                 return
             yield from self._call_of_section(form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import msgspec
 from jinja2 import nodes
@@ -17,6 +18,7 @@ from antiphon.tokens import Piece, Tokenizer, spell
 
 from .in_harmony import writes_harmony
 from .jinja import JinjaFormat
+from .jinja_values import DAYS
 from .sandbox import TemplateEnvironment
 from .stability import PromptChange, prompt_changes, sample_prompts
 
@@ -115,7 +117,7 @@ def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> T
         found = Found(description=PLAIN, origin="harmony")
     else:
         found = format.describe(cuts="every")
-    conversations = dict(sample_prompts())
+    conversations = {name: _on_day(talk, format) for name, talk in sample_prompts()}
     prompts: dict[str, str] = {}
     refused: dict[str, str] = {}
     for name, conversation in conversations.items():
@@ -125,7 +127,8 @@ def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> T
             refused[name] = error.message
 
     def render(conversation: Conversation, opens_reply: bool) -> list[Piece]:
-        return list(strictly(format.render(conversation, reply_as=Role.ASSISTANT if opens_reply else None)))
+        talk = _on_day(conversation, format)
+        return list(strictly(format.render(talk, reply_as=Role.ASSISTANT if opens_reply else None)))
 
     arguments = tuple(sorted(format.arguments))
     return TemplateCheck(
@@ -139,3 +142,11 @@ def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> T
         refused=refused,
         harmony=tuple(compared(prompts, conversations)) if found.origin == "harmony" else (),
     )
+
+
+def _on_day(conversation: Conversation, format: JinjaFormat) -> Conversation:
+    """The conversation on a day that the template knows; the other one in its place."""
+    settings = conversation.settings
+    if format.capabilities.day == DAYS[0] or settings.current_date is None:
+        return conversation
+    return replace(conversation, settings=replace(settings, current_date=DAYS[settings.current_date == DAYS[0]]))

@@ -13,7 +13,7 @@ from antiphon.conversation import Conversation, Role, Settings
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, SamplingDefaults
 from antiphon.formats.replies import CompiledDescription, ReplyDescription
-from antiphon.formats.replies.describe import DescriptionCache, Found, describe
+from antiphon.formats.replies.describe import DescriptionCache, Found, describe, trained_calls
 from antiphon.formats.replies.proof import Cuts
 from antiphon.formats.replies.reply_format import ReplyFormat, require_assistant
 from antiphon.tokens import Control, Piece
@@ -257,9 +257,11 @@ class JinjaFormat(ReplyFormat):
             cuts=cuts,
         )
         own = found.description.calls or found.origin in ("configured", "response_template")
-        if own or not self._teaches or Trials(self._template, self._special).says_tools(self.capabilities):
+        if own or not self._teaches:
             return found
-        return teach_tool_calls(found)
+        if not Trials(self._template, self._special).says_tools(self.capabilities):
+            found = teach_tool_calls(found)
+        return trained_calls(found, [control.spelling for control in self.controls])
 
     def _find_stops(self) -> tuple[Control | str, ...]:
         """The ends of a reply, and the model's end token; none that closes a region too, which its reader knows."""

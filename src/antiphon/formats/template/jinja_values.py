@@ -22,6 +22,9 @@ from .methods import Function
 
 # What a chat template takes, and a conversation brought into a form that it takes.
 
+DAYS = (date(2026, 1, 1), date(2024, 2, 2))
+"""The dates of conversations that a template is tried with: some know the years of a table only."""
+
 REASONING_NAMES = ("reasoning_content", "reasoning", "thinking", "thought")
 """The keys under which templates look for a message's reasoning. All are given at once; a template reads its own."""
 
@@ -43,6 +46,7 @@ class TemplateCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     not the first; else their texts go into the first. ``parallel_calls``: several calls in one message; else each is a
     message, followed by its result. ``reasoning_in_parts``: reasoning as a part of the content, under no name.
     ``image_type``: the type of a part for which the template writes the place of an image; empty: it writes none.
+    ``day``: the first of `DAYS` on which it writes a question.
     """
 
     arguments_as_text: bool = False
@@ -55,6 +59,7 @@ class TemplateCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_names: tuple[str, ...] = REASONING_NAMES
     reasoning_in_parts: bool = False
     image_type: str = ""
+    day: date = DAYS[0]
 
 
 def fitted(chat: Sequence[ChatMessage], takes: TemplateCapabilities) -> list[ChatMessage]:
@@ -145,8 +150,6 @@ def _short_id(id: str) -> str:
 
 _LONGEST_PATTERN = 256
 _LONGEST_DATE = 16_384
-SOME_DAY = date(2000, 1, 1)
-"""The date of conversations that a template is tried with."""
 
 
 def strftime_for(today: date | None) -> Function:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
 from itertools import takewhile
 from typing import Literal
 
@@ -22,11 +21,11 @@ from antiphon.structs import ready
 from antiphon.tokens import Control, Piece, Tokenizer, encode_pieces, spell
 
 from .jinja import JinjaCache, JinjaFormat, jinja_format
+from .jinja_values import DAYS
 from .parts import TemplateParts
 
 Cause = Literal["reasoning", "tools", "date", "argument", "history"]
 _SHOWN = 48
-_DAYS = (date(2000, 1, 1), date(2001, 2, 2))
 _TOOL = ToolSpec("zqweather", "The weather of a city.", {"type": "object", "properties": {"city": {"type": "string"}}})
 _REASON, _CALL_ID = "zqreason", "zqcall001"
 _ASK, _AGAIN = (Message(role=Role.USER, text=text) for text in ("What is the weather in Rome?", "And tomorrow?"))
@@ -99,7 +98,7 @@ def _turns() -> Iterator[_Step]:
 def _others(arguments: Sequence[str]) -> Iterator[_Step]:
     """Differences between two requests with the same messages."""
     turn = _talk(_ASK)
-    other_day = replace(turn, settings=replace(turn.settings, current_date=_DAYS[1]))
+    other_day = replace(turn, settings=replace(turn.settings, current_date=DAYS[1]))
     yield _Step("another day", (turn, True), (other_day, True), "date")
     yield _Step("tools offered", (turn, True), _with_tools(_ASK), "tools")
     for name in arguments:
@@ -112,7 +111,7 @@ def _given(talk: Conversation, name: str, *, value: bool) -> Conversation:
 
 
 def _talk(*messages: Message, tools: bool = False) -> Conversation:
-    return Conversation(messages, tools=(_TOOL,) if tools else (), settings=Settings(current_date=_DAYS[0]))
+    return Conversation(messages, tools=(_TOOL,) if tools else (), settings=Settings(current_date=DAYS[0]))
 
 
 def _with_tools(*messages: Message) -> tuple[Conversation, bool]:

@@ -16,8 +16,8 @@ from antiphon.errors import TemplateError
 from .chat import ChatCall, ChatMessage
 from .history import SLOT
 from .jinja_values import (
+    DAYS,
     REASONING_NAMES,
-    SOME_DAY,
     IdForm,
     TemplateCapabilities,
     fitted,
@@ -54,7 +54,7 @@ class TemplateProbe:
         written = [self._message(message) for message in messages]
         offered = [dict(tool) for tool in tools]
         variables = render_variables(
-            self._special, written, offered, self._takes, opens_reply=generation, today=SOME_DAY
+            self._special, written, offered, self._takes, opens_reply=generation, today=self._takes.day
         )
         try:
             return None if self._exhausted else self._template.render({**kwargs, **variables}, steps=_PROBE_STEPS)
@@ -113,7 +113,7 @@ class Trials:
             [tool_value(tool) for tool in tools],
             takes,
             opens_reply=False,
-            today=SOME_DAY,
+            today=takes.day,
         )
         try:
             return self._template.render(variables, steps=_STEPS)
@@ -171,7 +171,11 @@ def find_capabilities(template: CompiledTemplate, special_tokens: Mapping[str, s
 
 def _base(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
     forms = [(False, False), (True, False), (False, True), (True, True)]
-    candidates = [replace(takes, tools_as_list=as_list, content_as_parts=parts) for as_list, parts in forms]
+    candidates = [
+        replace(takes, tools_as_list=as_list, content_as_parts=parts, day=day)
+        for day in DAYS
+        for as_list, parts in forms
+    ]
     return trials.first(candidates, [_USER], _USER.content)
 
 

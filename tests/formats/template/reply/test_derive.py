@@ -326,3 +326,35 @@ def test_an_end_that_is_no_tag_is_the_end(end: str) -> None:
     found = found_in(template(reply=_HERMES_CALLS, end=end), as_text=True)
     assert found.proof.failed == ()
     assert found.description.ends == (end,)
+
+
+_WORDS = ["'/think' if enable_thinking else '/no_think'", "'' if enable_thinking else 'Be brief.'"]
+
+
+@pytest.mark.parametrize("answer", ["{{ m.content }}", "{{ '<answer>\n' + m.content + '\n</answer>' }}"])
+@pytest.mark.parametrize("words", _WORDS)
+def test_words_on_reasoning_before_a_replys_header_are_no_part_of_it(words: str, answer: str) -> None:
+    asked = "{{ '<|u|>' + m.content + (" + words + ") + '<|e|>\n' }}"
+    source = template(
+        reply=each("{{ '<tool_call>' + f.name + '\n```json\n' }}" + ARGUMENTS + "{{ '\n```</tool_call>' }}", "\n"),
+        text="{%- if m.tool_calls %}{{ m.content }}{%- else %}" + answer + "{%- endif %}",
+        thought="{%- if enable_thinking %}{{ '<think>\n' + m.reasoning_content + '\n</think>\n' }}{%- endif %}",
+        prompt="{{ '<think>\n' if enable_thinking else '<think>\n\n</think>\n' }}",
+    ).replace("{{ '<|u|>' + m.content + '<|e|>\n' }}", asked)
+    found = found_in(source)
+    assert found.proof.failed == ()
+    assert found.description.anchor.endswith("<|a|>\n")
+    assert not found.description.anchor.startswith("/")
+    assert {"reasoning_answer", "text_call", "two_calls"} <= set(found.proof.proven)
+
+
+def test_calls_alone_that_are_written_without_a_replys_header_are_read() -> None:
+    call = '{"id": {{ c.id | tojson }}, "type": "function", "function": {{ f | tojson }}}'
+    source = template(reply="{{ '<tool_call>\n[' }}" + each(call, ",") + "{{ ']\n</tool_call>' }}")
+    header = "{{ " + repr("<|a|>\n") + " }}"
+    found = found_in(source.replace(header, f"{{%- if m.content %}}{header}{{%- endif %}}", 1))
+    assert found.proof.failed == ()
+    assert {*SPOKEN, "text_call", "two_calls"} <= set(found.proof.proven)
+    assert found.description.calls[0].members == Members(
+        name="function.name", arguments="function.arguments", call_id="id", id_first=True
+    )
