@@ -174,6 +174,9 @@ _KNOWN = frozenset[str]().union(*_KEYWORDS.values(), _DEFINITIONS, ["type"])
 _NUMBERS = frozenset(["integer", "number"])
 _NESTED = frozenset(["array", "object"])
 _EXACT = 2**53
+_COMPACT = {sign: quoted(sign) for sign in ",:[{]}"}
+_SPACED = {sign: f"/{'' if sign in '[{' else GAP}{quote(sign)}{'' if sign in ']}' else GAP}/" for sign in ",:[{]}"}
+"""The signs of JSON with the blanks beside them: each place between two has those of one sign."""
 _SCALARS = frozenset(["string", "boolean", "null", "integer", "number"])
 
 
@@ -185,7 +188,8 @@ class JsonWriter:
         self._root = root
         self._digits = digits
         self._any_whitespace = any_whitespace
-        self._comma, self._colon = (rf"/{GAP}{sign}{GAP}/" if any_whitespace else quoted(sign) for sign in ",:")
+        self._sign = {sign: rules.rule("SIGN", body) for sign, body in _SPACED.items()} if any_whitespace else _COMPACT
+        self._comma, self._colon = self._sign[","], self._sign[":"]
         self._written = {*_NUMBERS, "string", *(_NESTED if any_whitespace else ())}
         self._known: dict[int, bool] = {}
         self._asked: set[int] = set()
@@ -244,7 +248,7 @@ class JsonWriter:
         prefix = [self._item(part) for part in node.get("prefixItems", ())]
         least, most = int(node.get("minItems", 0)), node.get("maxItems")
         inside = listed_items(prefix, self._item(node.get("items", True)), least, most, self._comma)
-        return " ".join(filter(None, [self._bracket("["), inside, self._bracket("]")]))
+        return " ".join(filter(None, [self._sign["["], inside, self._sign["]"]]))
 
     def _item(self, node: JsonSchema) -> str | None:
         return None if node is False else self._value(node)
@@ -265,12 +269,7 @@ class JsonWriter:
             known = "|".join(map(spelled, named))
             name = self._rules.rule("NAME", f'/"({OF_NAME})*"/{f" & ~/({known})/" if known else ""}')
             more = self._part(name, others)
-        return " ".join(filter(None, [self._bracket("{"), sequence(self._rules, parts, more=more), self._bracket("}")]))
-
-    def _bracket(self, bracket: str) -> str:
-        if not self._any_whitespace:
-            return quoted(bracket)
-        return f"/{quote(bracket)}{GAP}/" if bracket in "[{" else f"/{GAP}{quote(bracket)}/"
+        return " ".join(filter(None, [self._sign["{"], sequence(self._rules, parts, more=more), self._sign["}"]]))
 
     def _part(self, name: str, schema: JsonSchema, *, required: bool = False) -> Part:
         member = f"{name} {self._colon} {self._value(schema)}"
@@ -295,10 +294,10 @@ class JsonWriter:
                 return self._string(value)
             case list():
                 inside = f" {self._comma} ".join(map(self._fixed, value))
-                return f"{self._bracket('[')} {inside} {self._bracket(']')}"
+                return f"{self._sign['[']} {inside} {self._sign[']']}"
             case dict():
                 members = (f"{self._string(name)} {self._colon} {self._fixed(item)}" for name, item in value.items())
-                return f"{self._bracket('{')} {f' {self._comma} '.join(members)} {self._bracket('}')}"
+                return f"{self._sign['{']} {f' {self._comma} '.join(members)} {self._sign['}']}"
             case _:
                 return self._whole({"const": value})
 

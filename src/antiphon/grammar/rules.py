@@ -148,10 +148,13 @@ def is_escaped(text: str) -> bool:
 
 def spelled(text: str) -> str:
     """The pattern of a JSON string of the text, whatever of it is escaped that some serializer escapes."""
-    return f'"{"".join(_spelled(char) if _ESCAPED.match(char) else quote(char) for char in text)}"'
+    signs = map(_spelled, text) if is_escaped(text) else [quote(text)]
+    return f'"{"".join(signs)}"'
 
 
 def _spelled(char: str) -> str:
+    if not is_escaped(char):
+        return quote(char)
     ways = [quote(char)] if char >= " " and char not in '"\\' else []
     ways += [quote(f"\\{_SHORT[char]}")] if char in _SHORT else []
     units = char.encode("utf-16-be").hex()
