@@ -90,9 +90,7 @@ class CallGrammar:
         unmarked = "[" if form.section is not None else "{" if form.members is not None else ""
         self.unmarked = unmarked if form.bare else ""
         """The first character of calls that nothing marks."""
-        first = self._section.open or form.open
-        self.lead = first[: len(first) - len(first.lstrip())]
-        self.opening: Pieces = spelled.pieces(first.lstrip())
+        self.opening: Pieces = spelled.pieces((self._section.open or form.open).lstrip())
 
     def rest(self, tools: Sequence[ToolSpec], *, first: Sequence[ToolSpec] = ()) -> Grammar:
         """The rest behind the opening: the calls, at most as many as there are ids, and what closes them.
@@ -129,8 +127,9 @@ class CallGrammar:
         if not members.call_id:
             return _braced(call)
         id = joined(f'"{members.call_id}"', _COLON, '"', _ID, '"')
-        first, second = (id, call) if members.id_first else (call, id)
-        return _braced(first, _COMMA, second)
+        if members.id_first:
+            return _braced(optional(joined(id, _COMMA)), call)
+        return _braced(call, optional(joined(_COMMA, id)))
 
     def _slot(self, slot: Slot, tool: ToolSpec) -> list[Grammar | Control | str]:
         after = self._spelled.pieces(slot.after)

@@ -130,6 +130,8 @@ class ReplyDescription(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(text for text in (*found, *self.layout) if text)
 
 
+TextBeside = Literal["", "before", "behind"]
+"""Where a template writes a text beside calls; empty where it does not, or where that is not known."""
 MOST_LITERAL = 400
 """Characters. What finds literals takes the square of their length; no model has a mark of a hundred."""
 

@@ -20,17 +20,17 @@ from antiphon.grammar import (
     EndOfTurn,
     Grammar,
     Literal,
-    Regex,
     Repeat,
     ReplyShape,
     choice,
     optional,
 )
+from antiphon.grammar.grammar import Lexeme
 from antiphon.tokens import Control
 
 from .call_grammar import CallGrammar, Spelled, joined
 from .compiled import CompiledDescription, Role
-from .description import Region, ReplyDescription
+from .description import Region, ReplyDescription, TextBeside
 
 # Where a reply stands that the prompt has begun.
 
@@ -106,7 +106,9 @@ def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> G
     return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
 
 
-_BLANK_LINES = Regex(r"\n{1,4}")
+_BLANKS = optional(Lexeme(r"[ \t\r\n]{1,8}"))
+_MOST_BEFORE = 200
+"""Characters of a text before a call that must be made: a model that talks on is brought to it."""
 
 
 def reply_grammar(
@@ -116,17 +118,19 @@ def reply_grammar(
     controls: Collection[Control],
     stops: Sequence[Control | str] = (),
     begun: str = "",
+    text_beside: TextBeside = "",
 ) -> Grammar:
     """Reasoning in its region, then the answer or calls in the model's own spelling.
 
     ``begun`` is what the prompt says of the reply, as `CompiledDescription.begun` finds it. A mark that is a control of
     ``controls`` counts only as one.
 
-    Errors: `UnsupportedError` for calls or reasoning that the model has no way to write, and for an answer of a form
-    where the prompt has begun another; what `ReplyShape.callable` and its schemas raise.
+    Errors: `UnsupportedError` for calls or reasoning that the model has no way to write, for a thought that is begun
+    and that no mark ends where none may be, and for an answer of a form where the prompt has begun another; what
+    `ReplyShape.callable` and its schemas raise.
     """
     compiled = CompiledDescription(description, controls, stops)
-    return _ReplyGrammar(shape, description, compiled, controls).reply(prompt_state(compiled, begun))
+    return _ReplyGrammar(shape, description, compiled, controls, text_beside).reply(prompt_state(compiled, begun))
 
 
 class _ReplyGrammar:
@@ -136,7 +140,9 @@ class _ReplyGrammar:
         description: ReplyDescription,
         compiled: CompiledDescription,
         controls: Collection[Control],
+        text_beside: TextBeside,
     ) -> None:
+        self._text_beside = text_beside
         self._shape = shape
         self._description = description
         self._decode = compiled.alphabet.decode
@@ -159,7 +165,8 @@ class _ReplyGrammar:
             return self._opened(begun.opened)
         match begun.state:
             case State.REASONING:
-                return joined(self._thought(), self._outcome())
+                thought = self._no_thought() if self._shape.reasoning == "off" else self._thought()
+                return joined(thought, self._outcome())
             case State.CONTENT:
                 return self._rest_of_answer(begun)
             case State.REASONED if self._shape.reasoning != "required":
@@ -185,6 +192,8 @@ class _ReplyGrammar:
             return outcome
         opened = joined(self._mark(region.open), self._thought())
         match self._shape.reasoning:
+            case "off" if region.close:
+                return joined(optional(joined(self._mark(region.open), self._no_thought())), outcome)
             case "off":
                 return outcome
             case "optional":
@@ -199,10 +208,20 @@ class _ReplyGrammar:
         region = self._description.reasoning or Region()
         limit, must = self._shape.max_reasoning, self._shape.reasoning == "required"
         text = replace(AnyText(None, self._avoid, limit), nonblank=must)
-        blanks = [optional(_BLANK_LINES)] if must else []
+        blanks = [_BLANKS] if must else []
         if not region.close:
             return joined(*blanks, text)
         return joined(*blanks, *self._until(text, region.close.strip()), *self._between(region))
+
+    def _no_thought(self) -> Grammar:
+        """The close of a thought in which nothing is said."""
+        region = self._description.reasoning or Region()
+        if not region.close:
+            raise UnsupportedError(
+                "the prompt has begun a thought, and this model has no mark that ends one",
+                position=Position(path="reasoning"),
+            )
+        return joined(_BLANKS, *self._spelled.pieces(region.close.strip()), *self._between(region))
 
     def _outcome(self, begun: PromptState | None = None) -> Grammar:
         """An answer, or calls, before which a text may stand."""
@@ -216,7 +235,7 @@ class _ReplyGrammar:
                 )
             return self._answer(self._free_text())
         if self._shape.must_call:
-            return self._called(calls, tools)
+            return choice(*self._announced(calls, tools, self._few_words()))
         if self._holds_others(calls):
             held = text_with_calls(self._shape, tools)
             return choice(joined(held, self._end()), joined(held, *calls.opening, calls.rest(tools), self._end()))
@@ -242,24 +261,29 @@ class _ReplyGrammar:
     def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
         if not self._shared:
-            return joined(optional(self._blanks(calls.lead)), *calls.opening, calls.rest(tools), self._end())
+            return joined(_BLANKS, *calls.opening, calls.rest(tools), self._end_of_calls())
         return choice(
             *(
-                joined(blank, *calls.opening, calls.rest(tools, first=[tool]), self._end())
+                joined(blank, *calls.opening, calls.rest(tools, first=[tool]), self._end_of_calls())
                 for tool in tools
                 for blank in ("", " ")
             )
         )
 
-    def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec], free: AnyText) -> list[Grammar]:
+    def _few_words(self) -> AnyText | None:
+        """A text before a call that must be made; none where the template writes none."""
+        most = self._shape.max_text or _MOST_BEFORE
+        return replace(self._free_text(), limit=min(most, _MOST_BEFORE)) if self._text_beside == "before" else None
+
+    def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec], free: AnyText | None) -> list[Grammar]:
         """Calls with or without a text before them; none stands before calls that have no mark of their own."""
         direct = self._called(calls, tools)
-        if not self._shape.preambles or self._shape.response_format.kind != "text" or calls.unmarked:
+        if free is None or not self._may_announce or calls.unmarked:
             return [direct]
         # An object is read as the answer, and a call that is spelled out in one of its strings as its text.
         spelled = all(isinstance(piece, str) for piece in calls.opening)
         text = replace(free, not_first="{" if spelled else "")
-        called = joined(calls.rest(tools), self._end())
+        called = joined(calls.rest(tools), self._end_of_calls())
         announced: list[Grammar] = [direct if self._shared else joined(*self._until(text, calls.opening), called)]
         content = self._description.content
         if content is not None and content.open and content.close:
@@ -274,17 +298,40 @@ class _ReplyGrammar:
         content = self._description.content
         wrapped = [] if content is None or not content.open else [self._ended(content, form or free)]
         if form is not None:
-            return wrapped[0] if wrapped else joined(form, self._end())
+            return wrapped[0] if wrapped else joined(form, *self._ending())
         plain = self._text_to_end(replace(free, not_first=unmarked))
         return choice(plain, *wrapped) if wrapped else plain
 
     def _rest_of_answer(self, begun: PromptState) -> Grammar:
-        """An answer whose region the prompt has opened."""
+        """An answer whose region the prompt has opened, or calls within it or behind."""
         content = self._description.content or Region()
         form = self._shape.answer(self._avoid, any_whitespace=True)
-        if self._shape.must_call or (form is not None and begun.has_text):
+        if begun.has_text:
             self._require_free_answer()
-        return self._ended(content, form or AnyText(None, self._avoid, self._shape.max_text), opened=True)
+        calls = self._called_within(content)
+        if self._shape.must_call:
+            if not calls:
+                self._require_free_answer()
+            return choice(*calls)
+        return choice(self._ended(content, form or self._free_text(), opened=True), *calls)
+
+    def _called_within(self, content: Region) -> list[Grammar]:
+        """Calls in the answer's region, which may be closed behind them or before, with or without a text."""
+        tools, calls = self._shape.callable, self._calls
+        if not tools or calls is None or calls.unmarked:
+            return []
+        free = self._few_words() if self._shape.must_call else self._free_text()
+        text = free if self._may_announce else None
+        before = [_BLANKS, *calls.opening] if text is None else self._until(text, calls.opening)
+        close = content.close.strip()
+        if not close:
+            return [joined(*before, calls.rest(tools), self._end_of_calls())]
+        closing = joined(_BLANKS, *self._spelled.pieces(close))
+        closed = [_BLANKS, *self._spelled.pieces(close)] if text is None else self._until(text, close)
+        return [
+            joined(*before, calls.rest(tools), optional(closing), self._end_of_calls()),
+            joined(*closed, *self._between(content), self._called(calls, tools)),
+        ]
 
     def _require_free_answer(self) -> None:
         if self._shape.must_call or self._shape.response_format.kind != "text":
@@ -308,7 +355,7 @@ class _ReplyGrammar:
 
     def _between(self, region: Region) -> list[Grammar]:
         """The layout behind a region before the next, required where the region's close may be the reply's."""
-        between: list[Grammar] = [optional(self._blanks(region.close))]
+        between: list[Grammar] = [_BLANKS]
         if self._layouts:
             layout = choice(*self._layouts)
             between.append(layout if self._closes_reply(region) else optional(layout))
@@ -320,18 +367,27 @@ class _ReplyGrammar:
         ways = [joined(*self._spelled.pieces(text)) for text in texts]
         return choice(*ways) if len(ways) > 1 else ways[0]
 
-    def _blanks(self, literal: str = "") -> Grammar:
-        """Blank lines, or the literal's own blanks at its ends."""
-        own = {literal[: len(literal) - len(literal.lstrip())], literal[len(literal.rstrip()) :]}
-        return choice(_BLANK_LINES, *sorted(blanks for blanks in own if blanks.strip("\n")))
+    def _end_of_calls(self) -> Grammar:
+        """The end behind calls, before which a text may stand where the template writes it there."""
+        if self._text_beside != "behind" or self._shape.must_call or not self._may_announce:
+            return self._end()
+        return choice(self._end(), joined(_BLANKS, self._text_to_end(replace(self._free_text(), nonblank=True))))
+
+    @property
+    def _may_announce(self) -> bool:
+        return self._shape.preambles and self._shape.response_format.kind == "text"
 
     def _end(self) -> Grammar:
+        """Blanks and one of the ends."""
+        return joined(_BLANKS, *self._ending())
+
+    def _ending(self) -> list[Grammar]:
         """One of the ends: the model's own by id, or one that the description names; layout may stand before it."""
         ends = choice(EndOfTurn(), *(joined(*end, *self._behind(end)) for end in self._ends))
         regions = (self._description.reasoning, self._description.content)
         if not self._layouts or any(region is not None and self._closes_reply(region) for region in regions):
-            return ends
-        return joined(optional(choice(*self._layouts)), ends)
+            return [ends]
+        return [optional(choice(*self._layouts)), ends]
 
     def _behind(self, end: Sequence[Control | str]) -> list[Grammar]:
         """The control that an engine may add to an end that the model spelled out."""

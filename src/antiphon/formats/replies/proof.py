@@ -15,7 +15,7 @@ from antiphon.tokens import Control, Piece
 
 from .atoms import Atoms
 from .compiled import CompiledDescription
-from .description import Region, ReplyDescription
+from .description import Region, ReplyDescription, TextBeside
 from .probe import IDS, NAMES, Call, Json, Probe, Reply, tool
 from .reader import DescriptionParser
 
@@ -137,8 +137,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """Shapes by name: read back, read otherwise, and those that the template does not write."""
+    """Shapes by name: read back, read otherwise, and those that the template does not write.
 
+    ``text_beside``: where it writes a text beside calls, of what was read back.
+    """
+
+    text_beside: TextBeside = ""
     proven: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
     unwritten: tuple[str, ...] = ()
@@ -180,6 +184,7 @@ class _Prover:
         proven: list[str] = []
         unwritten: list[str] = []
         failed: list[Failure] = []
+        text_beside: TextBeside = ""
         for shape in shapes_of(self._description):
             written = self._written_for(shape)
             if written is None:
@@ -188,7 +193,9 @@ class _Prover:
                 failed.append(failure)
             else:
                 proven.append(shape.name)
-        return Proof(proven=tuple(proven), failed=tuple(failed), unwritten=tuple(unwritten))
+                if shape.name == "text_call":
+                    text_beside = "before" if written.expected[0].kind == "answer" else "behind"
+        return Proof(text_beside=text_beside, proven=tuple(proven), failed=tuple(failed), unwritten=tuple(unwritten))
 
     def _written_for(self, shape: Shape) -> _Written | None:
         """Writes a shape with the template; None where it writes nothing of the shape."""
