@@ -19,8 +19,19 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from antiphon.conversation import Channel, Conversation, End, Message, Role, Settings, ToolChoice, ToolSpec
+from antiphon.conversation import (
+    Channel,
+    Conversation,
+    End,
+    Message,
+    MessageEnded,
+    Role,
+    Settings,
+    ToolChoice,
+    ToolSpec,
+)
 from antiphon.errors import AntiphonError, UnsupportedError
+from antiphon.formats.replies.atoms import Atoms
 from antiphon.formats.replies.description import Region
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.formats.template.in_harmony import writes_harmony
@@ -145,6 +156,7 @@ class Held:
         """The template's text of a reply, behind a prompt that it goes on from; None where it cannot say it."""
         user, found = Message(role=Role.USER, text=USER), list[tuple[bool, int, Written]]()
         known = getattr(self.source.format, "variables", ())
+        region = self.source.description.reasoning or Region()
         for thinking in (None, True, False):
             kwargs = {} if thinking is None else {name: thinking for name in SWITCHES if name in known}
             if thinking is not None and not kwargs:
@@ -154,8 +166,10 @@ class Held:
             if whole is None or prompt is None:
                 break
             reply, exact = self._divided(prompt, whole, said)
-            if all(word in spell(list(reply)) for word in said.words):
-                found.append((not exact, len(found), Written(tuple(prompt), self._of_one_message(reply))))
+            closed = bool(region.close.strip()) and spell(prompt).rstrip().endswith(region.close.strip())
+            reply = self._of_one_message(reply)
+            if all(word in spell(list(reply)) for word in said.words) and not (closed and said.thought):
+                found.append((not exact, len(found), Written(tuple(prompt), reply)))
         return min(found)[2] if found else None
 
     def _rendered(
@@ -194,13 +208,13 @@ class Held:
     def _of_one_message(self, reply: tuple[Piece, ...]) -> tuple[Piece, ...]:
         """The reply without messages behind it: a template may write one as two, or add a prompt unbidden."""
         description = self.source.description
-        header = description.anchor.strip()
-        first = next(
-            (str(piece) for piece in reply if isinstance(piece, Control) and header.startswith(str(piece))), ""
-        )
-        if not first or any(first in literal for literal in (*description.literals, *description.ends)):
+        anchor, text = description.anchor.strip(), spell(list(reply))
+        header = next(iter(Atoms([str(control) for control in self.source.tokenizer.controls]).tags(anchor)), anchor)
+        if not header or not anchor.startswith(header) or any(header in one for one in description.literals):
             return reply
-        return reply[: reply.index(Control(first))]
+        if header in description.ends or header not in text:
+            return reply
+        return tuple(self._pieces(text.partition(header)[0]))
 
     def _anchored(self, whole: list[Piece]) -> int:
         """Where the reply begins in a history: behind the anchor that follows the user's text."""
@@ -226,6 +240,21 @@ class Held:
             for piece in pieces
             for id in ([self.source.tokenizer.controls[piece]] if isinstance(piece, Control) else str(piece).encode())
         ]
+
+    def reads(self, said: Said, written: Written) -> bool:
+        """Whether the reply is read as what was to be written: else it is the template that is not clear."""
+        tools = TOOLS if self.source.description.calls else ()
+        reader = self.source.format.parser(prompt=list(written.prompt), tools=tools)
+        messages = [
+            e.message for e in (*reader.feed(list(written.reply)), *reader.close()) if isinstance(e, MessageEnded)
+        ]
+        calls = [(str(one.recipient).removeprefix("functions."), one.text) for one in messages if one.is_call]
+        texts = [one.text.strip() for one in messages if not one.is_call and one.text.strip()]
+        same = len(calls) == len(said.calls) and all(
+            name == wanted and json.loads(text) == arguments
+            for (name, text), (wanted, arguments) in zip(calls, said.calls, strict=True)
+        )
+        return same and sorted(texts) == sorted(filter(None, [said.thought, said.text]))
 
     def fault(self, shape: ReplyShape, said: Said, written: Written) -> str | None:
         """What of the reply the grammar does not take; None where it takes all of it."""
@@ -269,6 +298,7 @@ class Row:
     name: str
     admitted: int = 0
     unwritten: int = 0
+    unclear: int = 0
     faults: list[tuple[str, str, str]] = field(default_factory=list)
 
 
@@ -290,6 +320,8 @@ def row_of(found: Source, draws: int, seed: int = 0) -> Row:
                 fault = held.fault(shape, said, written)
                 if fault is None:
                     row.admitted += 1
+                elif not held.reads(said, written):
+                    row.unclear += 1
                 else:
                     row.faults.append((kind, name, fault))
     return row
@@ -312,10 +344,15 @@ def main() -> None:
         if not isinstance(found.format, ReplyFormat) or writes_harmony(getattr(found.format, "source", "")):
             continue
         row = row_of(found, args.draws, args.seed)
-        total += Counter(admitted=row.admitted, unwritten=row.unwritten, faults=len(row.faults), templates=1)
+        total += Counter(
+            admitted=row.admitted, unwritten=row.unwritten, unclear=row.unclear, faults=len(row.faults), templates=1
+        )
         total["whole"] += not row.faults
         total["calling"] += bool(found.description.calls)
-        print(f"{name:52} admitted {row.admitted:4}  not {len(row.faults):4}  unwritten {row.unwritten:3}", flush=True)
+        counts = (
+            f"admitted {row.admitted:4}  not {len(row.faults):4}  unwritten {row.unwritten:3}  unclear {row.unclear}"
+        )
+        print(f"{name:52} {counts}", flush=True)
         if row.faults:
             print("    ", dict(Counter(f"{k}/{s}" for k, s, _ in row.faults)))
         for kind, shape, what in row.faults[: args.show]:

@@ -30,7 +30,7 @@ from antiphon.tokens import Control
 
 from .call_grammar import CallGrammar, Spelled, joined
 from .compiled import CompiledDescription, Role
-from .description import Region, ReplyDescription, TextBeside
+from .description import CallForm, Region, ReplyDescription, TextBeside
 
 # Where a reply stands that the prompt has begun.
 
@@ -154,7 +154,8 @@ class _ReplyGrammar:
         self._ends = [self._spelled.pieces(end) for end in [end for end in ends if str(end) not in closes] or ends]
         self._avoid = tuple(sorted(mark for mark in compiled.top.literals if not compiled.alphabet.symbols & {*mark}))
         self._calls = CallGrammar(shape, description.calls[0], self._spelled) if description.calls else None
-        opening = compiled.alphabet.encode(description.calls[0].open).strip() if description.calls else ""
+        first = description.calls[0] if description.calls else CallForm()
+        opening = compiled.alphabet.encode((first.section and first.section.open) or first.open).strip()
         self._shared = bool(opening) and any(
             mark != opening and mark.startswith(opening) for mark in compiled.top.literals
         )
@@ -192,12 +193,14 @@ class _ReplyGrammar:
             return outcome
         opened = joined(self._mark(region.open), self._thought())
         match self._shape.reasoning:
-            case "off" if region.close:
-                return joined(optional(joined(self._mark(region.open), self._no_thought())), outcome)
-            case "off":
-                return outcome
+            case "optional" | "off" if region.close:
+                nothing = joined(optional(self._mark(region.open)), self._no_thought())
+                thoughts = [opened, nothing] if self._shape.reasoning == "optional" else [nothing]
+                return joined(optional(choice(*thoughts)), outcome)
             case "optional":
                 return joined(optional(opened), outcome)
+            case "off":
+                return outcome
             case "required":
                 return joined(opened, outcome)
             case mode:
