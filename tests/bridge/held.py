@@ -249,12 +249,13 @@ class Held:
             e.message for e in (*reader.feed(list(written.reply)), *reader.close()) if isinstance(e, MessageEnded)
         ]
         calls = [(str(one.recipient).removeprefix("functions."), one.text) for one in messages if one.is_call]
-        texts = [one.text.strip() for one in messages if not one.is_call and one.text.strip()]
+        others = [one for one in messages if not one.is_call and one.text.strip()]
+        texts = [(one.channel == Channel.ANALYSIS, one.text.strip()) for one in others]
         same = len(calls) == len(said.calls) and all(
             name == wanted and json.loads(text) == arguments
             for (name, text), (wanted, arguments) in zip(calls, said.calls, strict=True)
         )
-        return same and sorted(texts) == sorted(filter(None, [said.thought, said.text]))
+        return same and sorted(texts) == [one for one in ((False, said.text), (True, said.thought)) if one[1]]
 
     def fault(self, shape: ReplyShape, said: Said, written: Written) -> str | None:
         """What of the reply the grammar does not take; None where it takes all of it."""
@@ -281,7 +282,7 @@ def shapes_for(said: Said, held: Held) -> Iterator[tuple[str, ReplyShape]]:
     """The shapes that a reply fits."""
     tools = TOOLS if held.source.description.calls else ()
     yield "auto", ReplyShape(tools=tools)
-    if said.calls and not (said.text and held.source.format.text_beside != "before"):
+    if said.calls and not (said.text and held.source.format.habits.text_beside != "before"):
         yield "required", ReplyShape(tools=tools, tool_choice=ToolChoice("required"))
     if not said.calls:
         yield "none", ReplyShape(tools=tools, tool_choice=ToolChoice("none"))

@@ -86,7 +86,8 @@ class _Writer(Rules):
     ) -> None:
         super().__init__(controls)
         self._finite = finite
-        self._end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else '""'
+        ends = [f"<[{id}]>" for id in sorted(end_ids)] or ['""']
+        self._end = f"({' | '.join(ends)})" if len(ends) > 1 else ends[0]
         self._engine_schema = engine_schema
         self._referred: Mapping[str, str] = {}
 

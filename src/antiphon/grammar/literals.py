@@ -33,12 +33,14 @@ _WORD = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
 
 class LiteralStyle(msgspec.Struct, frozen=True, kw_only=True):
     """``python``: Python's words and quotes besides JSON's. ``quote`` is round strings that have no escapes, and then
-    names are bare and in alphabetical order. No string spells a text of ``avoid``.
+    names are bare and in alphabetical order. No string spells a text of ``avoid``. ``closes``: the signs before which a
+    quote is the end of one of Python's strings.
     """
 
     python: bool = False
     quote: Control | str = ""
     avoid: tuple[str, ...] = ()
+    closes: str = r",:)\]}"
 
     @property
     def comma(self) -> str:
@@ -222,7 +224,7 @@ class LiteralWriter:
             return self._terminal(f'/"({CHARACTER}){counted}"/')
         character = rf"[^{mark}\\]|\\(?s:.)"
         if counted == "*":
-            character += rf"|{mark}[{mark}{_BLANK}]*([^{mark}{_BLANK}\\,:)\]}}]|\\(?s:.))"
+            character += rf"|{mark}[{mark}{_BLANK}]*([^{mark}{_BLANK}\\{self._style.closes}]|\\(?s:.))"
         return self._terminal(f"/{mark}({character}){counted}{mark}{'' if counted != '*' else '+'}/")
 
     def _terminal(self, pattern: str) -> str:

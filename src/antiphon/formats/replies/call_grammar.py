@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from antiphon.conversation import ToolSpec
 from antiphon.grammar import (
     Chain,
+    Choice,
     ControlToken,
     Grammar,
     KeyValues,
@@ -69,6 +70,35 @@ def joined(*parts: Grammar | Control | str) -> Chain:
     return Chain(tuple(found))
 
 
+# What may follow where the prompt has written the beginning of a mark that several things begin with.
+
+
+def rest_after_prefix(grammar: Grammar, opened: Control | str) -> Grammar | None:
+    """The rest of what begins with ``opened``; None where nothing does."""
+    match grammar:
+        case Literal(text) if isinstance(opened, str) and text.startswith(opened):
+            return Literal(text.removeprefix(opened))
+        case ControlToken(control) if control == opened:
+            return Literal("")
+        case Choice(options):
+            found = [rest for option in options if (rest := rest_after_prefix(option, opened)) is not None]
+            return choice(*found) if found else None
+        case Chain((first, *rest)):
+            return _chain_after_prefix(first, Chain(tuple(rest)), opened)
+        case Repeat(item, _, most) if most == 1:
+            return rest_after_prefix(item, opened)
+        case _:
+            return None
+
+
+def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
+    begun = rest_after_prefix(first, opened)
+    ways = [joined(begun, rest)] if begun is not None else []
+    if isinstance(first, Repeat) and not first.least and (left_out := rest_after_prefix(rest, opened)) is not None:
+        ways.append(joined(left_out))
+    return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
+
+
 def _braced(*parts: Grammar | Control | str) -> Chain:
     return joined("{", optional(_GAP), *parts, optional(_GAP), "}")
 
@@ -121,7 +151,8 @@ class CallGrammar:
             return _braced(name, _COLON, arguments)
         outer, _, inner = members.name.rpartition(".")
         key = members.arguments.rpartition(".")[2]
-        call = joined(f'"{inner}"', _COLON, name, _COMMA, f'"{key}"', _COLON, arguments)
+        parts = [joined(f'"{inner}"', _COLON, name), joined(f'"{key}"', _COLON, arguments)]
+        call = joined(parts[members.arguments_first], _COMMA, parts[not members.arguments_first])
         if outer:
             call = joined(f'"{outer}"', _COLON, _braced(call))
         if not members.call_id:

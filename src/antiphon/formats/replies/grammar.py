@@ -14,13 +14,9 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.formats.other_calls.grammar import STRICT_BEGINNING, text_with_calls
 from antiphon.grammar import (
     AnyText,
-    Chain,
-    Choice,
-    ControlToken,
     EndOfTurn,
     Grammar,
     Literal,
-    Repeat,
     ReplyShape,
     choice,
     optional,
@@ -28,9 +24,9 @@ from antiphon.grammar import (
 from antiphon.grammar.grammar import Lexeme
 from antiphon.tokens import Control
 
-from .call_grammar import CallGrammar, Spelled, joined
+from .call_grammar import CallGrammar, Spelled, joined, rest_after_prefix
 from .compiled import CompiledDescription, Role
-from .description import CallForm, Region, ReplyDescription, TextBeside
+from .description import NO_HABITS, CallForm, Habits, Region, ReplyDescription
 
 # Where a reply stands that the prompt has begun.
 
@@ -77,35 +73,6 @@ def _behind(roles: set[Role], state: State) -> State:
     return State.REASONED if Role.CONTENT_CLOSE in roles else state
 
 
-# What may follow where the prompt has written the beginning of a mark that several things begin with.
-
-
-def rest_after_prefix(grammar: Grammar, opened: Control | str) -> Grammar | None:
-    """The rest of what begins with ``opened``; None where nothing does."""
-    match grammar:
-        case Literal(text) if isinstance(opened, str) and text.startswith(opened):
-            return Literal(text.removeprefix(opened))
-        case ControlToken(control) if control == opened:
-            return Literal("")
-        case Choice(options):
-            found = [rest for option in options if (rest := rest_after_prefix(option, opened)) is not None]
-            return choice(*found) if found else None
-        case Chain((first, *rest)):
-            return _chain_after_prefix(first, Chain(tuple(rest)), opened)
-        case Repeat(item, _, most) if most == 1:
-            return rest_after_prefix(item, opened)
-        case _:
-            return None
-
-
-def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
-    begun = rest_after_prefix(first, opened)
-    ways = [joined(begun, rest)] if begun is not None else []
-    if isinstance(first, Repeat) and not first.least and (left_out := rest_after_prefix(rest, opened)) is not None:
-        ways.append(joined(left_out))
-    return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
-
-
 _BLANKS = optional(Lexeme(r"[ \t\r\n]{1,8}"))
 _MOST_BEFORE = 200
 """Characters of a text before a call that must be made: a model that talks on is brought to it."""
@@ -118,7 +85,7 @@ def reply_grammar(
     controls: Collection[Control],
     stops: Sequence[Control | str] = (),
     begun: str = "",
-    text_beside: TextBeside = "",
+    habits: Habits = NO_HABITS,
 ) -> Grammar:
     """Reasoning in its region, then the answer or calls in the model's own spelling.
 
@@ -130,7 +97,7 @@ def reply_grammar(
     `ReplyShape.callable` and its schemas raise.
     """
     compiled = CompiledDescription(description, controls, stops)
-    return _ReplyGrammar(shape, description, compiled, controls, text_beside).reply(prompt_state(compiled, begun))
+    return _ReplyGrammar(shape, description, compiled, controls, habits).reply(prompt_state(compiled, begun))
 
 
 class _ReplyGrammar:
@@ -140,9 +107,9 @@ class _ReplyGrammar:
         description: ReplyDescription,
         compiled: CompiledDescription,
         controls: Collection[Control],
-        text_beside: TextBeside,
+        habits: Habits,
     ) -> None:
-        self._text_beside = text_beside
+        self._habits = habits
         self._shape = shape
         self._description = description
         self._decode = compiled.alphabet.decode
@@ -151,6 +118,7 @@ class _ReplyGrammar:
         regions = (description.reasoning, description.content)
         closes = {region.close.strip() for region in regions if region is not None}
         ends = dict.fromkeys((*description.ends, *compiled.stops))
+        self._all_ends = [self._spelled.pieces(end) for end in ends]
         self._ends = [self._spelled.pieces(end) for end in [end for end in ends if str(end) not in closes] or ends]
         self._avoid = tuple(sorted(mark for mark in compiled.top.literals if not compiled.alphabet.symbols & {*mark}))
         self._calls = CallGrammar(shape, description.calls[0], self._spelled) if description.calls else None
@@ -194,7 +162,8 @@ class _ReplyGrammar:
         opened = joined(self._mark(region.open), self._thought())
         match self._shape.reasoning:
             case "optional" | "off" if region.close:
-                nothing = joined(optional(self._mark(region.open)), self._no_thought())
+                opening = self._mark(region.open)
+                nothing = joined(optional(opening) if self._habits.unopened else opening, self._no_thought())
                 thoughts = [opened, nothing] if self._shape.reasoning == "optional" else [nothing]
                 return joined(optional(choice(*thoughts)), outcome)
             case "optional":
@@ -276,7 +245,9 @@ class _ReplyGrammar:
     def _few_words(self) -> AnyText | None:
         """A text before a call that must be made; none where the template writes none."""
         most = self._shape.max_text or _MOST_BEFORE
-        return replace(self._free_text(), limit=min(most, _MOST_BEFORE)) if self._text_beside == "before" else None
+        return (
+            replace(self._free_text(), limit=min(most, _MOST_BEFORE)) if self._habits.text_beside == "before" else None
+        )
 
     def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec], free: AnyText | None) -> list[Grammar]:
         """Calls with or without a text before them; none stands before calls that have no mark of their own."""
@@ -343,6 +314,8 @@ class _ReplyGrammar:
     def _ended(self, content: Region, inside: Grammar, *, opened: bool = False) -> Grammar:
         """The content's region and the end of the reply, which its close may be."""
         whole = self._wrapped(content, inside, opened=opened)
+        if not content.close.strip():
+            return joined(whole, *self._ending())
         if not self._closes_reply(content):
             return joined(whole, self._end())
         return joined(whole, *self._behind(self._spelled.pieces(content.close.strip())))
@@ -358,11 +331,11 @@ class _ReplyGrammar:
 
     def _between(self, region: Region) -> list[Grammar]:
         """The layout behind a region before the next, required where the region's close may be the reply's."""
-        between: list[Grammar] = [_BLANKS]
-        if self._layouts:
-            layout = choice(*self._layouts)
-            between.append(layout if self._closes_reply(region) else optional(layout))
-        return between
+        layout = choice(*self._layouts) if self._layouts else None
+        if not self._closes_reply(region):
+            return [_BLANKS, *([optional(layout)] if layout else [])]
+        own = region.close[len(region.close.rstrip()) :]
+        return [*([optional(Literal(own))] if own else []), *([layout] if layout else [])]
 
     def _mark(self, literal: str) -> Grammar:
         """A literal, before which a model may leave out the blanks."""
@@ -372,9 +345,12 @@ class _ReplyGrammar:
 
     def _end_of_calls(self) -> Grammar:
         """The end behind calls, before which a text may stand where the template writes it there."""
-        if self._text_beside != "behind" or self._shape.must_call or not self._may_announce:
-            return self._end()
-        return choice(self._end(), joined(_BLANKS, self._text_to_end(replace(self._free_text(), nonblank=True))))
+        if self._calls is None or self._calls.unmarked:
+            return joined(*self._ending())  # blanks behind such calls would be a text
+        end = joined(_BLANKS, *self._ending(self._all_ends))
+        if self._habits.text_beside != "behind" or self._shape.must_call or not self._may_announce:
+            return end
+        return choice(end, joined(_BLANKS, self._text_to_end(replace(self._free_text(), nonblank=True))))
 
     @property
     def _may_announce(self) -> bool:
@@ -384,13 +360,13 @@ class _ReplyGrammar:
         """Blanks and one of the ends."""
         return joined(_BLANKS, *self._ending())
 
-    def _ending(self) -> list[Grammar]:
+    def _ending(self, ends: Sequence[Sequence[Control | str]] = ()) -> list[Grammar]:
         """One of the ends: the model's own by id, or one that the description names; layout may stand before it."""
-        ends = choice(EndOfTurn(), *(joined(*end, *self._behind(end)) for end in self._ends))
+        end = choice(EndOfTurn(), *(joined(*each, *self._behind(each)) for each in ends or self._ends))
         regions = (self._description.reasoning, self._description.content)
         if not self._layouts or any(region is not None and self._closes_reply(region) for region in regions):
-            return [ends]
-        return [optional(choice(*self._layouts)), ends]
+            return [end]
+        return [optional(choice(*self._layouts)), end]
 
     def _behind(self, end: Sequence[Control | str]) -> list[Grammar]:
         """The control that an engine may add to an end that the model spelled out."""

@@ -12,7 +12,7 @@ from antiphon.formats import Parser
 from antiphon.tokens import Control, Piece
 
 from . import CompiledDescription, DescriptionParser, ReplyDescription
-from .description import TextBeside
+from .description import NO_HABITS, Habits
 
 if TYPE_CHECKING:
     from antiphon.grammar import Grammar, ReplyShape
@@ -29,8 +29,7 @@ class ReplyFormat:
     _compiled: CompiledDescription
     _without_tools: CompiledDescription | None = None
     """For a reply to a prompt that offers no tools, where only a prompt with tools says how calls are written."""
-    text_beside: TextBeside = ""
-    """Where the template writes a text beside calls."""
+    habits: Habits = NO_HABITS
     begin: Control | None = None
     """What each prompt begins with, whether the template writes it or not."""
 
@@ -75,7 +74,7 @@ class ReplyFormat:
             controls=self.vocabulary,
             stops=self.stops,
             begun=compiled.begun_by(prompt),
-            text_beside=self.text_beside,
+            habits=self.habits,
         )
 
     def _described(self, has_tools: bool) -> CompiledDescription:

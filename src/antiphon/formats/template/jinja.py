@@ -85,7 +85,7 @@ class JinjaFormat(ReplyFormat):
         key = "\0".join((template.source, *special, *map(repr, (*self._given, teaches))))
         self.found = _FOUND.get(key, self.controls, self.describe)
         self.replies = self.found.description
-        self.text_beside = self.found.proof.text_beside
+        self.habits = self.found.proof.habits
         self.stops = self._find_stops()
         self._compiled = CompiledDescription(self.replies, self.vocabulary, self.stops)
         if self.found.taught:
