@@ -1,9 +1,10 @@
-"""Whether all that a template writes is admitted by the grammar of its replies.
+"""Whether all that a template writes is admitted by the grammar of its replies, and what the grammar admits is right.
 
     .venv/bin/python -m bridge.held [--only WORD] [--draws N] [--templates FOLDER]
 
 A template writes replies of every kind as history (thoughts, texts, one call or two, with arguments that are nested,
-odd, empty or in other scripts); the grammar behind the same prompt must take each of them up to its end.
+odd, empty or in other scripts); the grammar behind the same prompt must take each of them up to its end. And replies by
+chance, token by token as the mask allows, must come to an end and be read as what was asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from antiphon.conversation import (
     End,
     Message,
     MessageEnded,
+    ResponseFormat,
     Role,
     Settings,
     ToolChoice,
@@ -37,7 +39,7 @@ from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.formats.template.in_harmony import writes_harmony
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
-from antiphon.tokens import Control, ControlScanner, Piece, spell
+from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, spell
 from bridge.templates import Source, jinja, names, source
 
 
@@ -161,8 +163,8 @@ class Held:
             kwargs = {} if thinking is None else {name: thinking for name in SWITCHES if name in known}
             if thinking is not None and not kwargs:
                 break
-            whole = self._rendered([user, *said.messages(self._pattern)], kwargs, opens_reply=False)
-            prompt = self._rendered([user], kwargs, opens_reply=True)
+            whole = self.rendered([user, *said.messages(self._pattern)], kwargs, opens_reply=False)
+            prompt = self.rendered([user], kwargs, opens_reply=True)
             if whole is None or prompt is None:
                 break
             reply, exact = self._divided(prompt, whole, said)
@@ -172,11 +174,17 @@ class Held:
                 found.append((not exact, len(found), Written(tuple(prompt), reply)))
         return min(found)[2] if found else None
 
-    def _rendered(
-        self, messages: Sequence[Message], kwargs: Mapping[str, Any], *, opens_reply: bool
+    def rendered(
+        self,
+        messages: Sequence[Message],
+        kwargs: Mapping[str, Any],
+        *,
+        opens_reply: bool,
+        tools: tuple[ToolSpec, ...] = TOOLS,
     ) -> list[Piece] | None:
+        """The template's text, character by character; None where it refuses."""
         settings = Settings(current_date=SETTINGS.current_date, template_kwargs=dict(kwargs))
-        tools = TOOLS if self.source.description.calls else ()
+        tools = tools if self.source.description.calls else ()
         conversation = Conversation(tuple(messages), tools=tools, settings=settings)
         try:
             pieces = self.source.format.render(conversation, reply_as=Role.ASSISTANT if opens_reply else None)
@@ -197,10 +205,10 @@ class Held:
         if not opened or said.thought:
             return tuple(whole[anchored:]), False
         rest = whole[anchored:]
-        closing = [] if spell(rest).lstrip().startswith(region.close.strip()) else list(self._pieces(region.close))
+        closing = [] if spell(rest).lstrip().startswith(region.close.strip()) else list(self.pieces(region.close))
         return (*closing, *rest), False
 
-    def _pieces(self, text: str) -> Iterator[Piece]:
+    def pieces(self, text: str) -> Iterator[Piece]:
         scanner = ControlScanner([*self.source.tokenizer.controls])
         for piece in (*scanner.feed(text), *scanner.close()):
             yield from [piece] if isinstance(piece, Control) else str(piece)
@@ -214,7 +222,7 @@ class Held:
             return reply
         if header in description.ends or header not in text:
             return reply
-        return tuple(self._pieces(text.partition(header)[0]))
+        return tuple(self.pieces(text.partition(header)[0]))
 
     def _anchored(self, whole: list[Piece]) -> int:
         """Where the reply begins in a history: behind the anchor that follows the user's text."""
@@ -292,6 +300,95 @@ def shapes_for(said: Said, held: Held) -> Iterator[tuple[str, ReplyShape]]:
         yield "reasoning off", ReplyShape(tools=tools, reasoning="off")
 
 
+PERSON = _closed({"age": {"type": "integer", "minimum": 0, "maximum": 130}, "old": {"type": "boolean"}}, "age", "old")
+_BY_CHANCE = _closed({"city": {"type": "string", "maxLength": 6}, "unit": {"enum": ["c", "°F"]}}, "city")
+_CHANCE_TOOLS = (ToolSpec("weather", parameters=_BY_CHANCE), ToolSpec("search", parameters=_FILTERS), ToolSpec("now"))
+WALKS = {
+    "auto": ReplyShape(tools=_CHANCE_TOOLS),
+    "required": ReplyShape(tools=_CHANCE_TOOLS, tool_choice=ToolChoice("required")),
+    "named": ReplyShape(tools=_CHANCE_TOOLS, tool_choice=ToolChoice("required", ("search",)), parallel=False),
+    "none": ReplyShape(tools=_CHANCE_TOOLS, tool_choice=ToolChoice("none")),
+    "format": ReplyShape(response_format=ResponseFormat("json_schema", schema=PERSON, strict=True)),
+    "off": ReplyShape(tools=_CHANCE_TOOLS, reasoning="off"),
+    "off, required": ReplyShape(tools=_CHANCE_TOOLS, reasoning="off", tool_choice=ToolChoice("required")),
+}
+LONGEST = 900
+"""Ids of a walk: one that has not come to its end by then is not counted."""
+
+
+def walked(held: Held, shape: ReplyShape, prompt: Sequence[Piece], chance: random.Random) -> str | None:
+    """The fault of a reply by chance; None for a right one, and empty for one without an end."""
+    grammar = held.compiled(shape, prompt)
+    matcher, ids, found = grammar.matcher(), list[int](), held.source
+    marks = [held.ids(list(held.pieces(text))) for text in sorted(found.description.literals)]
+    marks += [list(word.encode()) for word in ('"', "'", "}", "]", ")", "<", "\n", '", "')]
+    while not matcher.stopped and not (matcher.accepting and chance.random() < 0.5):
+        if len(ids) > LONGEST:
+            return ""
+        word = chance.choice(marks)
+        if chance.random() < (0.95 if len(ids) > 200 else 0.5) and matcher.copy().consume(word) is None:
+            matcher.consume(word)
+            ids += word
+            continue
+        mask = matcher.mask()
+        # What Python alone takes for blanks is nobody's thought.
+        kept = (id for id in range(found.tokenizer.size) if id not in range(0x1C, 0x20))
+        allowed = [id for id in kept if mask and mask[id // 8] >> id % 8 & 1]
+        if not allowed:
+            return f"stuck behind {_text(ids, found)!r}"
+        ids.append(chance.choice(allowed))
+        matcher.consume(ids[-1:])
+    fault = misread(held, shape, prompt, ids)
+    return fault and f"{fault}: {_text(ids, found)!r}"
+
+
+def misread(held: Held, shape: ReplyShape, prompt: Sequence[Piece], ids: Sequence[int]) -> str | None:
+    """Whether what the grammar admitted is read as what was asked for; None where it is."""
+    grammar = held.compiled(shape, prompt)
+    reader = held.source.format.parser(prompt=list(prompt), tools=shape.tools, response_format=shape.response_format)
+    events = [*reader.feed(list(PieceDecoder(held.source.tokenizer).feed(ids))), *reader.close()]
+    messages = [event.message for event in events if isinstance(event, MessageEnded)]
+    calls = [message for message in messages if message.is_call]
+    offered = {tool.recipient: tool for tool in shape.callable}
+    if any(str(call.recipient) not in offered for call in calls) or len(calls) > len(shape.ids):
+        return "calls what it may not"
+    if shape.must_call and not calls:
+        return "calls nothing"
+    for call in calls:
+        path = shape.arguments(offered[str(call.recipient)]).path
+        if fault := grammar.schemas[path].fault(call.text):
+            return f"arguments: {fault}"
+    if shape.reasoning == "off" and any(one.channel == Channel.ANALYSIS and one.text.strip() for one in messages):
+        return "thinks"
+    if shape.response_format.kind == "json_schema":
+        answers = [one for one in messages if not one.is_call and one.channel == Channel.FINAL]
+        schema = grammar.schemas["response_format.json_schema.schema"]
+        if len(answers) != 1 or schema.fault(answers[0].text):
+            return "no value of the schema"
+    return None
+
+
+def walks_of(held: Held, count: int, chance: random.Random) -> tuple[Counter[str], list[tuple[str, str, str]]]:
+    """How so many walks in each shape ended, and the faults."""
+    ends, faults = Counter[str](), list[tuple[str, str, str]]()
+    for name, shape in WALKS.items():
+        if shape.must_call and not held.source.description.calls:
+            continue
+        tools = shape.tools if held.source.description.calls else ()
+        prompt = held.rendered([Message(role=Role.USER, text=USER)], {}, opens_reply=True, tools=tools)
+        if prompt is None:
+            continue
+        for _ in range(count):
+            try:
+                fault = walked(held, replace(shape, tools=tools), prompt, chance)
+            except UnsupportedError as error:
+                ends[f"refused: {error.message}"] += 1
+                break
+            ends["no end" if fault == "" else "wrong" if fault else "right"] += 1
+            faults += [("walk", name, fault)] if fault else []
+    return ends, faults
+
+
 @dataclass
 class Row:
     """What a grammar did with the replies of one template."""
@@ -301,10 +398,11 @@ class Row:
     unwritten: int = 0
     unclear: int = 0
     faults: list[tuple[str, str, str]] = field(default_factory=list)
+    walks: Counter[str] = field(default_factory=Counter)
 
 
-def row_of(found: Source, draws: int, seed: int = 0) -> Row:
-    """The row of so many replies of each kind."""
+def row_of(found: Source, draws: int, walks: int = 0, seed: int = 0) -> Row:
+    """The row of so many replies of each kind, and of walks in each shape."""
     row, held, chance = Row(found.name), Held(found), random.Random(f"{seed} {found.name}")
     for kind in KINDS:
         if "thought" in kind and found.description.reasoning is None:
@@ -325,6 +423,8 @@ def row_of(found: Source, draws: int, seed: int = 0) -> Row:
                     row.unclear += 1
                 else:
                     row.faults.append((kind, name, fault))
+    row.walks, faults = walks_of(held, walks, chance)
+    row.faults += faults
     return row
 
 
@@ -332,6 +432,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--walks", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--templates", type=Path)
     parser.add_argument("--show", type=int, default=2)
@@ -344,16 +445,15 @@ def main() -> None:
         found = jinja(name, (args.templates / name).read_text("utf-8")) if args.templates else source(name)
         if not isinstance(found.format, ReplyFormat) or writes_harmony(getattr(found.format, "source", "")):
             continue
-        row = row_of(found, args.draws, args.seed)
+        row = row_of(found, args.draws, args.walks, args.seed)
         total += Counter(
             admitted=row.admitted, unwritten=row.unwritten, unclear=row.unclear, faults=len(row.faults), templates=1
         )
+        total += Counter({f"walks {end}": count for end, count in row.walks.items()})
         total["whole"] += not row.faults
         total["calling"] += bool(found.description.calls)
-        counts = (
-            f"admitted {row.admitted:4}  not {len(row.faults):4}  unwritten {row.unwritten:3}  unclear {row.unclear}"
-        )
-        print(f"{name:52} {counts}", flush=True)
+        counts = f"admitted {row.admitted:4}  unwritten {row.unwritten:3}  unclear {row.unclear:3}"
+        print(f"{name:52} {counts}  faults {len(row.faults):3}  walks {dict(row.walks)}", flush=True)
         if row.faults:
             print("    ", dict(Counter(f"{k}/{s}" for k, s, _ in row.faults)))
         for kind, shape, what in row.faults[: args.show]:

@@ -60,7 +60,7 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True):
 class Members(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of a call that is one JSON object, in the order in which the model writes them.
 
-    ``name`` empty: the name is the only key, and the arguments its value. ``arguments_first`` puts them before the name.
+    ``name`` empty: the name is the only key, and the arguments its value. ``arguments_first`` puts them before it.
     ``call_id`` empty: it has none; ``id_first`` puts it before the others, else it comes last. A dot leads into an
     object: ``function.name``.
     """
