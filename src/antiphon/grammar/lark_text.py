@@ -49,7 +49,7 @@ from .grammar import (
 )
 from .json_values import JsonWriter, digits_of
 from .key_values import KeyValuesWriter
-from .rules import GAP, NOT_BLANK, Rules, not_first, quoted, spelled_out, text_without
+from .rules import NOT_BLANK, Rules, not_first, quoted, spelled_out, text_without
 
 EMPTY = '""'
 HEADER = '%llguidance {"no_forcing": true}'
@@ -147,9 +147,7 @@ class _Writer(Rules):
             if not self._finite:
                 return self.json(engine, any_whitespace=node.any_whitespace)
             digits = digits_of(node.schema)
-            text = JsonWriter(self, engine, digits=digits, any_whitespace=node.any_whitespace).text()
-            gap = f"({self.rule('LEXEME', f'/{GAP}/ & /(?s:.+)/')})?" if node.any_whitespace else ""
-            return f"{gap} {text} {gap}".strip()
+            return JsonWriter(self, engine, digits=digits, any_whitespace=node.any_whitespace).text()
         return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
 
     def _text(self, node: AnyText) -> str:

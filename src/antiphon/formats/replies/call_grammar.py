@@ -99,14 +99,18 @@ def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> G
     return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
 
 
+GAPS = optional(Lexeme(GAP, but_empty=True))
+"""Blanks beside a JSON text."""
+
+
 def _braced(*parts: Grammar | Control | str) -> Chain:
-    return joined("{", optional(_GAP), *parts, optional(_GAP), "}")
+    return joined("{", GAPS, *parts, GAPS, "}")
 
 
 _ID = Regex(r"[A-Za-z0-9]{9}|0|[1-9][0-9]{0,3}")
 """An id that a model gives: nine letters or digits, or a count."""
 _COUNT = Regex(r"0|[1-9][0-9]{0,3}")
-_GAP, _COMMA, _COLON = Lexeme(GAP, but_empty=True), Lexeme(f"{GAP},{GAP}"), Lexeme(f"{GAP}:{GAP}")
+_COMMA, _COLON = Lexeme(f"{GAP},{GAP}"), Lexeme(f"{GAP}:{GAP}")
 
 
 class CallGrammar:
@@ -179,7 +183,8 @@ class CallGrammar:
     def _arguments(self, tool: ToolSpec) -> Grammar:
         arguments = self._shape.arguments(tool)
         if self._form.pairs is None:
-            return replace(arguments, any_whitespace=True)
+            json = replace(arguments, any_whitespace=True)
+            return json if self._form.members is not None else joined(GAPS, json, GAPS)
         return KeyValues(arguments, self._spelling(self._form.pairs))
 
     def _spelling(self, pairs: Pairs) -> Spelling:

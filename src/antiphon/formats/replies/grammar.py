@@ -16,6 +16,7 @@ from antiphon.grammar import (
     AnyText,
     EndOfTurn,
     Grammar,
+    Json,
     Literal,
     ReplyShape,
     choice,
@@ -24,7 +25,7 @@ from antiphon.grammar import (
 from antiphon.grammar.grammar import Lexeme
 from antiphon.tokens import Control
 
-from .call_grammar import CallGrammar, Spelled, joined, rest_after_prefix
+from .call_grammar import GAPS, CallGrammar, Spelled, joined, rest_after_prefix
 from .compiled import CompiledDescription, Role
 from .description import NO_HABITS, CallForm, Habits, Region, ReplyDescription
 
@@ -268,7 +269,7 @@ class _ReplyGrammar:
 
     def _answer(self, free: AnyText, unmarked: str = "") -> Grammar:
         """The answer with its end. One that begins as an unmarked call does would be read as that."""
-        form = self._shape.answer(self._avoid, any_whitespace=True)
+        form = self._form()
         content = self._description.content
         wrapped = [] if content is None or not content.open else [self._ended(content, form or free)]
         if form is not None:
@@ -276,10 +277,15 @@ class _ReplyGrammar:
         plain = self._text_to_end(replace(free, not_first=unmarked))
         return choice(plain, *wrapped) if wrapped else plain
 
+    def _form(self) -> Grammar | None:
+        """The form of the answer, if it has one."""
+        form = self._shape.answer(self._avoid, any_whitespace=True)
+        return joined(GAPS, form, GAPS) if isinstance(form, Json) and form.any_whitespace else form
+
     def _rest_of_answer(self, begun: PromptState) -> Grammar:
         """An answer whose region the prompt has opened, or calls within it or behind."""
         content = self._description.content or Region()
-        form = self._shape.answer(self._avoid, any_whitespace=True)
+        form = self._form()
         if begun.has_text:
             self._require_free_answer()
         calls = self._called_within(content)
