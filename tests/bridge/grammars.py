@@ -1,6 +1,6 @@
 """Whether all that a template writes is admitted by the grammar of its replies, and what the grammar admits is right.
 
-    .venv/bin/python -m bridge.held [--only WORD] [--draws N] [--templates FOLDER]
+    .venv/bin/python -m bridge.grammars [--only WORD] [--draws N] [--templates FOLDER]
 
 A template writes replies of every kind as history (thoughts, texts, one call or two, with arguments that are nested,
 odd, empty or in other scripts); the grammar behind the same prompt must take each of them up to its end. And replies by
@@ -144,7 +144,7 @@ class Written:
     reply: tuple[Piece, ...]
 
 
-class Held:
+class TemplateGrammars:
     """The grammars of one source."""
 
     def __init__(self, found: Source) -> None:
@@ -286,15 +286,15 @@ def _text(ids: Sequence[int], found: Source) -> str:
     return b"".join(p.spelling.encode() if isinstance(p, Control) else p for p in pieces).decode("utf-8", "replace")
 
 
-def shapes_for(said: Said, held: Held) -> Iterator[tuple[str, ReplyShape]]:
+def shapes_for(said: Said, grammars: TemplateGrammars) -> Iterator[tuple[str, ReplyShape]]:
     """The shapes that a reply fits."""
-    tools = TOOLS if held.source.description.calls else ()
+    tools = TOOLS if grammars.source.description.calls else ()
     yield "auto", ReplyShape(tools=tools)
-    if said.calls and not (said.text and held.source.format.habits.text_beside != "before"):
+    if said.calls and not (said.text and grammars.source.format.habits.text_beside != "before"):
         yield "required", ReplyShape(tools=tools, tool_choice=ToolChoice("required"))
     if not said.calls:
         yield "none", ReplyShape(tools=tools, tool_choice=ToolChoice("none"))
-    if said.thought and held.source.description.reasoning is not None:
+    if said.thought and grammars.source.description.reasoning is not None:
         yield "reasoning required", ReplyShape(tools=tools, reasoning="required")
     if not said.thought:
         yield "reasoning off", ReplyShape(tools=tools, reasoning="off")
@@ -316,11 +316,11 @@ LONGEST = 900
 """Ids of a walk: one that has not come to its end by then is not counted."""
 
 
-def walked(held: Held, shape: ReplyShape, prompt: Sequence[Piece], chance: random.Random) -> str | None:
+def walked(grammars: TemplateGrammars, shape: ReplyShape, prompt: Sequence[Piece], chance: random.Random) -> str | None:
     """The fault of a reply by chance; None for a right one, and empty for one without an end."""
-    grammar = held.compiled(shape, prompt)
-    matcher, ids, found = grammar.matcher(), list[int](), held.source
-    marks = [held.ids(list(held.pieces(text))) for text in sorted(found.description.literals)]
+    grammar = grammars.compiled(shape, prompt)
+    matcher, ids, found = grammar.matcher(), list[int](), grammars.source
+    marks = [grammars.ids(list(grammars.pieces(text))) for text in sorted(found.description.literals)]
     marks += [list(word.encode()) for word in ('"', "'", "}", "]", ")", "<", "\n", '", "')]
     while not matcher.stopped and not (matcher.accepting and chance.random() < 0.5):
         if len(ids) > LONGEST:
@@ -338,15 +338,17 @@ def walked(held: Held, shape: ReplyShape, prompt: Sequence[Piece], chance: rando
             return f"stuck behind {_text(ids, found)!r}"
         ids.append(chance.choice(allowed))
         matcher.consume(ids[-1:])
-    fault = misread(held, shape, prompt, ids)
+    fault = misread(grammars, shape, prompt, ids)
     return fault and f"{fault}: {_text(ids, found)!r}"
 
 
-def misread(held: Held, shape: ReplyShape, prompt: Sequence[Piece], ids: Sequence[int]) -> str | None:
+def misread(grammars: TemplateGrammars, shape: ReplyShape, prompt: Sequence[Piece], ids: Sequence[int]) -> str | None:
     """Whether what the grammar admitted is read as what was asked for; None where it is."""
-    grammar = held.compiled(shape, prompt)
-    reader = held.source.format.parser(prompt=list(prompt), tools=shape.tools, response_format=shape.response_format)
-    events = [*reader.feed(list(PieceDecoder(held.source.tokenizer).feed(ids))), *reader.close()]
+    grammar = grammars.compiled(shape, prompt)
+    reader = grammars.source.format.parser(
+        prompt=list(prompt), tools=shape.tools, response_format=shape.response_format
+    )
+    events = [*reader.feed(list(PieceDecoder(grammars.source.tokenizer).feed(ids))), *reader.close()]
     messages = [event.message for event in events if isinstance(event, MessageEnded)]
     calls = [message for message in messages if message.is_call]
     offered = {tool.recipient: tool for tool in shape.callable}
@@ -368,19 +370,21 @@ def misread(held: Held, shape: ReplyShape, prompt: Sequence[Piece], ids: Sequenc
     return None
 
 
-def walks_of(held: Held, count: int, chance: random.Random) -> tuple[Counter[str], list[tuple[str, str, str]]]:
+def walks_of(
+    grammars: TemplateGrammars, count: int, chance: random.Random
+) -> tuple[Counter[str], list[tuple[str, str, str]]]:
     """How so many walks in each shape ended, and the faults."""
     ends, faults = Counter[str](), list[tuple[str, str, str]]()
     for name, shape in WALKS.items():
-        if shape.must_call and not held.source.description.calls:
+        if shape.must_call and not grammars.source.description.calls:
             continue
-        tools = shape.tools if held.source.description.calls else ()
-        prompt = held.rendered([Message(role=Role.USER, text=USER)], {}, opens_reply=True, tools=tools)
+        tools = shape.tools if grammars.source.description.calls else ()
+        prompt = grammars.rendered([Message(role=Role.USER, text=USER)], {}, opens_reply=True, tools=tools)
         if prompt is None:
             continue
         for _ in range(count):
             try:
-                fault = walked(held, replace(shape, tools=tools), prompt, chance)
+                fault = walked(grammars, replace(shape, tools=tools), prompt, chance)
             except UnsupportedError as error:
                 ends[f"refused: {error.message}"] += 1
                 break
@@ -401,9 +405,18 @@ class Row:
     walks: Counter[str] = field(default_factory=Counter)
 
 
+def has_grammar_of_its_own(found: Source) -> bool:
+    """Whether replies have the form of the template: not that of Harmony or OpenChatML."""
+    return isinstance(found.format, ReplyFormat) and not writes_harmony(getattr(found.format, "source", ""))
+
+
+UNTOLD = {"own: an object within an object, its arguments as text"}
+"""Templates that write arguments as the text of a string, which no grammar of ours can hold to a schema."""
+
+
 def row_of(found: Source, draws: int, walks: int = 0, seed: int = 0) -> Row:
     """The row of so many replies of each kind, and of walks in each shape."""
-    row, held, chance = Row(found.name), Held(found), random.Random(f"{seed} {found.name}")
+    row, grammars, chance = Row(found.name), TemplateGrammars(found), random.Random(f"{seed} {found.name}")
     for kind in KINDS:
         if "thought" in kind and found.description.reasoning is None:
             continue
@@ -411,19 +424,19 @@ def row_of(found: Source, draws: int, walks: int = 0, seed: int = 0) -> Row:
             continue
         for _ in range(draws):
             said = drawn(chance, kind)
-            written = held.written(said)
+            written = grammars.written(said)
             if written is None:
                 row.unwritten += 1
                 continue
-            for name, shape in shapes_for(said, held):
-                fault = held.fault(shape, said, written)
+            for name, shape in shapes_for(said, grammars):
+                fault = grammars.fault(shape, said, written)
                 if fault is None:
                     row.admitted += 1
-                elif not held.reads(said, written):
+                elif not grammars.reads(said, written):
                     row.unclear += 1
                 else:
                     row.faults.append((kind, name, fault))
-    row.walks, faults = walks_of(held, walks, chance)
+    row.walks, faults = walks_of(grammars, walks, chance)
     row.faults += faults
     return row
 
@@ -443,7 +456,7 @@ def main() -> None:
         if args.only not in name:
             continue
         found = jinja(name, (args.templates / name).read_text("utf-8")) if args.templates else source(name)
-        if not isinstance(found.format, ReplyFormat) or writes_harmony(getattr(found.format, "source", "")):
+        if not has_grammar_of_its_own(found) or name in UNTOLD:
             continue
         row = row_of(found, args.draws, args.walks, args.seed)
         total += Counter(
