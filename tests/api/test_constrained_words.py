@@ -91,26 +91,6 @@ def test_no_words_of_a_constrained_model_are_the_servers_mistake(name: str, cons
         property()
 
 
-HALF = '{"\\udedd":1}'
-"""A name that is half a character, which a grammar of names other than those of the schema admits."""
-
-
-def test_half_a_character_in_an_answer_is_passed_on_as_the_model_wrote_it() -> None:
-    model = Scripted("chatml")
-    model.reply = model.tokenizer.encode(HALF)
-    got = asyncio.run(model.ask(**CONSTRAINTS["a schema"]))
-    assert got.json["choices"][0]["message"]["content"] == HALF
-
-
-def test_half_a_character_in_the_arguments_of_a_call_is_passed_on() -> None:
-    model = Scripted("harmony")
-    model.reply = harmony_ids(" to=functions.f", CHANNEL, "commentary ", CONSTRAIN, "json", MESSAGE, HALF, CALL)
-    tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
-    got = asyncio.run(model.ask(tools=[tool], tool_choice="required"))
-    (call,) = got.json["choices"][0]["message"]["tool_calls"]
-    assert json.loads(call["function"]["arguments"]) == json.loads(HALF)
-
-
 OBJECT: Any = {
     "type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"], "additionalProperties": False,
 }  # fmt: skip

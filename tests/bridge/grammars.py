@@ -34,7 +34,7 @@ from antiphon.conversation import (
 )
 from antiphon.errors import AntiphonError, UnsupportedError
 from antiphon.formats.replies.atoms import Atoms
-from antiphon.formats.replies.description import Region
+from antiphon.formats.replies.description import NO_HABITS, Region
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.formats.template.in_harmony import writes_harmony
 from antiphon.grammar import ReplyShape
@@ -109,11 +109,14 @@ def drawn(chance: random.Random, kind: str) -> Said:
     return Said(
         THOUGHT if "thought" in kind else "",
         SAID if "text" in kind else "",
-        tuple((tool.name, _value(chance, tool.parameters or {})) for tool in chance.choices(TOOLS, k=count)),
+        tuple(
+            (tool.name, _value(chance, {} if tool.parameters is None else tool.parameters))
+            for tool in chance.choices(TOOLS, k=count)
+        ),
     )
 
 
-def _value(chance: random.Random, schema: Mapping[str, Any]) -> Any:
+def _value(chance: random.Random, schema: Any) -> Any:
     if "enum" in schema:
         return chance.choice(schema["enum"])
     given = schema.get("type", "object")
@@ -290,7 +293,7 @@ def shapes_for(said: Said, grammars: TemplateGrammars) -> Iterator[tuple[str, Re
     """The shapes that a reply fits."""
     tools = TOOLS if grammars.source.description.calls else ()
     yield "auto", ReplyShape(tools=tools)
-    if said.calls and not (said.text and grammars.source.format.habits.text_beside != "before"):
+    if said.calls and not (said.text and getattr(grammars.source.format, "habits", NO_HABITS).text_beside != "before"):
         yield "required", ReplyShape(tools=tools, tool_choice=ToolChoice("required"))
     if not said.calls:
         yield "none", ReplyShape(tools=tools, tool_choice=ToolChoice("none"))
