@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Sequence
 from itertools import chain
@@ -22,7 +21,6 @@ from antiphon.generation.compile import ReplyCompiler
 from kit.api import END, THINK, UNTHINK, Got, app, call, exchange, ids, in_process, post_in_process, scripted
 from kit.call_ids import numbered
 from kit.masked import FORMATS
-from kit.responses import CALL, CHANNEL, CONSTRAIN, MESSAGE, harmony_ids
 
 WORDS = [
     " to=functions.f", "<|channel|>final<|message|>", '{"name": "f", "arguments": ', "{", "}", '{"a":1}', '"\\udedd"',
