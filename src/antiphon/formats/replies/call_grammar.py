@@ -99,7 +99,7 @@ def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> G
     return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
 
 
-GAPS = optional(Lexeme(GAP, but_empty=True))
+GAPS = optional(Lexeme(r"([ \t]{1,16}(\r?\n[ \t]{0,40})?|\r?\n[ \t]{0,40})"))
 """Blanks beside a JSON text."""
 
 
