@@ -161,6 +161,10 @@ fuzz-harmony: oracles ## twenty times the differential cases of the test run
 bridge: oracles  ## whether each next prompt goes on with the ids before: 259 templates, 16 spellings of a call, 20 turns; docs/bridge.md
 	PYTHONPATH=tests $(BIN)/python tests/bridge/run.py --page docs/bridge.md
 
+.PHONY: grammars
+grammars: oracles ## whether grammars admit all that 259 templates write, and 21 walks by the mask of each are read as what was asked for (DRAWS=3 WALKS=3)
+	cd tests && ../$(BIN)/python -m bridge.grammars --draws $(or $(DRAWS),3) --walks $(or $(WALKS),3)
+
 fuzz-replies: setup ## 100,000 damaged replies in every format, over every wire and back (DRAWS=20000 SEED=1)
 	$(BIN)/python tests/fuzz/replies.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
 

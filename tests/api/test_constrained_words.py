@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Sequence
 from itertools import chain
@@ -22,7 +21,6 @@ from antiphon.generation.compile import ReplyCompiler
 from kit.api import END, THINK, UNTHINK, Got, app, call, exchange, ids, in_process, post_in_process, scripted
 from kit.call_ids import numbered
 from kit.masked import FORMATS
-from kit.responses import CALL, CHANNEL, CONSTRAIN, MESSAGE, harmony_ids
 
 WORDS = [
     " to=functions.f", "<|channel|>final<|message|>", '{"name": "f", "arguments": ', "{", "}", '{"a":1}', '"\\udedd"',
@@ -89,26 +87,6 @@ def test_no_words_of_a_constrained_model_are_the_servers_mistake(name: str, cons
 
     with asyncio.Runner() as runner:
         property()
-
-
-HALF = '{"\\udedd":1}'
-"""A name that is half a character, which a grammar of names other than those of the schema admits."""
-
-
-def test_half_a_character_in_an_answer_is_passed_on_as_the_model_wrote_it() -> None:
-    model = Scripted("chatml")
-    model.reply = model.tokenizer.encode(HALF)
-    got = asyncio.run(model.ask(**CONSTRAINTS["a schema"]))
-    assert got.json["choices"][0]["message"]["content"] == HALF
-
-
-def test_half_a_character_in_the_arguments_of_a_call_is_passed_on() -> None:
-    model = Scripted("harmony")
-    model.reply = harmony_ids(" to=functions.f", CHANNEL, "commentary ", CONSTRAIN, "json", MESSAGE, HALF, CALL)
-    tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
-    got = asyncio.run(model.ask(tools=[tool], tool_choice="required"))
-    (call,) = got.json["choices"][0]["message"]["tool_calls"]
-    assert json.loads(call["function"]["arguments"]) == json.loads(HALF)
 
 
 OBJECT: Any = {

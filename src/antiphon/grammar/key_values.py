@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from antiphon.conversation import JsonSchema
 from antiphon.errors import Position, RequestError, UnsupportedError
 
@@ -288,8 +290,22 @@ class KeyValuesWriter:
             case "json" if self._has_text and "string" in types_of(node, self._root):
                 return raw.value(node, where, strings=False)
             case _:
-                literal = literals.value(node, where)
-                return None if literal is None else f"{literal} {self._rules.pieces(form.after)}"
+                ways = [way for way in (literals.value(node, where), *self._otherwise(style, node, where)) if way]
+                return f"({' | '.join(ways)}) {self._rules.pieces(form.after)}" if ways else None
+
+    def _otherwise(self, style: LiteralStyle, node: JsonSchema, where: str) -> Iterator[str | None]:
+        """Yields literals as templates write them without a look: strings with colons, and JSON within other quotes."""
+        given = resolved(node, self._root)
+        if not isinstance(given, dict) or given.keys() & {"enum", "const"}:
+            return
+        types = types_of(given, self._root)
+        if style.python and "string" in types:
+            unnested = replace(style, closes=r",)\]}")
+            yield LiteralWriter(self._rules, unnested, self._root, self._relax).string(of_type(given, "string"), where)
+        nested = [name for name in types if name in ("object", "array")]
+        if style.quote and nested:
+            within = {**of_type(given, ""), "type": nested}
+            yield LiteralWriter(self._rules, LiteralStyle(), self._root, self._relax).value(within, where)
 
 
 def _may_be(form: ValueSpelling, kinds: tuple[str, ...]) -> bool:

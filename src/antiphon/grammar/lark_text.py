@@ -86,7 +86,8 @@ class _Writer(Rules):
     ) -> None:
         super().__init__(controls)
         self._finite = finite
-        self._end = f"<[{','.join(map(str, sorted(end_ids)))}]>" if end_ids else '""'
+        ends = [f"<[{id}]>" for id in sorted(end_ids)] or ['""']
+        self._end = f"({' | '.join(ends)})" if len(ends) > 1 else ends[0]
         self._engine_schema = engine_schema
         self._referred: Mapping[str, str] = {}
 
@@ -144,8 +145,9 @@ class _Writer(Rules):
         if isinstance(node, Json):
             engine = self._engine_schema(node)
             if not self._finite:
-                return self.json(engine, blanks=node.blanks)
-            return JsonWriter(self, engine, digits=digits_of(node.schema), blanks=node.blanks).text()
+                return self.json(engine, any_whitespace=node.any_whitespace)
+            digits = digits_of(node.schema)
+            return JsonWriter(self, engine, digits=digits, any_whitespace=node.any_whitespace).text()
         return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
 
     def _text(self, node: AnyText) -> str:

@@ -18,14 +18,13 @@ from antiphon.tokens import Control
 
 from .grammar import ValueSpelling
 from .json_values import JsonWriter
-from .rules import Part, Rules, any_text, listed_items, of_type, quoted, resolved, sequence, target, types_of
+from .rules import CHARACTER, Part, Rules, any_text, listed_items, of_type, quoted, resolved, sequence, target, types_of
 
 MOST_COUNTED = 256
 """How many characters of a string are counted: beyond, the engine's lexer gives up."""
 Relax = Callable[[str, str], None]
 """Notes a keyword, and its place, that is not enforced while sampling."""
 
-_JSON_CHARACTER = r'[^"\\\x00-\x1f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4}'
 _BLANK = r"\s\x1c-\x1f"
 """What a reader, which is Python's, takes for blanks."""
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -34,12 +33,14 @@ _WORD = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
 
 class LiteralStyle(msgspec.Struct, frozen=True, kw_only=True):
     """``python``: Python's words and quotes besides JSON's. ``quote`` is round strings that have no escapes, and then
-    names are bare and in alphabetical order. No string spells a text of ``avoid``.
+    names are bare and in alphabetical order. No string spells a text of ``avoid``. ``closes``: the signs before which a
+    quote is the end of one of Python's strings.
     """
 
     python: bool = False
     quote: Control | str = ""
     avoid: tuple[str, ...] = ()
+    closes: str = r",:)\]}"
 
     @property
     def comma(self) -> str:
@@ -220,10 +221,10 @@ class LiteralWriter:
             spelled = self._rules.clear(text, [str(self._style.quote)])
             return f"{self._mark} {self._rules.closed(spelled, (self._style.quote,))}"
         if not self._style.python:
-            return self._terminal(f'/"({_JSON_CHARACTER}){counted}"/')
+            return self._terminal(f'/"({CHARACTER}){counted}"/')
         character = rf"[^{mark}\\]|\\(?s:.)"
         if counted == "*":
-            character += rf"|{mark}[{mark}{_BLANK}]*([^{mark}{_BLANK}\\,:)\]}}]|\\(?s:.))"
+            character += rf"|{mark}[{mark}{_BLANK}]*([^{mark}{_BLANK}\\{self._style.closes}]|\\(?s:.))"
         return self._terminal(f"/{mark}({character}){counted}{mark}{'' if counted != '*' else '+'}/")
 
     def _terminal(self, pattern: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.conversation import JsonSchema, ToolSpec
+from antiphon.conversation import ToolSpec
 from antiphon.grammar import (
     Chain,
+    Choice,
     ControlToken,
     Grammar,
     KeyValues,
@@ -24,7 +24,8 @@ from antiphon.grammar import (
     choice,
     optional,
 )
-from antiphon.grammar.grammar import Pieces
+from antiphon.grammar.grammar import Lexeme, Pieces
+from antiphon.grammar.rules import GAP
 from antiphon.tokens import Control
 
 from .description import CallForm, Members, Pairs, Region, Slot, Value
@@ -69,13 +70,47 @@ def joined(*parts: Grammar | Control | str) -> Chain:
     return Chain(tuple(found))
 
 
+# What may follow where the prompt has written the beginning of a mark that several things begin with.
+
+
+def rest_after_prefix(grammar: Grammar, opened: Control | str) -> Grammar | None:
+    """The rest of what begins with ``opened``; None where nothing does."""
+    match grammar:
+        case Literal(text) if isinstance(opened, str) and text.startswith(opened):
+            return Literal(text.removeprefix(opened))
+        case ControlToken(control) if control == opened:
+            return Literal("")
+        case Choice(options):
+            found = [rest for option in options if (rest := rest_after_prefix(option, opened)) is not None]
+            return choice(*found) if found else None
+        case Chain((first, *rest)):
+            return _chain_after_prefix(first, Chain(tuple(rest)), opened)
+        case Repeat(item, _, most) if most == 1:
+            return rest_after_prefix(item, opened)
+        case _:
+            return None
+
+
+def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
+    begun = rest_after_prefix(first, opened)
+    ways = [joined(begun, rest)] if begun is not None else []
+    if isinstance(first, Repeat) and not first.least and (left_out := rest_after_prefix(rest, opened)) is not None:
+        ways.append(joined(left_out))
+    return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
+
+
+GAPS = optional(Lexeme(r"([ \t]{1,16}(\r?\n[ \t]{0,40})?|\r?\n[ \t]{0,40})"))
+"""Blanks beside a JSON text."""
+
+
+def _braced(*parts: Grammar | Control | str) -> Chain:
+    return joined("{", GAPS, *parts, GAPS, "}")
+
+
 _ID = Regex(r"[A-Za-z0-9]{9}|0|[1-9][0-9]{0,3}")
 """An id that a model gives: nine letters or digits, or a count."""
 _COUNT = Regex(r"0|[1-9][0-9]{0,3}")
-_BLANK = optional(Literal(" "))
-_MOST_TWICE = 100
-"""Properties of arguments that may be written as compact JSON too: an engine follows both forms at once, and gives up
-at 2,000 places. Larger ones have the form of the template alone."""
+_COMMA, _COLON = Lexeme(f"{GAP},{GAP}"), Lexeme(f"{GAP}:{GAP}")
 
 
 class CallGrammar:
@@ -89,9 +124,7 @@ class CallGrammar:
         unmarked = "[" if form.section is not None else "{" if form.members is not None else ""
         self.unmarked = unmarked if form.bare else ""
         """The first character of calls that nothing marks."""
-        first = self._section.open or form.open
-        self.lead = first[: len(first) - len(first.lstrip())]
-        self.opening: Pieces = spelled.pieces(first.lstrip())
+        self.opening: Pieces = spelled.pieces((self._section.open or form.open).lstrip())
 
     def rest(self, tools: Sequence[ToolSpec], *, first: Sequence[ToolSpec] = ()) -> Grammar:
         """The rest behind the opening: the calls, at most as many as there are ids, and what closes them.
@@ -116,20 +149,22 @@ class CallGrammar:
         return joined(*head, self._arguments(tool), *late_id)
 
     def _object(self, members: Members, tool: ToolSpec) -> Grammar:
-        """One JSON object; a model may leave out the blanks that templates write behind commas and colons."""
+        """One JSON object, with blanks where JSON has them."""
         arguments, name = self._arguments(tool), json.dumps(tool.name, ensure_ascii=False)
         if not members.name:
-            return joined(f"{{{name}:", _BLANK, arguments, "}")
+            return _braced(name, _COLON, arguments)
         outer, _, inner = members.name.rpartition(".")
         key = members.arguments.rpartition(".")[2]
-        call = joined(f'"{inner}":', _BLANK, f"{name},", _BLANK, f'"{key}":', _BLANK, arguments)
+        parts = [joined(f'"{inner}"', _COLON, name), joined(f'"{key}"', _COLON, arguments)]
+        call = joined(parts[members.arguments_first], _COMMA, parts[not members.arguments_first])
         if outer:
-            call = joined(f'"{outer}":', _BLANK, "{", call, "}")
+            call = joined(f'"{outer}"', _COLON, _braced(call))
         if not members.call_id:
-            return joined("{", call, "}")
-        id = joined(f'"{members.call_id}":', _BLANK, '"', _ID, '"')
-        first, second = (id, call) if members.id_first else (call, id)
-        return joined("{", first, ",", _BLANK, second, "}")
+            return _braced(call)
+        id = joined(f'"{members.call_id}"', _COLON, '"', _ID, '"')
+        if members.id_first:
+            return _braced(optional(joined(id, _COMMA)), call)
+        return _braced(call, optional(joined(_COMMA, id)))
 
     def _slot(self, slot: Slot, tool: ToolSpec) -> list[Grammar | Control | str]:
         after = self._spelled.pieces(slot.after)
@@ -148,8 +183,8 @@ class CallGrammar:
     def _arguments(self, tool: ToolSpec) -> Grammar:
         arguments = self._shape.arguments(tool)
         if self._form.pairs is None:
-            spaced = replace(arguments, blanks="always")
-            return choice(spaced, arguments) if _properties(arguments.schema) <= _MOST_TWICE else spaced
+            json = replace(arguments, any_whitespace=True)
+            return json if self._form.members is not None else joined(GAPS, json, GAPS)
         return KeyValues(arguments, self._spelling(self._form.pairs))
 
     def _spelling(self, pairs: Pairs) -> Spelling:
@@ -182,18 +217,3 @@ class CallGrammar:
             closes = value.after.partition("{key}")[0].strip()
             return [*self._spelled.texts(closes), *self._spelled.texts(pairs.key.strip())]
         return self._spelled.texts(value.after.strip())
-
-
-def _properties(schema: JsonSchema) -> int:
-    """How many properties a schema names, at all depths."""
-    count = 0
-    todo: list[Any] = [schema]
-    while todo:
-        match todo.pop():
-            case dict() as node:
-                named = node.get("properties")
-                count += len(named) if isinstance(named, dict) else 0
-                todo += node.values()
-            case list() as several:
-                todo += several
-    return count

@@ -60,14 +60,16 @@ class Pairs(msgspec.Struct, frozen=True, kw_only=True):
 class Members(msgspec.Struct, frozen=True, kw_only=True):
     """The keys of a call that is one JSON object, in the order in which the model writes them.
 
-    ``name`` empty: the name is the only key, and the arguments its value. ``call_id`` empty: it has none; ``id_first``
-    puts it before the name, else it comes last. A dot leads into an object: ``function.name``.
+    ``name`` empty: the name is the only key, and the arguments its value. ``arguments_first`` puts them before it.
+    ``call_id`` empty: it has none; ``id_first`` puts it before the others, else it comes last. A dot leads into an
+    object: ``function.name``.
     """
 
     name: str = "name"
     arguments: str = "arguments"
     call_id: str = ""
     id_first: bool = False
+    arguments_first: bool = False
 
 
 class CallForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +130,20 @@ class ReplyDescription(msgspec.Struct, frozen=True, kw_only=True):
         found = [text for region in regions for text in (region.open, region.close)]
         found += [text for form in self.calls for text in form.literals]
         return frozenset(text for text in (*found, *self.layout) if text)
+
+
+class Habits(msgspec.Struct, frozen=True, kw_only=True):
+    """Habits of a template's replies that a reader need not know.
+
+    ``text_beside``: where a text stands beside calls; empty where none does, or where that is not known.
+    ``unopened``: a reply without a thought begins with the close of one.
+    """
+
+    text_beside: Literal["", "before", "behind"] = ""
+    unopened: bool = False
+
+
+NO_HABITS = Habits()
 
 
 MOST_LITERAL = 400

@@ -14,23 +14,20 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.formats.other_calls.grammar import STRICT_BEGINNING, text_with_calls
 from antiphon.grammar import (
     AnyText,
-    Chain,
-    Choice,
-    ControlToken,
     EndOfTurn,
     Grammar,
+    Json,
     Literal,
-    Regex,
-    Repeat,
     ReplyShape,
     choice,
     optional,
 )
+from antiphon.grammar.grammar import Lexeme
 from antiphon.tokens import Control
 
-from .call_grammar import CallGrammar, Spelled, joined
+from .call_grammar import GAPS, CallGrammar, Spelled, joined, rest_after_prefix
 from .compiled import CompiledDescription, Role
-from .description import Region, ReplyDescription
+from .description import NO_HABITS, CallForm, Habits, Region, ReplyDescription
 
 # Where a reply stands that the prompt has begun.
 
@@ -77,36 +74,9 @@ def _behind(roles: set[Role], state: State) -> State:
     return State.REASONED if Role.CONTENT_CLOSE in roles else state
 
 
-# What may follow where the prompt has written the beginning of a mark that several things begin with.
-
-
-def rest_after_prefix(grammar: Grammar, opened: Control | str) -> Grammar | None:
-    """The rest of what begins with ``opened``; None where nothing does."""
-    match grammar:
-        case Literal(text) if isinstance(opened, str) and text.startswith(opened):
-            return Literal(text.removeprefix(opened))
-        case ControlToken(control) if control == opened:
-            return Literal("")
-        case Choice(options):
-            found = [rest for option in options if (rest := rest_after_prefix(option, opened)) is not None]
-            return choice(*found) if found else None
-        case Chain((first, *rest)):
-            return _chain_after_prefix(first, Chain(tuple(rest)), opened)
-        case Repeat(item, _, most) if most == 1:
-            return rest_after_prefix(item, opened)
-        case _:
-            return None
-
-
-def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> Grammar | None:
-    begun = rest_after_prefix(first, opened)
-    ways = [joined(begun, rest)] if begun is not None else []
-    if isinstance(first, Repeat) and not first.least and (left_out := rest_after_prefix(rest, opened)) is not None:
-        ways.append(joined(left_out))
-    return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
-
-
-_BLANK_LINES = Regex(r"\n{1,4}")
+_BLANKS = optional(Lexeme(r"[ \t\r\n]{1,8}"))
+_MOST_BEFORE = 200
+"""Characters of a text before a call that must be made: a model that talks on is brought to it."""
 
 
 def reply_grammar(
@@ -116,17 +86,19 @@ def reply_grammar(
     controls: Collection[Control],
     stops: Sequence[Control | str] = (),
     begun: str = "",
+    habits: Habits = NO_HABITS,
 ) -> Grammar:
     """Reasoning in its region, then the answer or calls in the model's own spelling.
 
     ``begun`` is what the prompt says of the reply, as `CompiledDescription.begun` finds it. A mark that is a control of
     ``controls`` counts only as one.
 
-    Errors: `UnsupportedError` for calls or reasoning that the model has no way to write, and for an answer of a form
-    where the prompt has begun another; what `ReplyShape.callable` and its schemas raise.
+    Errors: `UnsupportedError` for calls or reasoning that the model has no way to write, for a thought that is begun
+    and that no mark ends where none may be, and for an answer of a form where the prompt has begun another; what
+    `ReplyShape.callable` and its schemas raise.
     """
     compiled = CompiledDescription(description, controls, stops)
-    return _ReplyGrammar(shape, description, compiled, controls).reply(prompt_state(compiled, begun))
+    return _ReplyGrammar(shape, description, compiled, controls, habits).reply(prompt_state(compiled, begun))
 
 
 class _ReplyGrammar:
@@ -136,7 +108,9 @@ class _ReplyGrammar:
         description: ReplyDescription,
         compiled: CompiledDescription,
         controls: Collection[Control],
+        habits: Habits,
     ) -> None:
+        self._habits = habits
         self._shape = shape
         self._description = description
         self._decode = compiled.alphabet.decode
@@ -145,10 +119,12 @@ class _ReplyGrammar:
         regions = (description.reasoning, description.content)
         closes = {region.close.strip() for region in regions if region is not None}
         ends = dict.fromkeys((*description.ends, *compiled.stops))
+        self._all_ends = [self._spelled.pieces(end) for end in ends]
         self._ends = [self._spelled.pieces(end) for end in [end for end in ends if str(end) not in closes] or ends]
         self._avoid = tuple(sorted(mark for mark in compiled.top.literals if not compiled.alphabet.symbols & {*mark}))
         self._calls = CallGrammar(shape, description.calls[0], self._spelled) if description.calls else None
-        opening = compiled.alphabet.encode(description.calls[0].open).strip() if description.calls else ""
+        first = description.calls[0] if description.calls else CallForm()
+        opening = compiled.alphabet.encode((first.section and first.section.open) or first.open).strip()
         self._shared = bool(opening) and any(
             mark != opening and mark.startswith(opening) for mark in compiled.top.literals
         )
@@ -159,7 +135,8 @@ class _ReplyGrammar:
             return self._opened(begun.opened)
         match begun.state:
             case State.REASONING:
-                return joined(self._thought(), self._outcome())
+                thought = self._no_thought() if self._shape.reasoning == "off" else self._thought()
+                return joined(thought, self._outcome())
             case State.CONTENT:
                 return self._rest_of_answer(begun)
             case State.REASONED if self._shape.reasoning != "required":
@@ -185,10 +162,15 @@ class _ReplyGrammar:
             return outcome
         opened = joined(self._mark(region.open), self._thought())
         match self._shape.reasoning:
-            case "off":
-                return outcome
+            case "optional" | "off" if region.close:
+                opening = self._mark(region.open)
+                nothing = joined(optional(opening) if self._habits.unopened else opening, self._no_thought())
+                thoughts = [opened, nothing] if self._shape.reasoning == "optional" else [nothing]
+                return joined(optional(choice(*thoughts)), outcome)
             case "optional":
                 return joined(optional(opened), outcome)
+            case "off":
+                return outcome
             case "required":
                 return joined(opened, outcome)
             case mode:
@@ -199,10 +181,20 @@ class _ReplyGrammar:
         region = self._description.reasoning or Region()
         limit, must = self._shape.max_reasoning, self._shape.reasoning == "required"
         text = replace(AnyText(None, self._avoid, limit), nonblank=must)
-        blanks = [optional(_BLANK_LINES)] if must else []
+        blanks = [_BLANKS] if must else []
         if not region.close:
             return joined(*blanks, text)
         return joined(*blanks, *self._until(text, region.close.strip()), *self._between(region))
+
+    def _no_thought(self) -> Grammar:
+        """The close of a thought in which nothing is said."""
+        region = self._description.reasoning or Region()
+        if not region.close:
+            raise UnsupportedError(
+                "the prompt has begun a thought, and this model has no mark that ends one",
+                position=Position(path="reasoning"),
+            )
+        return joined(_BLANKS, *self._spelled.pieces(region.close.strip()), *self._between(region))
 
     def _outcome(self, begun: PromptState | None = None) -> Grammar:
         """An answer, or calls, before which a text may stand."""
@@ -216,7 +208,7 @@ class _ReplyGrammar:
                 )
             return self._answer(self._free_text())
         if self._shape.must_call:
-            return self._called(calls, tools)
+            return choice(*self._announced(calls, tools, self._few_words()))
         if self._holds_others(calls):
             held = text_with_calls(self._shape, tools)
             return choice(joined(held, self._end()), joined(held, *calls.opening, calls.rest(tools), self._end()))
@@ -242,24 +234,31 @@ class _ReplyGrammar:
     def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
         if not self._shared:
-            return joined(optional(self._blanks(calls.lead)), *calls.opening, calls.rest(tools), self._end())
+            return joined(_BLANKS, *calls.opening, calls.rest(tools), self._end_of_calls())
         return choice(
             *(
-                joined(blank, *calls.opening, calls.rest(tools, first=[tool]), self._end())
+                joined(blank, *calls.opening, calls.rest(tools, first=[tool]), self._end_of_calls())
                 for tool in tools
                 for blank in ("", " ")
             )
         )
 
-    def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec], free: AnyText) -> list[Grammar]:
+    def _few_words(self) -> AnyText | None:
+        """A text before a call that must be made; none where the template writes none."""
+        most = self._shape.max_text or _MOST_BEFORE
+        return (
+            replace(self._free_text(), limit=min(most, _MOST_BEFORE)) if self._habits.text_beside == "before" else None
+        )
+
+    def _announced(self, calls: CallGrammar, tools: Sequence[ToolSpec], free: AnyText | None) -> list[Grammar]:
         """Calls with or without a text before them; none stands before calls that have no mark of their own."""
         direct = self._called(calls, tools)
-        if not self._shape.preambles or self._shape.response_format.kind != "text" or calls.unmarked:
+        if free is None or not self._may_announce or calls.unmarked:
             return [direct]
         # An object is read as the answer, and a call that is spelled out in one of its strings as its text.
         spelled = all(isinstance(piece, str) for piece in calls.opening)
         text = replace(free, not_first="{" if spelled else "")
-        called = joined(calls.rest(tools), self._end())
+        called = joined(calls.rest(tools), self._end_of_calls())
         announced: list[Grammar] = [direct if self._shared else joined(*self._until(text, calls.opening), called)]
         content = self._description.content
         if content is not None and content.open and content.close:
@@ -270,21 +269,49 @@ class _ReplyGrammar:
 
     def _answer(self, free: AnyText, unmarked: str = "") -> Grammar:
         """The answer with its end. One that begins as an unmarked call does would be read as that."""
-        form = self._shape.answer(self._avoid, "printed")
+        form = self._form()
         content = self._description.content
         wrapped = [] if content is None or not content.open else [self._ended(content, form or free)]
         if form is not None:
-            return wrapped[0] if wrapped else joined(form, self._end())
+            return wrapped[0] if wrapped else joined(form, *self._ending())
         plain = self._text_to_end(replace(free, not_first=unmarked))
         return choice(plain, *wrapped) if wrapped else plain
 
+    def _form(self) -> Grammar | None:
+        """The form of the answer, if it has one."""
+        form = self._shape.answer(self._avoid, any_whitespace=True)
+        return joined(GAPS, form, GAPS) if isinstance(form, Json) and form.any_whitespace else form
+
     def _rest_of_answer(self, begun: PromptState) -> Grammar:
-        """An answer whose region the prompt has opened."""
+        """An answer whose region the prompt has opened, or calls within it or behind."""
         content = self._description.content or Region()
-        form = self._shape.answer(self._avoid, "printed")
-        if self._shape.must_call or (form is not None and begun.has_text):
+        form = self._form()
+        if begun.has_text:
             self._require_free_answer()
-        return self._ended(content, form or AnyText(None, self._avoid, self._shape.max_text), opened=True)
+        calls = self._called_within(content)
+        if self._shape.must_call:
+            if not calls:
+                self._require_free_answer()
+            return choice(*calls)
+        return choice(self._ended(content, form or self._free_text(), opened=True), *calls)
+
+    def _called_within(self, content: Region) -> list[Grammar]:
+        """Calls in the answer's region, which may be closed behind them or before, with or without a text."""
+        tools, calls = self._shape.callable, self._calls
+        if not tools or calls is None or calls.unmarked:
+            return []
+        free = self._few_words() if self._shape.must_call else self._free_text()
+        text = free if self._may_announce else None
+        before = [_BLANKS, *calls.opening] if text is None else self._until(text, calls.opening)
+        close = content.close.strip()
+        if not close:
+            return [joined(*before, calls.rest(tools), self._end_of_calls())]
+        closing = joined(_BLANKS, *self._spelled.pieces(close))
+        closed = [_BLANKS, *self._spelled.pieces(close)] if text is None else self._until(text, close)
+        return [
+            joined(*before, calls.rest(tools), optional(closing), self._end_of_calls()),
+            joined(*closed, *self._between(content), self._called(calls, tools)),
+        ]
 
     def _require_free_answer(self) -> None:
         if self._shape.must_call or self._shape.response_format.kind != "text":
@@ -293,6 +320,8 @@ class _ReplyGrammar:
     def _ended(self, content: Region, inside: Grammar, *, opened: bool = False) -> Grammar:
         """The content's region and the end of the reply, which its close may be."""
         whole = self._wrapped(content, inside, opened=opened)
+        if not content.close.strip():
+            return joined(whole, *self._ending())
         if not self._closes_reply(content):
             return joined(whole, self._end())
         return joined(whole, *self._behind(self._spelled.pieces(content.close.strip())))
@@ -308,11 +337,11 @@ class _ReplyGrammar:
 
     def _between(self, region: Region) -> list[Grammar]:
         """The layout behind a region before the next, required where the region's close may be the reply's."""
-        between: list[Grammar] = [optional(self._blanks(region.close))]
-        if self._layouts:
-            layout = choice(*self._layouts)
-            between.append(layout if self._closes_reply(region) else optional(layout))
-        return between
+        layout = choice(*self._layouts) if self._layouts else None
+        if not self._closes_reply(region):
+            return [_BLANKS, *([optional(layout)] if layout else [])]
+        own = region.close[len(region.close.rstrip()) :]
+        return [*([optional(Literal(own))] if own else []), *([layout] if layout else [])]
 
     def _mark(self, literal: str) -> Grammar:
         """A literal, before which a model may leave out the blanks."""
@@ -320,18 +349,30 @@ class _ReplyGrammar:
         ways = [joined(*self._spelled.pieces(text)) for text in texts]
         return choice(*ways) if len(ways) > 1 else ways[0]
 
-    def _blanks(self, literal: str = "") -> Grammar:
-        """Blank lines, or the literal's own blanks at its ends."""
-        own = {literal[: len(literal) - len(literal.lstrip())], literal[len(literal.rstrip()) :]}
-        return choice(_BLANK_LINES, *sorted(blanks for blanks in own if blanks.strip("\n")))
+    def _end_of_calls(self) -> Grammar:
+        """The end behind calls, before which a text may stand where the template writes it there."""
+        if self._calls is None or self._calls.unmarked:
+            return joined(*self._ending())  # blanks behind such calls would be a text
+        end = joined(_BLANKS, *self._ending(self._all_ends))
+        if self._habits.text_beside != "behind" or self._shape.must_call or not self._may_announce:
+            return end
+        return choice(end, joined(_BLANKS, self._text_to_end(replace(self._free_text(), nonblank=True))))
+
+    @property
+    def _may_announce(self) -> bool:
+        return self._shape.preambles and self._shape.response_format.kind == "text"
 
     def _end(self) -> Grammar:
+        """Blanks and one of the ends."""
+        return joined(_BLANKS, *self._ending())
+
+    def _ending(self, ends: Sequence[Sequence[Control | str]] = ()) -> list[Grammar]:
         """One of the ends: the model's own by id, or one that the description names; layout may stand before it."""
-        ends = choice(EndOfTurn(), *(joined(*end, *self._behind(end)) for end in self._ends))
+        end = choice(EndOfTurn(), *(joined(*each, *self._behind(each)) for each in ends or self._ends))
         regions = (self._description.reasoning, self._description.content)
         if not self._layouts or any(region is not None and self._closes_reply(region) for region in regions):
-            return ends
-        return joined(optional(choice(*self._layouts)), ends)
+            return [end]
+        return [optional(choice(*self._layouts)), end]
 
     def _behind(self, end: Sequence[Control | str]) -> list[Grammar]:
         """The control that an engine may add to an end that the model spelled out."""

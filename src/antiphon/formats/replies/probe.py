@@ -241,7 +241,8 @@ def members_of(call: Call, values: list[Any]) -> Members:
     call_id = call_id or (_counted(values, {name, arguments}) if len(values) > 1 else "")
     order = [place for place, _ in places]
     first = bool(call_id) and order.index(call_id) < order.index(name)
-    return Members(name=name, arguments=arguments, call_id=call_id, id_first=first)
+    swapped = {name, arguments} <= {*order} and order.index(arguments) < order.index(name)
+    return Members(name=name, arguments=arguments, call_id=call_id, id_first=first, arguments_first=swapped)
 
 
 def _is_arguments(value: Any, call: Call) -> bool:

@@ -15,7 +15,7 @@ from antiphon.tokens import Control, Piece
 
 from .atoms import Atoms
 from .compiled import CompiledDescription
-from .description import Region, ReplyDescription
+from .description import NO_HABITS, Habits, Region, ReplyDescription
 from .probe import IDS, NAMES, Call, Json, Probe, Reply, tool
 from .reader import DescriptionParser
 
@@ -137,8 +137,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """Shapes by name: read back, read otherwise, and those that the template does not write."""
+    """Shapes by name: read back, read otherwise, and those that the template does not write.
 
+    ``habits``: those of what was read back.
+    """
+
+    habits: Habits = NO_HABITS
     proven: tuple[str, ...] = ()
     failed: tuple[Failure, ...] = ()
     unwritten: tuple[str, ...] = ()
@@ -180,6 +184,7 @@ class _Prover:
         proven: list[str] = []
         unwritten: list[str] = []
         failed: list[Failure] = []
+        habits = NO_HABITS
         for shape in shapes_of(self._description):
             written = self._written_for(shape)
             if written is None:
@@ -188,7 +193,19 @@ class _Prover:
                 failed.append(failure)
             else:
                 proven.append(shape.name)
-        return Proof(proven=tuple(proven), failed=tuple(failed), unwritten=tuple(unwritten))
+                habits = self._habits(habits, shape, written)
+        return Proof(habits=habits, proven=tuple(proven), failed=tuple(failed), unwritten=tuple(unwritten))
+
+    def _habits(self, habits: Habits, shape: Shape, written: _Written) -> Habits:
+        """The habits with what a shape shows of them."""
+        close = (self._description.reasoning or Region()).close.strip()
+        match shape.name:
+            case "text_call":
+                return replace(habits, text_beside="before" if written.expected[0].kind == "answer" else "behind")
+            case "answer" if close and "".join(map(str, written.reply)).lstrip().startswith(close):
+                return replace(habits, unopened=True)
+            case _:
+                return habits
 
     def _written_for(self, shape: Shape) -> _Written | None:
         """Writes a shape with the template; None where it writes nothing of the shape."""

@@ -12,6 +12,7 @@ from antiphon.formats import Parser
 from antiphon.tokens import Control, Piece
 
 from . import CompiledDescription, DescriptionParser, ReplyDescription
+from .description import NO_HABITS, Habits
 
 if TYPE_CHECKING:
     from antiphon.grammar import Grammar, ReplyShape
@@ -28,6 +29,7 @@ class ReplyFormat:
     _compiled: CompiledDescription
     _without_tools: CompiledDescription | None = None
     """For a reply to a prompt that offers no tools, where only a prompt with tools says how calls are written."""
+    habits: Habits = NO_HABITS
     begin: Control | None = None
     """What each prompt begins with, whether the template writes it or not."""
 
@@ -72,6 +74,7 @@ class ReplyFormat:
             controls=self.vocabulary,
             stops=self.stops,
             begun=compiled.begun_by(prompt),
+            habits=self.habits,
         )
 
     def _described(self, has_tools: bool) -> CompiledDescription:

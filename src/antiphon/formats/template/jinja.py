@@ -85,6 +85,7 @@ class JinjaFormat(ReplyFormat):
         key = "\0".join((template.source, *special, *map(repr, (*self._given, teaches))))
         self.found = _FOUND.get(key, self.controls, self.describe)
         self.replies = self.found.description
+        self.habits = self.found.proof.habits
         self.stops = self._find_stops()
         self._compiled = CompiledDescription(self.replies, self.vocabulary, self.stops)
         if self.found.taught:

@@ -21,7 +21,7 @@ from antiphon.conversation import (
     ToolSpec,
 )
 from antiphon.errors import UnsupportedError
-from antiphon.formats.replies import CompiledDescription, DescriptionParser, ReplyDescription
+from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
 from antiphon.formats.replies.grammar import reply_grammar
 from antiphon.formats.replies.source import Alphabet
 from antiphon.grammar import ReplyShape
@@ -186,7 +186,9 @@ def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) 
             assert grammar.schemas["response_format.json_schema.schema"].fault(answer.text) is None, answer.text
         if shape.response_format.kind == "choice":
             assert answer.text in shape.response_format.choices
-    assert shape.reasoning != "required" or any(message.channel == Channel.ANALYSIS for message in messages)
+    thoughts = [message.text for message in messages if message.channel == Channel.ANALYSIS]
+    assert shape.reasoning != "required" or thoughts
+    assert shape.reasoning != "off" or not any(thoughts)
 
 
 # MiniMax's prefix ``]<]minimax[>[`` is a token of every vocabulary that has it, and is read as one only.
@@ -206,6 +208,14 @@ def test_what_the_grammar_admits_is_read_as_what_was_required(
     assume(ids is not None)
     events = read(family, owned, ids or [], prompt, SHAPES[shape].response_format)
     check(SHAPES[shape], [event.message for event in events if isinstance(event, MessageEnded)], grammar)
+
+
+def test_a_thought_that_is_begun_and_has_no_close_is_refused_where_none_may_be() -> None:
+    description = ReplyDescription(reasoning=Region(open="<think>"), ends=("<end>",))
+    with pytest.raises(UnsupportedError) as caught:
+        reply_grammar(SHAPES["reasoning off"], description, controls=[Control("<end>")], begun="<think>")
+    assert caught.value.position is not None
+    assert caught.value.position.path == "reasoning"
 
 
 def refused(description: ReplyDescription, shape: ReplyShape) -> bool:
