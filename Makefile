@@ -161,8 +161,9 @@ fuzz-harmony: oracles ## twenty times the differential cases of the test run
 bridge: oracles  ## whether each next prompt goes on with the ids before: 259 templates, 16 spellings of a call, 20 turns; docs/bridge.md
 	PYTHONPATH=tests $(BIN)/python tests/bridge/run.py --page docs/bridge.md
 
-fuzz-replies: setup ## 100,000 damaged replies in every format, over every wire and back (DRAWS=20000 SEED=1)
+fuzz-replies: setup ## 100,000 damaged replies in every format and as many random frames of Harmony, over every wire and back (DRAWS=20000 SEED=1)
 	$(BIN)/python tests/fuzz/replies.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
+	$(BIN)/python tests/fuzz/harmony_frames.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
 
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites

@@ -14,8 +14,8 @@ from antiphon.errors import ParseError, Position, RenderError
 from antiphon.tokens import Control, Piece, Tokenizer, spell
 
 from .controls import CALL, CHANNEL, CONSTRAIN, END, ENDS, MESSAGE, START, Dialect
-from .header import CONTENT_TYPES, ROLES, HeaderBuffer, HeaderStart
-from .header_reader import HeaderReader, known_channel
+from .header import CHANNELS, CONTENT_TYPES, ROLES, HeaderBuffer, HeaderStart
+from .header_reader import HeaderReader, is_qualified, known_channel
 from .reference import ReferenceEnvelope, read_envelope
 from .sections import SectionWriter
 
@@ -183,7 +183,7 @@ def _check(
         raise _refused("name", name)
     if recipient is not None and not _is_recipient(recipient) and (recipient or type):  # nobody's call has no type
         raise _refused("recipient", recipient)
-    if channel is not None and not _is_plain(channel):
+    if channel is not None and (not _is_plain(channel) or is_qualified(channel) or channel in CONTENT_TYPES):
         raise _refused("channel", channel)
     if type and not _is_type(type.removeprefix(" ") if constrained else type, constrained, recipient):
         raise _refused("content_type", type)
@@ -191,14 +191,18 @@ def _check(
 
 def _is_type(type: str, constrained: bool, recipient: str | None) -> bool:
     """Whether it is read as a content type: the last word of a header is the recipient, if nothing else is one."""
-    if recipient is None:
-        return _is_plain(type) and (" " not in type if constrained else type in CONTENT_TYPES)
-    return _is_plain(type)
+    if type in CHANNELS or not _is_plain(type):
+        return False
+    alone = constrained and " " not in type and not is_qualified(type)
+    return recipient is not None or alone or type in CONTENT_TYPES
 
 
 def _is_plain(value: str) -> bool:
     """Whether a value is visible characters and blanks, of which no word is an attribute."""
-    return bool(value.strip()) and value.isprintable() and not any(map(_is_marked, value.split(" ")))
+    if not value.strip() or not value.isprintable():
+        return False
+    first, *more = value.strip().split(" ")
+    return not _is_marked(first) and not any(_is_marked(word) or is_qualified(word) for word in more)
 
 
 def _is_recipient(value: str) -> bool:
