@@ -130,24 +130,57 @@ FLAT = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"enum": 
     [
         (FLAT, '{"a":"x","b":"x"}', True),
         (FLAT, '{"a": "x", "b": "x"}', True),
-        (FLAT, '{"a":"x", "b": {"y":[1,2]}}', True),
-        (FLAT, '{"a":"x","b":{"y": [1, 2]}}', True),
-        (FLAT, '{"a":"x","b":{"y": [1,2]}}', False),  # A fixed value has all of its blanks or none.
-        (FLAT, '{"a":  "x"}', False),
-        (FLAT, '{"a" :"x"}', False),
-        (FLAT, '{ "a":"x"}', False),
-        (FLAT, '{"a":"x" }', False),
-        (FLAT, '{"a":\n"x"}', False),
+        (FLAT, '{ "a" : "x" ,"b":{"y": [1,2 ]}}', True),
+        (FLAT, '{\n  "a": "x",\r\n\t"b":\n  {"y": [\n1, 2]}\n}', True),
+        (FLAT, '{"a":\n\n"x"}', False),
+        (FLAT, f'{{"a":{" " * 16}"x"}}', True),
+        (FLAT, f'{{"a":{" " * 17}"x"}}', False),
+        (FLAT, '{"a":\u00a0"x"}', False),
         ({**TREE, "$defs": {"tree": TREE}}, '{"at": {"at":{"tags": [1,[], {"x":[null, 2]}]}}}', True),
         ({"type": "object", "allOf": [FLAT, {"minProperties": 1}]}, '{"a": "x"}', True),
         ({"type": "object", "patternProperties": {"^x": {"type": "string"}}}, '{"x": "a", "xy": "b"}', True),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, '"a, b: c"', True),
     ],
 )
-def test_blanks_that_are_optional_are_one_or_none_behind_commas_and_colons(
+def test_blanks_are_a_line_break_and_an_indentation_at_most_wherever_json_has_them(
     schema: Any, text: str, accepted: bool
 ) -> None:
-    assert accepts(chain(Json(schema, blanks="optional"), EndOfTurn()), text, EOS) is accepted
+    assert accepts(chain(Json(schema, any_whitespace=True), EndOfTurn()), text, EOS) is accepted
+
+
+ESCAPED = {
+    "type": "object",
+    "properties": {
+        "ü/<": {"enum": ["é", "e"]},
+        "short": {"type": "string", "maxLength": 2},
+        "a": {"type": "integer"},
+        "of": {"const": {"\U0001f600": ["\x7f"]}},
+    },
+}
+
+
+@pytest.mark.parametrize("whitespace", [False, True])
+@pytest.mark.parametrize(
+    ("text", "accepted"),
+    [
+        (r'{"ü/<":"é"}', True),
+        (r'{"\u00fc\/\u003c":"\u00E9"}', True),
+        (r'{"\u00fc/\u003C":"\u00ea"}', False),
+        (r'{"short":"\u00fc\/"}', True),
+        (r'{"short":"\ud83d\ude00\uD83D\uDE00"}', True),
+        (r'{"short":"\u00fc\/x"}', False),
+        (r'{"short":"\ud83d"}', False),
+        ('{"short":"\x7f\\u007f"}', True),
+        ('{"short":"\x1f"}', False),
+        (r'{"of":{"\ud83d\ude00":["\u007f"]}}', True),
+        ('{"of":{"\U0001f600":["\x7f"]}}', True),
+        (r'{"other\u00fc\/\n\u003c":null}', True),
+        (r'{"\u0061":"no integer"}', False),
+        (r'{"\u00fc\/\u003c":"another"}', False),
+    ],
+)
+def test_strings_and_names_may_be_escaped_as_json_has_it(text: str, accepted: bool, whitespace: bool) -> None:
+    assert accepts(chain(Json(ESCAPED, any_whitespace=whitespace), EndOfTurn()), text, EOS) is accepted
 
 
 def test_what_is_shared_is_written_once_wherever_it_stands() -> None:

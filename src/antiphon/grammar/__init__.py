@@ -10,7 +10,6 @@ from antiphon.exports import exports
 
 if TYPE_CHECKING:
     from .grammar import AnyText as AnyText
-    from .grammar import Blanks as Blanks
     from .grammar import Chain as Chain
     from .grammar import Choice as Choice
     from .grammar import ControlToken as ControlToken
@@ -39,7 +38,7 @@ else:
         __name__,
         {
             "grammar": (
-                "AnyText Blanks Chain Choice ControlToken EndOfTurn Grammar Json KeyValues Literal Regex "
+                "AnyText Chain Choice ControlToken EndOfTurn Grammar Json KeyValues Literal Regex "
                 "Repeat Shared Spelling ValueSpelling chain choice optional"
             ),
             "lark_text": "lark",

@@ -41,11 +41,6 @@ class Spelling(msgspec.Struct, frozen=True, kw_only=True):
     quote: Control | str = ""
 
 
-Blanks = OneOf["never", "always", "optional", "printed", "any"]
-"""Whether one blank follows each comma and each colon of JSON. ``printed``: or each value has an indented line of its
-own, as JSON is printed for people; ``any``: blanks and line breaks at every place."""
-
-
 class Literal(msgspec.Struct, frozen=True):
     """This text and no other."""
 
@@ -84,15 +79,15 @@ class Json(msgspec.Struct, frozen=True):
     """A JSON text of ``schema``, which is at ``path`` of the request.
 
     ``strict``: a keyword that cannot be enforced while sampling is an error, else it is checked afterwards. Strings and
-    names never spell a control of ``avoid`` that the vocabulary lacks. ``blanks``: most templates write one behind each
-    comma and each colon, and some models as they like.
+    names never spell a control of ``avoid`` that the vocabulary lacks. ``any_whitespace``: blanks stand wherever JSON
+    has them, up to a line break and its indentation at each place; else nowhere.
     """
 
     schema: JsonSchema
     path: str = ""
     strict: bool = False
     avoid: tuple[Control | str, ...] = ()
-    blanks: Blanks = "never"
+    any_whitespace: bool = False
 
 
 class KeyValues(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 The engine writes numbers of any length, and a small model may never end one. So what may hold a number is written here,
 member by member, down to the numbers themselves (`.number_text`); all else is left to the engine, whole. So is what the
 engine alone can combine (``allOf``, names by patterns, counted properties), where integers get bounds and no more.
-Where blanks are optional, which the engine does not know, objects and arrays are written here too.
+So are strings, which to the engine have neither U+007F nor escapes that nothing needs, and what may have blanks.
 
 Patterns of JSON numbers between bounds that end: no more digits than those who read them can hold.
 
@@ -17,7 +17,7 @@ that a double has. Where a schema's own bounds are longer, so are its numbers (`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
@@ -25,8 +25,24 @@ import msgspec
 
 from antiphon.conversation import JsonSchema
 
-from .grammar import Blanks
-from .rules import TYPES, Part, Rules, definition, listed_items, quote, quoted, sequence, target, types_of
+from .rules import (
+    CHARACTER,
+    GAP,
+    OF_NAME,
+    TYPES,
+    Part,
+    Rules,
+    definition,
+    is_escaped,
+    listed_items,
+    quote,
+    quoted,
+    sequence,
+    spelled,
+    target,
+    type_of,
+    types_of,
+)
 
 DIGITS = 19
 """Of the largest integer of 64 bits."""
@@ -155,35 +171,26 @@ _KEYWORDS = {
     "object": frozenset(["properties", "required", "additionalProperties"]),
 }
 _KNOWN = frozenset[str]().union(*_KEYWORDS.values(), _DEFINITIONS, ["type"])
-_NUMBER_LIKE = frozenset(["integer", "number", "array", "object"])
-_STRING = r'"([^"\\\x00-\x1f\x7f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4})*"'
+_NUMBERS = frozenset(["integer", "number"])
+_NESTED = frozenset(["array", "object"])
 _EXACT = 2**53
+_COMPACT = {sign: quoted(sign) for sign in ",:[{]}"}
+_SPACED = {sign: f"/{'' if sign in '[{' else GAP}{quote(sign)}{'' if sign in ']}' else GAP}/" for sign in ",:[{]}"}
+"""The signs of JSON with the blanks beside them: each place between two has those of one sign."""
 _SCALARS = frozenset(["string", "boolean", "null", "integer", "number"])
-BLANKS, LINE = r"[ \t\n]{0,40}", r"( |\n {0,40})?"
-"""A small model may never end blanks."""
-_SEPARATORS: dict[Blanks, tuple[str, str]] = {
-    "never": (quoted(","), quoted(":")),
-    "always": (quoted(", "), quoted(": ")),
-    "optional": ("/, ?/", "/: ?/"),
-    "printed": (rf"/,{LINE}/", "/: ?/"),
-    "any": (rf"/{BLANKS},{BLANKS}/", rf"/{BLANKS}:{BLANKS}/"),
-}
-"""The comma and the colon."""
-_INSIDE: dict[Blanks, str] = {"printed": LINE, "any": BLANKS}
-"""Blanks that may stand at a bracket's inner side."""
-_LOOSE = frozenset[Blanks](["optional", "printed", "any"])
-"""Ways of blanks that the engine does not know."""
 
 
 class JsonWriter:
     """Writes the rules of one schema. ``digits``: of the longest integer that the schema names, 19 at least."""
 
-    def __init__(self, rules: Rules, root: JsonSchema, *, digits: int = DIGITS, blanks: Blanks = "never") -> None:
+    def __init__(self, rules: Rules, root: JsonSchema, *, digits: int = DIGITS, any_whitespace: bool = False) -> None:
         self._rules = rules
         self._root = root
         self._digits = digits
-        self._blanks = blanks
-        self._comma, self._colon = _SEPARATORS[blanks]
+        self._any_whitespace = any_whitespace
+        self._sign = {sign: rules.rule("SIGN", body) for sign, body in _SPACED.items()} if any_whitespace else _COMPACT
+        self._comma, self._colon = self._sign[","], self._sign[":"]
+        self._written = {*_NUMBERS, "string", *(_NESTED if any_whitespace else ())}
         self._known: dict[int, bool] = {}
         self._asked: set[int] = set()
 
@@ -195,8 +202,10 @@ class JsonWriter:
         if node is False or not self._is_written_here(node):
             return self._whole(node)
         if node is True or not node.keys() - _DEFINITIONS:
-            return self._rules.recursive(("json", self._digits, self._blanks), self._anything)
+            return self._rules.recursive(("json", self._digits, self._any_whitespace), self._anything)
         given = node.keys() - _DEFINITIONS
+        if values := _listed(node):
+            return self._one_of(values)
         if given == {"$ref"} and definition(node["$ref"], self._root) is not None:
             return self._reference(node["$ref"])
         if given == {"anyOf"}:
@@ -208,17 +217,21 @@ class JsonWriter:
     def _ways(self, node: dict[str, Any]) -> Iterator[str]:
         given = node.get("type", [name for name in TYPES if name != "integer"])
         types = given if isinstance(given, list) else [given]
-        plain = [name for name in types if name not in _NUMBER_LIKE]
-        if plain:
-            strings = {key: node[key] for key in _KEYWORDS["string"] & node.keys() if "string" in plain}
-            yield self._whole({"type": plain, **strings})
+        if plain := [name for name in types if name not in _KEYWORDS]:
+            yield self._whole({"type": plain})
         for name in types:
-            if name in _NUMBER_LIKE:
+            if name in _KEYWORDS:
                 own = {key: value for key, value in node.items() if key in _KEYWORDS[name]}
                 yield self._of_type(name, own)
 
     def _of_type(self, name: str, node: dict[str, Any]) -> str:
         match name:
+            case "string" if "pattern" in node:
+                return self._whole({"type": name, **node})
+            case "string":
+                least, most = int(node.get("minLength", 0)), node.get("maxLength")
+                counted = f"{{{least},{'' if most is None else int(most)}}}" if least or most is not None else "*"
+                return self._rules.rule("STRING", f'/"({CHARACTER}){counted}"/')
             case "array":
                 return self._rules.rule("array", self._array(node))
             case "object":
@@ -235,7 +248,7 @@ class JsonWriter:
         prefix = [self._item(part) for part in node.get("prefixItems", ())]
         least, most = int(node.get("minItems", 0)), node.get("maxItems")
         inside = listed_items(prefix, self._item(node.get("items", True)), least, most, self._comma)
-        return " ".join(filter(None, [self._bracket("["), inside, self._bracket("]")]))
+        return " ".join(filter(None, [self._sign["["], inside, self._sign["]"]]))
 
     def _item(self, node: JsonSchema) -> str | None:
         return None if node is False else self._value(node)
@@ -247,42 +260,61 @@ class JsonWriter:
         if any(named[name] is False for name in required):
             return self._whole({"type": "object", **node})
         parts = [
-            self._part(quoted(json.dumps(name, ensure_ascii=False)), schema, required=name in required)
+            self._part(self._string(name), schema, required=name in required)
             for name, schema in named.items()
             if schema is not False
         ]
         more = None
         if others is not False:
-            known = "|".join(quote(json.dumps(name, ensure_ascii=False)) for name in named)
-            more = self._part(self._rules.rule("NAME", f"/{_STRING}/{f' & ~/({known})/' if known else ''}"), others)
-        return " ".join(filter(None, [self._bracket("{"), sequence(self._rules, parts, more=more), self._bracket("}")]))
-
-    def _bracket(self, bracket: str) -> str:
-        inside = _INSIDE.get(self._blanks)
-        if inside is None:
-            return quoted(bracket)
-        return f"/{quote(bracket)}{inside}/" if bracket in "[{" else f"/{inside}{quote(bracket)}/"
+            known = "|".join(map(spelled, named))
+            name = self._rules.rule("NAME", f'/"({OF_NAME})*"/{f" & ~/({known})/" if known else ""}')
+            more = self._part(name, others)
+        return " ".join(filter(None, [self._sign["{"], sequence(self._rules, parts, more=more), self._sign["}"]]))
 
     def _part(self, name: str, schema: JsonSchema, *, required: bool = False) -> Part:
         member = f"{name} {self._colon} {self._value(schema)}"
         return Part(member, f"{self._comma} {member}", required)
 
     def _reference(self, reference: str) -> str:
-        key = ("json", id(self._root), reference, self._digits, self._blanks)
+        key = ("json", id(self._root), reference, self._digits, self._any_whitespace)
         return self._rules.recursive(key, lambda: self._value(target(reference, self._root)))
 
     def _anything(self) -> str:
         return " | ".join(self._ways({}))
+
+    def _one_of(self, values: Sequence[Any]) -> str:
+        """One of the values, of which the engine writes those that are spelled in one way."""
+        plain = [value for value in values if not _is_spelled_in_ways(value)]
+        ways = [self._whole({"enum": plain})] if plain else []
+        return f"({' | '.join([*ways, *(self._fixed(value) for value in values if value not in plain)])})"
+
+    def _fixed(self, value: Any) -> str:
+        match value:
+            case str():
+                return self._string(value)
+            case list():
+                inside = f" {self._comma} ".join(map(self._fixed, value))
+                return f"{self._sign['[']} {inside} {self._sign[']']}"
+            case dict():
+                members = (f"{self._string(name)} {self._colon} {self._fixed(item)}" for name, item in value.items())
+                return f"{self._sign['{']} {f' {self._comma} '.join(members)} {self._sign['}']}"
+            case _:
+                return self._whole({"const": value})
+
+    def _string(self, text: str) -> str:
+        if is_escaped(text):
+            return self._rules.rule("STRING", f"/{spelled(text)}/")
+        return quoted(json.dumps(text, ensure_ascii=False))
 
     def _whole(self, node: JsonSchema) -> str:
         """As the engine writes it."""
         if isinstance(node, dict) and isinstance(self._root, dict):
             node = {**node, **{key: self._root[key] for key in _DEFINITIONS & self._root.keys()}}
         nested = not _SCALARS.issuperset(types_of(node, self._root))
-        return self._rules.json(node, blanks=self._blanks if nested else "never")
+        return self._rules.json(node, any_whitespace=self._any_whitespace and nested)
 
     def _is_written_here(self, node: JsonSchema) -> bool:
-        """Whether a value may hold a number that the schema does not name itself, or blanks that are optional."""
+        """Whether a value may hold a number or text that the schema does not name itself, or blanks."""
         if not isinstance(node, dict):
             return node
         known = self._known.get(id(node))
@@ -301,7 +333,7 @@ class JsonWriter:
 
     def _holds(self, node: dict[str, Any]) -> bool:
         if "enum" in node or "const" in node:
-            return False
+            return any(map(_is_spelled_in_ways, _listed(node)))
         if "$ref" in node:
             return self._is_written_here(target(node["$ref"], self._root))
         for key in ("anyOf", "allOf"):
@@ -309,7 +341,7 @@ class JsonWriter:
                 return any(map(self._is_written_here, node[key]))
         given = node.get("type", TYPES)
         types = {given} if isinstance(given, str) else {*given}
-        if types & (_NUMBER_LIKE if self._blanks in _LOOSE else {"integer", "number"}):
+        if types & self._written:
             return True
         inner: list[JsonSchema] = []
         if "array" in types:
@@ -318,6 +350,18 @@ class JsonWriter:
             inner += [*node.get("properties", {}).values(), *node.get("patternProperties", {}).values()]
             inner.append(node.get("additionalProperties", True))
         return any(map(self._is_written_here, inner))
+
+
+def _listed(node: dict[str, Any]) -> Sequence[Any]:
+    """The values of a schema that is a list of values and nothing else; empty where it is none."""
+    keys = node.keys() - _DEFINITIONS - {"type"}
+    values = node["enum"] if keys == {"enum"} else [node["const"]] if keys == {"const"} else ()
+    given = node.get("type", TYPES)
+    return values if all(type_of(value) in given for value in values) else ()
+
+
+def _is_spelled_in_ways(value: Any) -> bool:
+    return isinstance(value, list | dict) or (isinstance(value, str) and is_escaped(value))
 
 
 def digits_of(schema: JsonSchema) -> int:

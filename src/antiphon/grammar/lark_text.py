@@ -144,8 +144,9 @@ class _Writer(Rules):
         if isinstance(node, Json):
             engine = self._engine_schema(node)
             if not self._finite:
-                return self.json(engine, blanks=node.blanks)
-            return JsonWriter(self, engine, digits=digits_of(node.schema), blanks=node.blanks).text()
+                return self.json(engine, any_whitespace=node.any_whitespace)
+            digits = digits_of(node.schema)
+            return JsonWriter(self, engine, digits=digits, any_whitespace=node.any_whitespace).text()
         return KeyValuesWriter(self, node.spelling, node.json).arguments(self._engine_schema(node.json))
 
     def _text(self, node: AnyText) -> str:

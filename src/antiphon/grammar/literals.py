@@ -18,14 +18,13 @@ from antiphon.tokens import Control
 
 from .grammar import ValueSpelling
 from .json_values import JsonWriter
-from .rules import Part, Rules, any_text, listed_items, of_type, quoted, resolved, sequence, target, types_of
+from .rules import CHARACTER, Part, Rules, any_text, listed_items, of_type, quoted, resolved, sequence, target, types_of
 
 MOST_COUNTED = 256
 """How many characters of a string are counted: beyond, the engine's lexer gives up."""
 Relax = Callable[[str, str], None]
 """Notes a keyword, and its place, that is not enforced while sampling."""
 
-_JSON_CHARACTER = r'[^"\\\x00-\x1f]|\\["\\\/bfnrt]|\\u[0-9a-fA-F]{4}'
 _BLANK = r"\s\x1c-\x1f"
 """What a reader, which is Python's, takes for blanks."""
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -220,7 +219,7 @@ class LiteralWriter:
             spelled = self._rules.clear(text, [str(self._style.quote)])
             return f"{self._mark} {self._rules.closed(spelled, (self._style.quote,))}"
         if not self._style.python:
-            return self._terminal(f'/"({_JSON_CHARACTER}){counted}"/')
+            return self._terminal(f'/"({CHARACTER}){counted}"/')
         character = rf"[^{mark}\\]|\\(?s:.)"
         if counted == "*":
             character += rf"|{mark}[{mark}{_BLANK}]*([^{mark}{_BLANK}\\,:)\]}}]|\\(?s:.))"

@@ -31,7 +31,7 @@ import msgspec
 from antiphon.conversation import JsonSchema
 from antiphon.tokens import Control
 
-from .grammar import Blanks, Pieces
+from .grammar import Pieces
 
 _SIGN = re.compile(r"\\c[A-Za-z]|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|.", re.DOTALL)
 _SETS = {
@@ -121,6 +121,46 @@ def quote(text: str) -> str:
 def quoted(text: str) -> str:
     """A Lark literal; empty for the empty text, which Lark has no need of."""
     return json.dumps(text, ensure_ascii=False) if text else ""
+
+
+# Strings of JSON, and what is between its signs.
+
+GAP = r"[ \t]{0,16}(\r?\n[ \t]{0,40})?"
+"""Blanks between two signs of JSON. They are bounded: a small model may never end them."""
+_BEYOND_ASCII = (
+    r"(00[89a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]|[1-9a-ce-fA-CE-F][0-9a-fA-F]{2}|[dD][0-7][0-9a-fA-F])[0-9a-fA-F]"
+    r"|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_PLAIN = r'[^"\\\x00-\x1f]|\\["\\\/bfnrt]'
+CHARACTER = rf"{_PLAIN}|\\u(00[0-7][0-9a-fA-F]|{_BEYOND_ASCII})"
+"""A character of a string: itself or any escape; of two surrogates both."""
+OF_NAME = rf"{_PLAIN}|\\u(00([01][0-9a-fA-F]|2[67]|3[cCeE]|7[fF])|{_BEYOND_ASCII})"
+"""The same, but of ASCII only what serializers escape: names of the schema are told from others by it."""
+_SHORT = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", **dict(zip('"\\/', '"\\/', strict=True))}
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f-\U0010ffff\"\\/<>&']")
+"""Characters that some serializer escapes."""
+
+
+def is_escaped(text: str) -> bool:
+    """Whether some serializer escapes a character of it."""
+    return bool(_ESCAPED.search(text))
+
+
+def spelled(text: str) -> str:
+    """The pattern of a JSON string of the text, whatever of it is escaped that some serializer escapes."""
+    signs = map(_spelled, text) if is_escaped(text) else [quote(text)]
+    return f'"{"".join(signs)}"'
+
+
+def _spelled(char: str) -> str:
+    if not is_escaped(char):
+        return quote(char)
+    ways = [quote(char)] if char >= " " and char not in '"\\' else []
+    ways += [quote(f"\\{_SHORT[char]}")] if char in _SHORT else []
+    units = char.encode("utf-16-be").hex()
+    digits = [f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in units]
+    codes = "".join(rf"\\u{''.join(digits[at : at + 4])}" for at in range(0, len(digits), 4))
+    return f"({'|'.join([*ways, codes])})"
 
 
 def not_first(char: str) -> str:
@@ -274,15 +314,13 @@ class Rules:
             self.rules[place] = f"{name}: {body()}"
         return self._names[key]
 
-    def json(self, schema: JsonSchema, *, blanks: Blanks = "never") -> str:
-        """A JSON text of the engine's schema. Blanks that may be are at all places or none: the engine has no more."""
-        if blanks not in ("never", "always"):
-            return f"({self.json(schema)} | {self.json(schema, blanks='always')})"
+    def json(self, schema: JsonSchema, *, any_whitespace: bool = False) -> str:
+        """A JSON text of the engine's schema, which bounds no blanks: one is behind each comma and colon, or none."""
         top = schema if isinstance(schema, dict) else {} if schema else {"enum": []}
-        guidance: dict[str, object] = {"whitespace_flexible": False}
-        if blanks == "always":
-            guidance |= {"item_separator": ", ", "key_separator": ": "}
-        return self.rule("json", f"%json {json.dumps({'x-guidance': guidance, **top})}")
+        compact: dict[str, object] = {"whitespace_flexible": False}
+        ways = [compact, {**compact, "item_separator": ", ", "key_separator": ": "}][: 1 + any_whitespace]
+        written = [self.rule("json", f"%json {json.dumps({'x-guidance': way, **top})}") for way in ways]
+        return f"({' | '.join(written)})" if any_whitespace else written[0]
 
     def pieces(self, pieces: Pieces) -> str:
         """These and nothing else. Texts that stand side by side are one lexeme."""

@@ -19,7 +19,7 @@ from antiphon.errors import Position, RequestError
 from antiphon.errors.extras import extra
 from antiphon.tokens import Control, Tokenizer
 
-from .grammar import Blanks, Grammar, Json, Regex, choice
+from .grammar import Grammar, Json, Regex, choice
 
 if TYPE_CHECKING:  # llguidance is an extra
     from .following import Matcher
@@ -148,18 +148,19 @@ class ReplyShape:
                 calls.append((f"{namespace.name}.{tool.name}", arguments))
         return [call for call in calls if self.tool_choice.allows(call[0])]
 
-    def answer(self, avoid: tuple[Control | str, ...] = (), blanks: Blanks = "never") -> Grammar | None:
-        """The form of the final answer, None for free text; ``blanks``: of JSON that need not be compact."""
+    def answer(self, avoid: tuple[Control | str, ...] = (), *, any_whitespace: bool = False) -> Grammar | None:
+        """The form of the final answer, None for free text; ``any_whitespace``: of JSON that need not be compact."""
         form = self.response_format
-        blanks = "never" if form.compact else blanks
+        any_whitespace = any_whitespace and not form.compact
         match form.kind:
             case "text":
                 return None
             case "json_object":
-                return Json({"type": "object"}, self.format_param, avoid=avoid, blanks=blanks)
+                return Json({"type": "object"}, self.format_param, avoid=avoid, any_whitespace=any_whitespace)
             case "json_schema":
                 schema = True if form.schema is None else form.schema
-                return Json(schema, f"{self.format_param}.json_schema.schema", form.strict is True, avoid, blanks)
+                path = f"{self.format_param}.json_schema.schema"
+                return Json(schema, path, form.strict is True, avoid, any_whitespace)
             case "regex":
                 return Regex(form.pattern or "", f"{self.format_param}.pattern")
             case "choice":

@@ -134,9 +134,9 @@ REPLIES: dict[str, dict[str, bool]] = {
     '<|channel|>analysis to=browser.search code<|message|>{"query": "Bern"}<|call|>': {"auto": True, "named": False},
     f'{PLAIN}{{"answer":"Tokyo"}}<|return|>': {"auto": True, "schema": True, "object": True, "compact": True},
     f'{PLAIN}{{"answer": "Tokyo","more":[1, 2,3]}}<|return|>': {"auto": True, "schema": True, "object": True},
-    f'{PLAIN}{{"answer":  "Tokyo"}}<|return|>': {"auto": True, "schema": False, "object": False},
-    f'{PLAIN}{{"answer" : "Tokyo"}}<|return|>': {"auto": True, "schema": False, "object": False},
-    f'{PLAIN}{{ "answer": "Tokyo" }}<|return|>': {"auto": True, "schema": False, "object": False},
+    f'{PLAIN}{{"answer":  "Tokyo"}}<|return|>': {"auto": True, "schema": True, "object": True, "compact": False},
+    f'{PLAIN}{{"answer" : "Tokyo"}}<|return|>': {"auto": True, "schema": True, "object": True, "compact": False},
+    f'{PLAIN}{{ "answer": "Tokyo" }}<|return|>': {"auto": True, "schema": True, "object": True, "compact": False},
     f"{PLAIN}one<|end|>": {"auto": False, "choice": False},  # Inference would go on behind it.
     f"{THOUGHT}": {"auto": False, "required": False, "schema": False},
     f"{PREAMBLE}": {"auto": False, "required": False, "schema": False},

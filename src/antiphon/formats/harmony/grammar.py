@@ -121,11 +121,11 @@ class HarmonyGrammar:
                 yield recipient, CODE_TYPES, chain(self._text(None), EndOfTurn(CALL))
 
     def _arguments(self, json: Json) -> Grammar:
-        return chain(replace(json, blanks="optional"), EndOfTurn(self._mark(CALL)))
+        return chain(replace(json, any_whitespace=True), EndOfTurn(self._mark(CALL)))
 
     def _answer(self) -> Grammar:
         """The answer behind its channel. One that is JSON, or may be, may have its type."""
-        answer, form = self._shape.answer(self._avoid, "optional"), self._shape.response_format
+        answer, form = self._shape.answer(self._avoid, any_whitespace=True), self._shape.response_format
         typed = [optional(chain(self._constrain(), "json"))] if form.is_json or answer is None else []
         body = self._free_answer() if answer is None else chain(answer, self._end())
         return chain(*typed, self._mark(MESSAGE), body)

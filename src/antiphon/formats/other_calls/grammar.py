@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from antiphon.conversation import ToolSpec
 from antiphon.grammar import Grammar, Repeat, ReplyShape, chain, choice
 from antiphon.grammar.grammar import Lexeme
-from antiphon.grammar.json_values import BLANKS
-from antiphon.grammar.rules import quote
+from antiphon.grammar.rules import GAP, quote
 
 from .offered import ARGUMENT_KEYS, NAME_KEYS
 
@@ -32,8 +31,8 @@ def text_with_calls(shape: ReplyShape, tools: Sequence[ToolSpec]) -> Grammar:
     calls = [
         chain(
             Lexeme(_begun(tool.name)),
-            replace(shape.arguments(tool), blanks="any"),
-            Lexeme(rf"{BLANKS}\}}"),
+            replace(shape.arguments(tool), any_whitespace=True),
+            Lexeme(rf"{GAP}\}}"),
         )
         for tool in tools
     ]
@@ -44,7 +43,7 @@ def _begun(name: str) -> str:
     """The pattern of what is before the arguments, from the quote of the name's key on."""
     space = rf"[{_SPACE}]*"
     key, argument = _one_of(NAME_KEYS), _one_of(ARGUMENT_KEYS)
-    return f'"{key}"{space}:{space}"{quote(name)}"{space},{space}"{argument}"{space}:{BLANKS}'
+    return f'"{key}"{space}:{space}"{quote(name)}"{space},{space}"{argument}"{space}:{GAP}'
 
 
 def _other_strings(names: Iterable[str]) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.conversation import JsonSchema, ToolSpec
+from antiphon.conversation import ToolSpec
 from antiphon.grammar import (
     Chain,
     ControlToken,
@@ -24,7 +23,8 @@ from antiphon.grammar import (
     choice,
     optional,
 )
-from antiphon.grammar.grammar import Pieces
+from antiphon.grammar.grammar import Lexeme, Pieces
+from antiphon.grammar.rules import GAP
 from antiphon.tokens import Control
 
 from .description import CallForm, Members, Pairs, Region, Slot, Value
@@ -69,13 +69,14 @@ def joined(*parts: Grammar | Control | str) -> Chain:
     return Chain(tuple(found))
 
 
+def _braced(*parts: Grammar | Control | str) -> Chain:
+    return joined("{", optional(_GAP), *parts, optional(_GAP), "}")
+
+
 _ID = Regex(r"[A-Za-z0-9]{9}|0|[1-9][0-9]{0,3}")
 """An id that a model gives: nine letters or digits, or a count."""
 _COUNT = Regex(r"0|[1-9][0-9]{0,3}")
-_BLANK = optional(Literal(" "))
-_MOST_TWICE = 100
-"""Properties of arguments that may be written as compact JSON too: an engine follows both forms at once, and gives up
-at 2,000 places. Larger ones have the form of the template alone."""
+_GAP, _COMMA, _COLON = Lexeme(GAP, but_empty=True), Lexeme(f"{GAP},{GAP}"), Lexeme(f"{GAP}:{GAP}")
 
 
 class CallGrammar:
@@ -116,20 +117,20 @@ class CallGrammar:
         return joined(*head, self._arguments(tool), *late_id)
 
     def _object(self, members: Members, tool: ToolSpec) -> Grammar:
-        """One JSON object; a model may leave out the blanks that templates write behind commas and colons."""
+        """One JSON object, with blanks where JSON has them."""
         arguments, name = self._arguments(tool), json.dumps(tool.name, ensure_ascii=False)
         if not members.name:
-            return joined(f"{{{name}:", _BLANK, arguments, "}")
+            return _braced(name, _COLON, arguments)
         outer, _, inner = members.name.rpartition(".")
         key = members.arguments.rpartition(".")[2]
-        call = joined(f'"{inner}":', _BLANK, f"{name},", _BLANK, f'"{key}":', _BLANK, arguments)
+        call = joined(f'"{inner}"', _COLON, name, _COMMA, f'"{key}"', _COLON, arguments)
         if outer:
-            call = joined(f'"{outer}":', _BLANK, "{", call, "}")
+            call = joined(f'"{outer}"', _COLON, _braced(call))
         if not members.call_id:
-            return joined("{", call, "}")
-        id = joined(f'"{members.call_id}":', _BLANK, '"', _ID, '"')
+            return _braced(call)
+        id = joined(f'"{members.call_id}"', _COLON, '"', _ID, '"')
         first, second = (id, call) if members.id_first else (call, id)
-        return joined("{", first, ",", _BLANK, second, "}")
+        return _braced(first, _COMMA, second)
 
     def _slot(self, slot: Slot, tool: ToolSpec) -> list[Grammar | Control | str]:
         after = self._spelled.pieces(slot.after)
@@ -148,8 +149,7 @@ class CallGrammar:
     def _arguments(self, tool: ToolSpec) -> Grammar:
         arguments = self._shape.arguments(tool)
         if self._form.pairs is None:
-            spaced = replace(arguments, blanks="always")
-            return choice(spaced, arguments) if _properties(arguments.schema) <= _MOST_TWICE else spaced
+            return replace(arguments, any_whitespace=True)
         return KeyValues(arguments, self._spelling(self._form.pairs))
 
     def _spelling(self, pairs: Pairs) -> Spelling:
@@ -182,18 +182,3 @@ class CallGrammar:
             closes = value.after.partition("{key}")[0].strip()
             return [*self._spelled.texts(closes), *self._spelled.texts(pairs.key.strip())]
         return self._spelled.texts(value.after.strip())
-
-
-def _properties(schema: JsonSchema) -> int:
-    """How many properties a schema names, at all depths."""
-    count = 0
-    todo: list[Any] = [schema]
-    while todo:
-        match todo.pop():
-            case dict() as node:
-                named = node.get("properties")
-                count += len(named) if isinstance(named, dict) else 0
-                todo += node.values()
-            case list() as several:
-                todo += several
-    return count

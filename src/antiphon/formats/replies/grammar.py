@@ -270,7 +270,7 @@ class _ReplyGrammar:
 
     def _answer(self, free: AnyText, unmarked: str = "") -> Grammar:
         """The answer with its end. One that begins as an unmarked call does would be read as that."""
-        form = self._shape.answer(self._avoid, "printed")
+        form = self._shape.answer(self._avoid, any_whitespace=True)
         content = self._description.content
         wrapped = [] if content is None or not content.open else [self._ended(content, form or free)]
         if form is not None:
@@ -281,7 +281,7 @@ class _ReplyGrammar:
     def _rest_of_answer(self, begun: PromptState) -> Grammar:
         """An answer whose region the prompt has opened."""
         content = self._description.content or Region()
-        form = self._shape.answer(self._avoid, "printed")
+        form = self._shape.answer(self._avoid, any_whitespace=True)
         if self._shape.must_call or (form is not None and begun.has_text):
             self._require_free_answer()
         return self._ended(content, form or AnyText(None, self._avoid, self._shape.max_text), opened=True)
