@@ -2,8 +2,8 @@
 
     python tests/fuzz/harmony_frames.py [DRAWS] [--seed N] [--shown N]
 
-Every draw goes through the reader and the renderer, and over one wire and back. Prints the draws and the faults of each,
-and the first faults whole. Exits with 1 where the law does not hold of one.
+Every draw goes through reader and renderer, and over one wire and back. Prints how many were drawn and have faults,
+and the first ones whole. Exits with 1 where the law does not hold of one.
 """
 
 from __future__ import annotations

@@ -184,15 +184,15 @@ class ClosingTokens:
         return chosen
 
     def _rank(self, id: int) -> tuple[int, int]:
-        """Sorts ends first, then closings, then long spellings, and openings last."""
+        """Sorts ends first, then closings, then long spellings but for their blanks, and openings last."""
         if id in self._ends or id >= len(self._texts):
             return -100, 0
         text = self._texts[id]
         opened, closed = (sum(map(text.count, signs)) for signs in ((b"{", b"["), (b"}", b"]")))
         signed = 3 * text.count(b"-")
-        return 10 * opened - 5 * closed + signed - len(text), self._values.index(id) if id in self._values else len(
-            self._values
-        )
+        return 10 * opened - 5 * closed + signed - len(text.strip()), self._values.index(
+            id
+        ) if id in self._values else len(self._values)
 
     def _any(self, mask: bytes) -> list[int]:
         found = (match.start() * 8 + bit for match in _SOME.finditer(mask) for bit in _BITS[match[0][0]])

@@ -134,7 +134,7 @@ class ThinkingWriter:
 
 
 class _Arguments:
-    """A call's arguments as deltas. Blanks come with what follows them: alone they are no JSON, and a whole call's {}."""
+    """A call's arguments as deltas. Blanks come with what follows them: alone they are no JSON."""
 
     def __init__(self, index: int) -> None:
         self._index = index

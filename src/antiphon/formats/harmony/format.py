@@ -28,7 +28,7 @@ from antiphon.tokens import Control, Piece, utf8
 from .arrange import ARGUMENTS, arrange
 from .bare import BareParser, LiteralParser, pieces_of, spelled_out
 from .controls import CALL, CONSTRAIN, CONTROLS, END, ENDS, MESSAGE, RETURN, START, Dialect, Types
-from .header import Header, HeaderBuffer, HeaderStart
+from .header import CONTENT_TYPES, Header, HeaderBuffer, HeaderStart
 from .parser import HarmonyParser
 from .reference import ReferenceEnvelope, ReferenceParser, ReferenceState
 from .render import MessageRenderer, envelope_of, remembered
@@ -78,7 +78,11 @@ class StrictParser:
 
     def _step(self, token: str, piece: bytes | Control, end: End) -> None:
         before, finished = self._machine.state, len(self._machine.messages)
-        self._machine.step(token, piece)
+        read = piece
+        if isinstance(piece, bytes) and self._machine.header[-1:] == [CONSTRAIN.spelling]:
+            read = piece.lstrip(b" ")  # what the mark of a type and the type have between them says nothing
+        if read:
+            self._machine.step(token, read)
         if before is not ReferenceState.CONTENT:
             self._note_header(piece)
         if self._machine.delta:
@@ -120,9 +124,10 @@ class StrictParser:
 
 
 def message_of(envelope: ReferenceEnvelope) -> Message:
-    """The reference's header as a `Message`, but that a marked type which stands alone is no recipient."""
+    """The reference's header as a `Message`, but that a type which stands alone is no recipient."""
     recipient, content_type = envelope.recipient, envelope.content_type
-    if recipient is not None and recipient.startswith(CONSTRAIN.spelling) and content_type is None:
+    marked = recipient is not None and recipient.startswith(CONSTRAIN.spelling)
+    if content_type is None and (marked or recipient in CONTENT_TYPES):
         recipient, content_type = None, recipient
     constrained = content_type is not None and content_type.startswith(CONSTRAIN.spelling)
     header = Header(envelope.role, envelope.name, recipient, envelope.channel, content_type, constrained)
