@@ -100,7 +100,7 @@ LONGEST = 512
 _BRACKETS = re.compile(rb"[}\]]+\n?")
 _QUOTES = re.compile(rb"[\"'][}\]]*\n?")
 _MARKS = (b"</", b"<", b"[", b"\n")
-_VALUES = (b",", b":", b"0", b"1", b"null", b"true", b"[]", b"{}", b'""', b'"', b"(", b"[", b"{", b"-", b" ")
+_VALUES = (b",", b":", b"0", b"1", b"null", b"true", b"[]", b"{}", b'""', b'"', b"(", b"[", b"{", b"-")
 _LETTERS = (b"aaaa", b"aa", b"a", b"A", b"x")
 _BITS = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
 _SOME = re.compile(rb"[^\0]")
@@ -128,7 +128,7 @@ class ClosingTokens:
         self._marks, self._values, self._letters = (
             [places[text] for text in texts_of if text in places] for texts_of in (_MARKS, _VALUES, _LETTERS)
         )
-        self._text = places.get(b"q", -1)
+        self._text = [places[sign] for sign in (b"q", b"Z") if sign in places]
 
     def ending(self, matcher: Matcher, most: int) -> tuple[int, ...] | None:
         """The ids of an ending of at most ``most``; None where the search finds none. The matcher stays where it is."""
@@ -162,15 +162,16 @@ class ClosingTokens:
         if not mask:
             return []
         ends = allowed(self._ends, 1)
-        if self._text >= 0 and allowed([self._text]):
+        if self._text and allowed(self._text) == self._text:  # one alone may begin a name
             if closers := [*ends, *allowed(self._controls, 2)]:
                 return closers  # What would close a string closes nothing here.
             return [*allowed(self._quotes, 2), *allowed(self._marks, 1), *allowed(self._letters, 1)][:TRIED]
         if int.from_bytes(mask).bit_count() <= FEW:
             few = (found.start() * 8 + bit for found in _SOME.finditer(mask) for bit in _BITS[found[0][0]])
             return self._different(sorted(few, key=self._rank))
-        ways = (ends, allowed(self._controls, 1), allowed(self._brackets, 1), allowed(self._values, 1))
-        return [id for way in (*ways, allowed(self._quotes, 1)) for id in way][:TRIED] or self._any(mask)
+        likely = (self._controls, self._brackets, self._values, self._quotes, self._marks)
+        ways = (ends, *(allowed(kind, 1) for kind in likely))
+        return [*dict.fromkeys(id for way in ways for id in way)][:TRIED] or self._any(mask)
 
     def _different(self, ids: Sequence[int]) -> list[int]:
         """The first of them, without those that only begin another: they would be the same way in more steps."""
@@ -184,15 +185,16 @@ class ClosingTokens:
         return chosen
 
     def _rank(self, id: int) -> tuple[int, int]:
-        """Sorts ends first, then closings, then long spellings but for their blanks, and openings last."""
+        """Sorts ends first, then closings, then long spellings, then openings, and blanks last."""
         if id in self._ends or id >= len(self._texts):
             return -100, 0
         text = self._texts[id]
+        if text.isspace():
+            return 100 - len(text), 0
         opened, closed = (sum(map(text.count, signs)) for signs in ((b"{", b"["), (b"}", b"]")))
         signed = 3 * text.count(b"-")
-        return 10 * opened - 5 * closed + signed - len(text.strip()), self._values.index(
-            id
-        ) if id in self._values else len(self._values)
+        place = self._values.index(id) if id in self._values else len(self._values)
+        return 10 * opened - 5 * closed + signed - len(text), place
 
     def _any(self, mask: bytes) -> list[int]:
         found = (match.start() * 8 + bit for match in _SOME.finditer(mask) for bit in _BITS[match[0][0]])

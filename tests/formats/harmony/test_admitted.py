@@ -262,6 +262,24 @@ def test_a_call_that_is_cut_anywhere_can_be_ended(o200k: Tokenizer, header: str,
         assert (call.recipient, set(json.loads(call.text)) >= {"city"}) == ("functions.forecast", True)
 
 
+def test_an_ending_is_found_behind_blanks_and_before_a_name_that_might_be_text(o200k: Tokenizer) -> None:
+    fixed = {"const": {"fixed": 1}}
+    parameters = {"type": "object", "properties": {"q": fixed, 'q"': fixed}, "required": ["q", 'q"']}
+    grammar = compile_grammar(
+        Harmony().grammar(ReplyShape(tools=(ToolSpec("f", parameters=parameters),))), vocabulary()
+    )
+    for begun in ("", " \n\t", "{", '{\n "', '{"q" :\n\t\t', '{"q": {"fixed"\n  '):
+        written = ids(f"<|channel|>commentary to=functions.f<|message|>{begun}", o200k)
+        matcher = grammar.matcher()
+        assert matcher.consume(written) is None
+        ending = grammar.ending(matcher, 64)
+        assert ending is not None, begun
+        parser = Harmony().parser(strict=True)
+        (call,) = [e.message for e in [*parser.feed(PieceDecoder(o200k).feed([*written, *ending])), *parser.close()]
+                   if isinstance(e, MessageEnded)]  # fmt: skip
+        assert json.loads(call.text) == {"q": {"fixed": 1}, 'q"': {"fixed": 1}}
+
+
 @cache
 def ended_grammar(literal: bool) -> CompiledGrammar:
     shape = ReplyShape(tools=TOOLS[1:], tool_choice=ToolChoice("required"), reasoning="off", preambles=False)
