@@ -271,7 +271,7 @@ class HeaderReader:
         if header.channel is None and self._bad_channels:
             self._name_bad_channel()
         self._noise += filter(None, self._bad_channels)
-        if header.content_type == "code" and header.recipient is None and "python" in self._tools:
+        if header.content_type == "code" and header.recipient in (None, "all") and "python" in self._tools:
             header.recipient = "python"
             self._repair("bare-content-type", "code")
             self._repair("recipient-inferred", "python")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, assert_never
@@ -239,6 +239,11 @@ def _refused(field: str, value: str) -> RenderError:
     )
 
 
+def refuse(error: RenderError) -> None:
+    """Raises the error."""
+    raise error
+
+
 # A prompt or a reply in stretches of controls, headers and text, for display.
 
 
@@ -262,10 +267,14 @@ def spans(pieces: Iterable[Piece], tokenizer: Tokenizer | None = None, *, in_rep
 
 
 class MessageRenderer(msgspec.Struct, frozen=True):
-    """Writes messages in one dialect. Every text is a piece of its own, as the model saw it in training."""
+    """Writes messages in one dialect. Every text is a piece of its own, as the model saw it in training.
+
+    ``refuse`` gets the error of a header that would be read as another one.
+    """
 
     dialect: Dialect
     sections: SectionWriter
+    refuse: Callable[[RenderError], None] = refuse
 
     def frame(self, message: Message, *, functions_offered: bool = False) -> Iterator[Piece]:
         """The whole message with its end.
@@ -277,7 +286,10 @@ class MessageRenderer(msgspec.Struct, frozen=True):
 
     def opened(self, message: Message, *, functions_offered: bool = False) -> Iterator[Piece]:
         """The message without its end, for the model to continue. Raises `RenderError` as `frame` does."""
-        check_header(message)
+        try:
+            check_header(message)
+        except RenderError as error:
+            self.refuse(error)
         yield START
         yield from header_as_written(message) or own_header(message, self.dialect)
         yield MESSAGE
