@@ -165,8 +165,9 @@ bridge: oracles  ## whether each next prompt goes on with the ids before: 259 te
 grammars: oracles ## whether grammars admit all that 259 templates write, and 21 walks by the mask of each are read as what was asked for (DRAWS=3 WALKS=3)
 	cd tests && ../$(BIN)/python -m bridge.grammars --draws $(or $(DRAWS),3) --walks $(or $(WALKS),3)
 
-fuzz-replies: setup ## 100,000 damaged replies in every format, over every wire and back (DRAWS=20000 SEED=1)
+fuzz-replies: setup ## 100,000 damaged replies in every format and as many random frames of Harmony, over every wire and back (DRAWS=20000 SEED=1)
 	$(BIN)/python tests/fuzz/replies.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
+	$(BIN)/python tests/fuzz/harmony_frames.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
 
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites

@@ -1,5 +1,7 @@
 """Harmony against openai-harmony, in one run: each line says how many times faster Antiphon is.
 
+Times are of the processor, the best of some rounds that take turns; each round has texts that no round before it had.
+
 python bench/harmony.py [--backend tiktoken]     # the encoder; splintr where it is installed
 """
 
@@ -12,11 +14,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
+from antiphon.compat import openai_harmony as compat
 from antiphon.conversation import Conversation, Message, Role
+from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import (
     Harmony,
     RunningPrompt,
@@ -43,14 +49,19 @@ SCHEMA = {
 }
 
 
-def seconds(work: Callable[[], object], *, repeat: int = 5) -> float:
-    """The best of some runs."""
-    best = float("inf")
-    for _ in range(repeat):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
+ROUNDS = 5
+Work = Callable[[], object]
+
+
+def best(rounds: Iterable[Sequence[Work]]) -> list[float]:
+    """The least processor time, in seconds, of each of the works that a round has beside each other."""
+    return [min(times) for times in zip(*(list(map(_seconds, works)) for works in rounds), strict=True)]
+
+
+def _seconds(work: Work) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
 def row(what: str, own: float, peer: float, aim: str = "") -> None:
@@ -58,13 +69,12 @@ def row(what: str, own: float, peer: float, aim: str = "") -> None:
 
 
 def text(seed: int, words: int) -> str:
-    return " ".join(
-        WORDS[(seed * 7 + i * (1 + seed % 5)) % len(WORDS)] + str(seed % 97) * (i % 3 == 0) for i in range(words)
-    )
+    chance = Random(seed)
+    return " ".join(chance.choice(WORDS) + str(chance.randrange(1000)) * (i % 3 == 0) for i in range(words))
 
 
-def conversation(messages: int) -> Conversation:
-    """A chat about the weather with twelve tools, in the reference's own form."""
+def conversation(messages: int, round: int) -> Conversation:
+    """A chat about the weather with twelve tools, in the reference's own form; its texts are this round's."""
     tools = [{"name": f"tool_{i}", "description": f"Does the {i}th thing.", "parameters": SCHEMA} for i in range(12)]
     functions = {"functions": {"name": "functions", "tools": tools}}
     messages_json: list[dict[str, Any]] = [
@@ -75,8 +85,9 @@ def conversation(messages: int) -> Conversation:
         kind = ("user", "analysis", "final")[i % 3]
         role = "user" if kind == "user" else "assistant"
         channel = {} if kind == "user" else {"channel": kind}
-        messages_json.append({"role": role, "content": text(i, 45), **channel})
-    return read_conversation({"messages": messages_json})
+        messages_json.append({"role": role, "content": text(10_000 * round + i, 45), **channel})
+    chat = compat.Conversation([compat.Message.from_dict(message) for message in messages_json])  # with its defaults
+    return read_conversation(chat.to_dict())
 
 
 def reference() -> Any:
@@ -92,92 +103,112 @@ def reference() -> Any:
 
 
 def rendering(module: Any, encoding: Any, tokenizer: Tokenizer) -> None:
-    harmony = Harmony()
+    harmony, ours = Harmony(), compat.load_harmony_encoding("HarmonyGptOss")
+
+    def render(chat: Conversation) -> list[int]:
+        return encode_pieces(harmony.render(chat, history=HistoryPolicy.REFERENCE), tokenizer)
+
     for size in (200, 2000):
-        chat = conversation(size)
-        reference_chat = module.Conversation(
-            messages=[module.Message.from_dict(m) for m in write_conversation(chat)["messages"]]
+        chats = [conversation(size, round) for round in range(ROUNDS)]
+        own, adapter, peer = best(
+            (
+                partial(render, chat),
+                _completion(ours, compat, chat),
+                _completion(encoding, module, chat),
+            )
+            for chat in chats
         )
-
-        def render_reference(chat: Any = reference_chat) -> list[int]:
-            ids: list[int] = encoding.render_conversation_for_completion(chat, module.Role.ASSISTANT)
-            return ids
-
-        def render_antiphon(chat: Conversation = chat) -> list[int]:
-            return encode_pieces(harmony.render(chat), tokenizer)
-
-        reference_time = seconds(render_reference, repeat=3)
+        other = conversation(size, ROUNDS)
+        assert render(other) == _completion(encoding, module, other)()
         row(
-            f"render {size} messages, {len(render_antiphon()):,} tokens, cold",
-            seconds(render_antiphon),
-            reference_time,
+            f"render {size} messages, {len(render(other)):,} tokens",
+            own,
+            peer,
             "≥ 2.5",
         )
-        running = RunningPrompt(harmony, tokenizer, chat)
-        turns = iter(range(10**6))
+        row("… through antiphon.compat", adapter, peer, "≥ 2.5")
+        running = RunningPrompt(harmony, tokenizer, chats[0])
+        messages = [Message(role=Role.USER, text=text(10**6 + size + i, 45)) for i in range(20)]
+        (append,) = best((partial(running.append, message),) for message in messages)
+        row(f"… and again with one message more, after {size}", append, peer, "≥ 25")
 
-        def append(running: RunningPrompt = running, turns: Any = turns) -> list[int]:
-            return running.append(Message(role=Role.USER, text=text(next(turns), 45)))
 
-        row(f"… and again with one message more, after {size}", seconds(append, repeat=20), reference_time, "≥ 25")
+def _completion(encoding: Any, module: Any, chat: Conversation) -> Work:
+    given = module.Conversation(messages=[module.Message.from_dict(m) for m in write_conversation(chat)["messages"]])
+    return lambda: encoding.render_conversation_for_completion(given, module.Role.ASSISTANT)
 
 
 def streaming(module: Any, encoding: Any, tokenizer: Tokenizer) -> None:
     controls = {control.spelling: id for control, id in tokenizer.controls.items()}
-    body = tokenizer.encode(" ".join(text(i, 45) for i in range(500)))
     opening = [controls["<|channel|>"], *tokenizer.encode("analysis"), controls["<|message|>"]]
-    ids = [*opening, *body[:10_000], controls["<|return|>"]]
-    table = TokenDeltas(tokenizer)
+    bodies = [
+        tokenizer.encode(" ".join(text(10**7 * (1 + round) + i, 45) for i in range(300))) for round in range(ROUNDS)
+    ]
+    replies = [[*opening, *body[:10_000], controls["<|return|>"]] for body in bodies]
+    table, ours = TokenDeltas(tokenizer), compat.load_harmony_encoding("HarmonyGptOss")
 
-    def run_antiphon() -> None:
+    def native(ids: Sequence[int]) -> None:
         parser = StreamParser(table)
         for id in ids:
             parser.feed(id)
             _ = parser.delta, parser.channel, parser.recipient
 
-    def run_reference() -> None:
+    def polled(module: Any, encoding: Any, ids: Sequence[int]) -> None:
         parser = module.StreamableParser(encoding, module.Role.ASSISTANT)
         for id in ids:
             parser.process(id)
             _ = parser.last_content_delta, parser.current_channel, parser.current_recipient
 
-    count = len(ids)
-    each = (seconds(run_antiphon) / count, seconds(run_reference) / count)
-    row("one id: process, read delta, channel, recipient", *each, "≥ 1")
-    row(
-        "parse a finished completion of 10,000 tokens",
-        seconds(lambda: parse_completion(ids, tokenizer)),
-        seconds(lambda: encoding.parse_messages_from_completion_tokens(ids, module.Role.ASSISTANT)),
-        "≥ 2",
+    own, adapter, peer = (
+        seconds / len(replies[0])
+        for seconds in best(
+            (
+                partial(native, ids),
+                partial(polled, compat, ours, ids),
+                partial(polled, module, encoding, ids),
+            )
+            for ids in replies
+        )
     )
-    long = (body * 4)[:30_000]
-    parser, peer = StreamParser(table), module.StreamableParser(encoding, module.Role.ASSISTANT)
-    for id in [*opening, *long]:
+    row("one id: process, read delta, channel, recipient", own, peer, "≥ 1")
+    row("… through antiphon.compat", adapter, peer, "≥ 1")
+    own, peer = best(
+        (
+            partial(parse_completion, ids, tokenizer),
+            partial(encoding.parse_messages_from_completion_tokens, ids, module.Role.ASSISTANT),
+        )
+        for ids in replies
+    )
+    row("parse a finished completion of 10,000 tokens", own, peer, "≥ 2")
+    parser, reference = StreamParser(table), module.StreamableParser(encoding, module.Role.ASSISTANT)
+    for id in [*opening, *(bodies[0] * 4)[:30_000]]:
         parser.feed(id)
-        peer.process(id)
+        reference.process(id)
 
-    def poll() -> None:
-        for id in body[:1000]:
+    def poll(ids: Sequence[int]) -> None:
+        for id in ids:
             parser.feed(id)
             _ = parser.content, parser.messages
             del _  # a text that somebody references is copied when it grows
 
-    def poll_reference() -> None:
-        for id in body[:20]:
-            peer.process(id)
-            _ = peer.current_content, peer.messages
+    def poll_reference(ids: Sequence[int]) -> None:
+        for id in ids:
+            reference.process(id)
+            _ = reference.current_content, reference.messages
 
-    own, peer_poll = seconds(poll) / 1000, seconds(poll_reference, repeat=2) / 20
-    row("… one id, read content and messages, after 30,000 tokens", own, peer_poll, "≥ 200")
+    (own,) = best((partial(poll, body[:1000]),) for body in bodies)
+    (peer,) = best((partial(poll_reference, body[:20]),) for body in bodies[:2])
+    row("… one id, read content and messages, after 30,000 tokens", own / 1000, peer / 20, "≥ 200")
 
 
 def runs(encoding: Any, tokenizer: Tokenizer) -> None:
     """Equal characters: Antiphon's time grows with the length, the reference's with its square."""
+    signs = iter("-=*_#~.+/|")
     for length in (10_000, 20_000):
-        dashes = "-" * length
-        peer = seconds(lambda dashes=dashes: encoding.encode(dashes), repeat=1)  # type: ignore[misc]  # a bound default
-        row(f"encode a run of {length:,} equal characters", seconds(lambda d=dashes: tokenizer.encode(d)), peer)  # type: ignore[misc]  # a bound default
-    short, long = (seconds(lambda n=n: tokenizer.encode("-" * n)) for n in (10_000, 100_000))  # type: ignore[misc]  # a bound default
+        line = next(signs) * length
+        own, peer = best([(partial(tokenizer.encode, line), partial(encoding.encode, line))])
+        row(f"encode a run of {length:,} equal characters", own, peer)
+    short, long = (_seconds(partial(tokenizer.encode, next(signs) * n)) for n in (10_000, 100_000))
     print(f"antiphon for 100,000 characters: {long / short:.1f} x the time for 10,000")
 
 
@@ -186,9 +217,13 @@ def loading() -> None:
     reference_code = "import openai_harmony as h; h.load_harmony_encoding('HarmonyGptOss')"
 
     def fresh(code: str) -> float:
-        return seconds(lambda: subprocess.run([sys.executable, "-c", code], check=True), repeat=3)
+        before = os.times()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
-    row("load the vocabulary, in a fresh process", fresh(own_code), fresh(reference_code), "≥ 1")
+    own, peer = (min(fresh(code) for _ in range(3)) for code in (own_code, reference_code))
+    row("load the vocabulary, in a fresh process", own, peer, "≥ 1")
 
 
 def main() -> None:

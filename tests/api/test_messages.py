@@ -192,7 +192,7 @@ async def test_a_prompt_that_is_too_long_is_told_in_the_words_that_clients_look_
 
 
 async def test_a_call_that_its_limit_cut_is_no_block_of_a_whole_answer_and_is_closed_in_a_stream() -> None:
-    pieces = (*CALL_WEATHER[1:6], '{"city": "Be')
+    pieces = (*CALL_WEATHER[1:7], '{"city": "Be')
     whole = await asked(oss(*pieces), model="oss", tools=[WEATHER], max_tokens=50)
     assert (checked(whole.json)["content"], whole.json["stop_reason"]) == ([], "max_tokens")
     events = events_of(await asked(oss(*pieces), model="oss", tools=[WEATHER], max_tokens=50, stream=True))
@@ -200,10 +200,17 @@ async def test_a_call_that_its_limit_cut_is_no_block_of_a_whole_answer_and_is_cl
     assert events[-2]["delta"]["stop_reason"] == "max_tokens"
 
 
-async def test_arguments_that_are_no_object_are_told_as_what_they_are() -> None:
-    pieces = (*CALL_WEATHER[1:6], "[1", CALL)
+@pytest.mark.parametrize("arguments", ["[1", "[1]", '"x"', "null", "{'city': 'X'}", '{"a":1,}', "{}{}", "print(1)"])
+async def test_arguments_that_are_no_object_are_told_as_what_they_are(arguments: str) -> None:
+    pieces = (*CALL_WEATHER[1:7], arguments, CALL)
     answer = checked((await asked(oss(*pieces), model="oss", tools=[WEATHER])).json)
-    assert answer["content"][0]["input"] == {"INVALID_JSON": "[1"}
+    assert answer["content"][0]["input"] == {"INVALID_JSON": arguments}
+
+
+async def test_blanks_alone_are_no_arguments_in_a_stream_either() -> None:
+    pieces = (*CALL_WEATHER[1:7], " \n", CALL)
+    events = events_of(await asked(oss(*pieces), model="oss", tools=[WEATHER], stream=True))
+    assert [event for event in events if event["type"] == "content_block_delta"] == []
 
 
 @pytest.mark.parametrize("stream", [False, True])

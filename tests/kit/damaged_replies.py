@@ -500,7 +500,7 @@ WIRES: Mapping[str, Wire] = {"chat": Chat(), "responses": Responses(), "messages
 
 
 def _events(got: Got) -> list[dict[str, Any]]:
-    lines = got.body.decode().splitlines()
+    lines = got.body.decode().split("\n")  # not `splitlines`, which splits within a text too
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
 
 

@@ -11,6 +11,11 @@ WORDS = (
     *("x", "null", "a b", "<|end|>", "é", "line1\nline2", "", 'q"q', "天気", "\r\n", "foo\r\nbar\n", "<|constrain|>"),
     *("functions", "nullify", " lead", "-- "),
 )
+HEADER_VALUES = (
+    *("", "to=x", "x to=y", "user", "tool", "functions.f", "f(", "f.", "f\nto=x", "\u200b", "json", "final", "yaml"),
+    *("application/json", "a b", "all", "functions.f g.h", "<|channel|>final", "x\u00a0y", "to=", "system:bob"),
+)
+"""Values that forge another header, or nearly."""
 NUMBERS = (
     *(0, 1, -1, 1.0, -0.0, 1e16, 1e15, 123456789012345680.0, 1e-5, 1e-6, 1.5e-7, 1e21, 2**63, 2**64 - 1, 2**64),
     *(-(2**63), -(2**63) - 1, 10**29, 0.1, 1234.5),
@@ -141,6 +146,8 @@ class Conversations:
             fields, "recipient", 0.3, lambda: self.random.choice(("all", "functions.f", "assistant", self.word()))
         )
         self.maybe(fields, "content_type", 0.3, lambda: self.random.choice(types))
+        for key in [key for key in fields if key != "role"] if self.often(0.1) else ():
+            fields[key] = self.random.choice(HEADER_VALUES)
         own = {"system": self.system, "developer": self.developer}.get(role, self.text)
         makers = (own, own, self.text, self.system if self.often(0.02) else self.text)
         parts = [self.random.choice(makers)() for _ in range(self.random.randint(0, 2))]

@@ -7,6 +7,7 @@ docs/coming-from-openai-harmony.md lists each call and what Antiphon itself offe
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum, StrEnum
@@ -14,9 +15,16 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from antiphon.conversation import Role
-from antiphon.errors import AntiphonError, ParseError
+from antiphon.errors import AntiphonError, ParseError, RenderError
 from antiphon.formats import HistoryPolicy
-from antiphon.formats.harmony import Dialect, Harmony, ReferenceParser, read_conversation, read_message
+from antiphon.formats.harmony import (
+    Dialect,
+    Harmony,
+    ReferenceParser,
+    TokenDeltas,
+    read_conversation,
+    read_message,
+)
 from antiphon.formats.harmony.reference import ReferenceEnvelope, ReferenceMessage, ReferenceState, utf8_fault
 from antiphon.tokens import Control, Piece, SegmentMemo, Tokenizer, encode_pieces, utf8
 from antiphon.tokens.bpe import o200k_harmony
@@ -69,7 +77,8 @@ class HarmonyEncoding:
     def __init__(self, name: str, tokenizer: Tokenizer, dialect: Dialect = "a") -> None:
         self.name = name
         self.tokenizer = tokenizer
-        self.harmony = Harmony(dialect=dialect)
+        self.harmony = Harmony(dialect=dialect, refuse=_warn)
+        self.deltas = TokenDeltas(tokenizer)
         self._memo = SegmentMemo()
         self._controls = {control.spelling: id for control, id in tokenizer.controls.items()}
 
@@ -198,13 +207,19 @@ class StreamableParser:
         given = None if role is None else Role(role)
         self._encode = encoding.tokenizer.encode
         self._parser = ReferenceParser(encoding.tokenizer.piece, given, strict, encoding.harmony.dialect)
+        self._deltas = encoding.deltas
         self._tokens: list[int] = []
 
     def process(self, token: int) -> StreamableParser:
+        delta = self._deltas.get(token)
+        if delta is not None and self._parser.add(delta.text):
+            self._tokens.append(token)
+            return self
         _check_ids((token,))
         self._tokens.append(token)
         try:
             self._parser.process(token)
+            _ = self._deltas[token]
         except ParseError as error:
             raise HarmonyError(error.message) from None
         return self
@@ -277,6 +292,11 @@ def _load(name: str, dialect: Dialect) -> HarmonyEncoding:
     if name != HarmonyEncodingName.HARMONY_GPT_OSS.value:
         raise ValueError(f"Invalid HarmonyEncodingName: {name}")
     return HarmonyEncoding(name, o200k_harmony(), dialect)
+
+
+def _warn(error: RenderError) -> None:
+    """Warns of a header that the reference writes, and that is read as another one."""
+    warnings.warn(error.message, stacklevel=2)
 
 
 def _history(config: RenderConversationConfig | None) -> HistoryPolicy:

@@ -154,11 +154,11 @@ class Message:
 
     @property
     def is_preamble(self) -> bool:
-        """Resolutions A-H09, A-O33: commentary to nobody that announces what comes next and may be shown."""
+        """Resolutions A-H09, A-O33: commentary to no tool that announces what comes next and may be shown."""
         return (
             self.role is Role.ASSISTANT
             and self.channel == Channel.COMMENTARY
-            and self.recipient is None
+            and not self.is_call
             and self.intent == Intent.PREAMBLE
         )
 

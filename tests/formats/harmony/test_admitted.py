@@ -53,8 +53,8 @@ SHAPES = {
     "no reasoning": ReplyShape(tools=TOOLS, reasoning="off", preambles=False),
 }
 PLACES = (" to={to}<|channel|>{channel}{type}<|message|>", "<|channel|>{channel} to={to}{type}<|message|>")
-MARKS = ("", " {type}", " <|constrain|>{type}", "<|constrain|>{type}")
-"""No type, a bare one, a marked one as the reference renders it, and as the guide writes it."""
+MARKS = ("", " {type}", " <|constrain|>{type}", "<|constrain|>{type}", "<|constrain|> {type}")
+"""No type, a bare one, a marked one as the reference renders it, and as the guide writes it, once with a blank."""
 ARGUMENTS = '{"city": "Tokyo"}'
 PYTHON = "print(6 * 7)"
 
@@ -137,6 +137,17 @@ REPLIES: dict[str, dict[str, bool]] = {
     f'{PLAIN}{{"answer":  "Tokyo"}}<|return|>': {"auto": True, "schema": True, "object": True, "compact": False},
     f'{PLAIN}{{"answer" : "Tokyo"}}<|return|>': {"auto": True, "schema": True, "object": True, "compact": False},
     f'{PLAIN}{{ "answer": "Tokyo" }}<|return|>': {"auto": True, "schema": True, "object": True, "compact": False},
+    f'{PLAIN}\n{{\n  "answer": "\\u00fc\\/"\n}}\n<|return|>': {"schema": True, "object": True, "compact": False},
+    f'{PLAIN}\n\n{{"answer": "Tokyo"}}<|return|>': {"auto": True, "schema": False, "object": False},
+    f'{PLAIN}{{"answer":{" " * 99}"Tokyo"}}<|return|>': {"auto": True, "schema": False, "object": False},
+    '<|channel|>final json<|message|>{"answer": "Tokyo"}<|return|>': {"auto": True, "schema": True, "choice": False},
+    '<|channel|>final<|constrain|> json<|message|>{"answer": "Tokyo"}<|return|>': {"auto": True, "schema": True},
+    '<|channel|>commentary to=functions.forecast code<|message|>\n{\n\t"city" : "Bern"\r\n}\n<|call|>': {"auto": True},
+    '<|channel|>commentary to=functions.forecast <|constrain|> json<|message|>{"city":"\\u005a"}<|call|>': {
+        "auto": True, "required": True, "named": True,
+    },
+    '<|channel|>commentary to=functions.forecast<|message|>\n\n{"city":"Bern"}<|call|>': {"auto": False},
+    '<|channel|>commentary to=functions.forecast<|message|>{"days":1,"city":"Bern"}<|call|>': {"auto": False},
     f"{PLAIN}one<|end|>": {"auto": False, "choice": False},  # Inference would go on behind it.
     f"{THOUGHT}": {"auto": False, "required": False, "schema": False},
     f"{PREAMBLE}": {"auto": False, "required": False, "schema": False},
@@ -187,7 +198,10 @@ def test_every_spelling_of_a_call_is_admitted_and_read_as_that_call(
     "reply",
     [
         *dict.fromkeys(f"{header}{body}<|call|>" for header, _, body in SPELLED),
-        *(f"<|channel|>final{mark}<|message|>{{}}<|end|>" for mark in ("", " <|constrain|>json", "<|constrain|>json")),
+        *(
+            f"<|channel|>final{mark}<|message|>{{}}<|end|>"
+            for mark in ("", " json", " <|constrain|>json", "<|constrain|>json")
+        ),
     ],
 )
 def test_every_spelling_that_is_admitted_is_written_so_again(reply: str, dialect: Any) -> None:
@@ -206,7 +220,7 @@ def test_no_spelling_lets_a_model_say_what_was_not_offered_or_does_not_fit(o200k
         f'{header}{{"city": 1}}<|call|>',
         f"{header}{{}}<|call|>",
         f'{header}{{"city": "Bern", "to": 1}}<|call|>',
-        f"{header}{ARGUMENTS} <|call|>",
+        f"{header}{ARGUMENTS}.<|call|>",
         f"{header}{ARGUMENTS}<|end|>",
         f"{header}{ARGUMENTS}<|call|>And then?",
         f"{header}{ARGUMENTS}<|call|><|start|>assistant{header}{ARGUMENTS}<|call|>",
@@ -219,14 +233,14 @@ def test_no_spelling_lets_a_model_say_what_was_not_offered_or_does_not_fit(o200k
     assert not matcher.accepting
 
 
-@pytest.mark.parametrize("mark", ["", " <|constrain|>json", "<|constrain|>json"])
+@pytest.mark.parametrize("mark", ["", " json", " <|constrain|>json", "<|constrain|>json", "<|constrain|> json"])
 def test_a_type_before_an_answer_is_no_recipient(o200k: Tokenizer, mark: str) -> None:
     reply = f'<|channel|>final{mark}<|message|>{{"answer": "Tokyo"}}<|return|>'
     assert admits(compiled("schema"), reply, o200k)
     for strict in (True, False):
         (answer,), incidents = read(reply, strict=strict)
         assert (answer.recipient, answer.content_type) == (None, "json" if mark else None)
-        assert answer.constrained is bool(mark)
+        assert answer.constrained is ("constrain" in mark)
         assert {incident.code for incident in incidents} <= (set() if strict else {"bare-content-type"})
 
 
@@ -246,6 +260,24 @@ def test_a_call_that_is_cut_anywhere_can_be_ended(o200k: Tokenizer, header: str,
         events = [*parser.feed(PieceDecoder(o200k).feed([*written[:cut], *ending])), *parser.close()]
         (call,) = [event.message for event in events if isinstance(event, MessageEnded) and event.message.is_call]
         assert (call.recipient, set(json.loads(call.text)) >= {"city"}) == ("functions.forecast", True)
+
+
+def test_an_ending_is_found_behind_blanks_and_before_a_name_that_might_be_text(o200k: Tokenizer) -> None:
+    fixed = {"const": {"fixed": 1}}
+    parameters = {"type": "object", "properties": {"q": fixed, 'q"': fixed}, "required": ["q", 'q"']}
+    grammar = compile_grammar(
+        Harmony().grammar(ReplyShape(tools=(ToolSpec("f", parameters=parameters),))), vocabulary()
+    )
+    for begun in ("", " \n\t", "{", '{\n "', '{"q" :\n\t\t', '{"q": {"fixed"\n  '):
+        written = ids(f"<|channel|>commentary to=functions.f<|message|>{begun}", o200k)
+        matcher = grammar.matcher()
+        assert matcher.consume(written) is None
+        ending = grammar.ending(matcher, 64)
+        assert ending is not None, begun
+        parser = Harmony().parser(strict=True)
+        (call,) = [e.message for e in [*parser.feed(PieceDecoder(o200k).feed([*written, *ending])), *parser.close()]
+                   if isinstance(e, MessageEnded)]  # fmt: skip
+        assert json.loads(call.text) == {"q": {"fixed": 1}, 'q"': {"fixed": 1}}
 
 
 @cache

@@ -270,7 +270,6 @@ def test_a_header_that_may_be_written_in_one_way_only_is_not_remembered() -> Non
 @pytest.mark.parametrize(
     "header",
     [
-        "<|channel|>commentary to=f <|constrain|> json",
         "assistant<|channel|>commentary to=functions.f",
         "<|channel|>commentary to:functions.f",
         "<|channel|>commentary functions.f",

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from antiphon.conversation import Message, Role
+from antiphon.conversation import Role
 from antiphon.errors import AntiphonError, ParseError
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.harmony import Harmony, ReferenceParser, read_conversation
@@ -44,7 +44,7 @@ def test_random_conversations_render_alike(dialect: Dialect, seed: int, o200k: T
     source = json.dumps(Conversations(random).conversation())
     drop, role = random.choice((True, False)), random.choice(list(Role))
     history = HistoryPolicy.REFERENCE if drop else HistoryPolicy.KEEP_ALL
-    harmony, config = Harmony(dialect=dialect), {"auto_drop_analysis": drop}
+    harmony, config = Harmony(dialect=dialect, refuse=lambda error: None), {"auto_drop_analysis": drop}
     op = random.choice(("completion", "conversation", "training"))
     theirs: Any
     try:
@@ -68,21 +68,7 @@ def test_random_conversations_render_alike(dialect: Dialect, seed: int, o200k: T
         result = encode_pieces(pieces, o200k)
     except AntiphonError as error:
         result = error.message
-        if error.code == "header_value":
-            assert any(forging(value, message) for message in conversation.messages for value in values_of(message))
-            return
     assert result == theirs, source
-
-
-def values_of(message: Message) -> list[str]:
-    fields = (message.name, message.recipient, message.channel, message.content_type)
-    return [value for value in fields if value is not None]
-
-
-def forging(value: str, message: Message) -> bool:
-    """Whether a header with this value is read back as another one, or as none."""
-    unread = not value or not value.isprintable() or any(mark in value for mark in "<{([\"'`")
-    return unread or (value == message.content_type and message.recipient in (None, "all"))
 
 
 @BOTH

@@ -133,18 +133,33 @@ class ThinkingWriter:
         return ThinkingBlock(thinking="".join(self._text), signature=self._signature)
 
 
+class _Arguments:
+    """A call's arguments as deltas. Blanks come with what follows them: alone they are no JSON."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+        self._blanks: str | None = ""
+
+    def deltas(self, text: str) -> list[MessageEvent]:
+        if self._blanks is not None:
+            text = self._blanks + text
+            self._blanks = None if text.strip() else text
+        return [ContentBlockDelta(self._index, InputJsonDelta(text))] if self._blanks is None else []
+
+
 class ToolUseWriter:
     """A call, its arguments as the model writes them. One that was cut is no block of a whole answer."""
 
     def __init__(self, index: int, call: Message) -> None:
         self.index = index
+        self._arguments = _Arguments(index)
         self._call = ToolUseBlock(id=to_client(call.call_id or f"call_{index}"), name=chat_name(call), input={})
 
     def begin(self) -> list[MessageEvent]:
         return [ContentBlockStart(self.index, self._call)]
 
     def add(self, text: str) -> list[MessageEvent]:
-        return [ContentBlockDelta(self.index, InputJsonDelta(text))]
+        return self._arguments.deltas(text)
 
     def end(self, message: Message) -> list[MessageEvent]:
         return [ContentBlockStop(self.index)]
@@ -211,6 +226,7 @@ class ServerUseWriter:
         self.index = index
         self._plain = tool.name == "python" and not tool.wrapped
         self._calls = calls
+        self._arguments = _Arguments(index)
         id = to_server_client(call.call_id or f"call_{index}")
         self._call = ServerToolUseBlock(id=id, name=_name_of(tool), input={})
 
@@ -218,7 +234,7 @@ class ServerUseWriter:
         return [ContentBlockStart(self.index, self._call)]
 
     def add(self, text: str) -> list[MessageEvent]:
-        return [] if self._plain else [ContentBlockDelta(self.index, InputJsonDelta(text))]
+        return [] if self._plain else self._arguments.deltas(text)
 
     def end(self, message: Message) -> list[MessageEvent]:
         self._calls.open(self._call, message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
@@ -21,6 +21,7 @@ from antiphon.conversation import (
     TextDelta,
     ToolSpec,
 )
+from antiphon.errors import RenderError
 from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults, drop_before
 from antiphon.formats.offered_calls import offered_calls
 from antiphon.tokens import Control, Piece, utf8
@@ -28,10 +29,10 @@ from antiphon.tokens import Control, Piece, utf8
 from .arrange import ARGUMENTS, arrange
 from .bare import BareParser, LiteralParser, pieces_of, spelled_out
 from .controls import CALL, CONSTRAIN, CONTROLS, END, ENDS, MESSAGE, RETURN, START, Dialect, Types
-from .header import Header, HeaderBuffer, HeaderStart
+from .header import CONTENT_TYPES, Header, HeaderBuffer, HeaderStart
 from .parser import HarmonyParser
 from .reference import ReferenceEnvelope, ReferenceParser, ReferenceState
-from .render import MessageRenderer, envelope_of, remembered
+from .render import MessageRenderer, envelope_of, refuse, remembered
 from .sections import SectionWriter
 from .typescript import FullTypePrinter, JsonText, TypePrinter
 
@@ -78,7 +79,11 @@ class StrictParser:
 
     def _step(self, token: str, piece: bytes | Control, end: End) -> None:
         before, finished = self._machine.state, len(self._machine.messages)
-        self._machine.step(token, piece)
+        read = piece
+        if isinstance(piece, bytes) and self._machine.header[-1:] == [CONSTRAIN.spelling]:
+            read = piece.lstrip(b" ")  # what the mark of a type and the type have between them says nothing
+        if read:
+            self._machine.step(token, read)
         if before is not ReferenceState.CONTENT:
             self._note_header(piece)
         if self._machine.delta:
@@ -120,9 +125,11 @@ class StrictParser:
 
 
 def message_of(envelope: ReferenceEnvelope) -> Message:
-    """The reference's header as a `Message`, but that a marked type which stands alone is no recipient."""
+    """The reference's header as a `Message`, but that a type which stands alone, or of an answer, is no recipient."""
     recipient, content_type = envelope.recipient, envelope.content_type
-    if recipient is not None and recipient.startswith(CONSTRAIN.spelling) and content_type is None:
+    marked = recipient is not None and recipient.startswith(CONSTRAIN.spelling)
+    typed = envelope.channel == Channel.FINAL and recipient in CONTENT_TYPES
+    if content_type is None and (marked or typed):
         recipient, content_type = None, recipient
     constrained = content_type is not None and content_type.startswith(CONSTRAIN.spelling)
     header = Header(envelope.role, envelope.name, recipient, envelope.channel, content_type, constrained)
@@ -137,7 +144,8 @@ class Harmony:
 
     ``names`` writes the names of users and assistants as ``user:NAME`` (A-H12). ``literal`` spells the controls out as
     text, for a model whose vocabulary lacks them. ``spelled`` reads controls that arrive as text, or not at all, from a
-    model whose vocabulary has them (F-15).
+    model whose vocabulary has them (F-15). ``refuse`` gets the error of a header that would be read as another one;
+    where it returns, the header is written as it stands.
     """
 
     dialect: Dialect = "a"
@@ -145,6 +153,7 @@ class Harmony:
     names: bool = False
     literal: bool = False
     spelled: bool = False
+    refuse: Callable[[RenderError], None] = field(default=refuse, repr=False, compare=False)
     messages: MessageRenderer = field(init=False, repr=False, compare=False)
 
     name = "harmony"
@@ -153,7 +162,8 @@ class Harmony:
 
     def __post_init__(self) -> None:
         json = JsonText(signed_exponent=self.dialect == "b")
-        object.__setattr__(self, "messages", MessageRenderer(self.dialect, SectionWriter(_printer(self.types, json))))
+        sections = SectionWriter(_printer(self.types, json))
+        object.__setattr__(self, "messages", MessageRenderer(self.dialect, sections, self.refuse))
 
     @property
     def arguments(self) -> Collection[str]:

@@ -21,6 +21,8 @@ from antiphon.grammar import (
     choice,
     optional,
 )
+from antiphon.grammar.grammar import Lexeme
+from antiphon.grammar.rules import GAP
 from antiphon.tokens import Control
 
 from .controls import CALL, CHANNEL, CONSTRAIN, CONTROLS, END, MESSAGE, RETURN, START
@@ -31,13 +33,15 @@ JSON_TYPES: tuple[str, ...] = ("json", "code")
 """The types by which models announce arguments in JSON: ``code`` is that of built-ins, which they carry over."""
 CODE_TYPES: tuple[str, ...] = ("code",)
 """The types by which models announce free text: code."""
+_GAP = optional(Lexeme(GAP, but_empty=True))
+"""Blanks and a line break beside the object."""
 
 
 class HarmonyGrammar:
     """Builds the grammar of replies of one shape. ``literal``: controls are spelled out as text (`literal`).
 
-    A header is admitted in each of the ways in which models that were trained on Harmony write it and the strict parser
-    reads it, whichever of them a dialect renders: HAR-84, HAR-85.
+    A header is admitted in each of the ways in which models that were trained on Harmony write it, whichever of them a
+    dialect renders: HAR-84, HAR-85.
     """
 
     def __init__(self, shape: ReplyShape, *, literal: bool) -> None:
@@ -103,10 +107,12 @@ class HarmonyGrammar:
 
     def _opened(self, types: tuple[str, ...]) -> Shared:
         """The rest behind channel and recipient: a type or none, and the beginning of the content."""
-        return Shared(chain(optional(chain(choice(" ", self._constrain()), choice(*types))), self._mark(MESSAGE)))
+        return Shared(chain(self._type(*types), self._mark(MESSAGE)))
 
-    def _constrain(self) -> Grammar:
-        return chain(optional(Literal(" ")), self._mark(CONSTRAIN))
+    def _type(self, *types: str) -> Grammar:
+        """One of the types, bare or marked, or none."""
+        blank = optional(Literal(" "))
+        return optional(chain(choice(" ", chain(blank, self._mark(CONSTRAIN), blank)), choice(*types)))
 
     def _bodies(self) -> Iterator[tuple[str, tuple[str, ...], Grammar]]:
         """Yields recipients, the types of the content, and the content with its end; code is free text."""
@@ -121,13 +127,14 @@ class HarmonyGrammar:
                 yield recipient, CODE_TYPES, chain(self._text(None), EndOfTurn(CALL))
 
     def _arguments(self, json: Json) -> Grammar:
-        return chain(replace(json, any_whitespace=True), EndOfTurn(self._mark(CALL)))
+        return chain(_GAP, replace(json, any_whitespace=True), _GAP, EndOfTurn(self._mark(CALL)))
 
     def _answer(self) -> Grammar:
         """The answer behind its channel. One that is JSON, or may be, may have its type."""
         answer, form = self._shape.answer(self._avoid, any_whitespace=True), self._shape.response_format
-        typed = [optional(chain(self._constrain(), "json"))] if form.is_json or answer is None else []
-        body = self._free_answer() if answer is None else chain(answer, self._end())
+        typed = [self._type("json")] if form.is_json or answer is None else []
+        gaps = [_GAP] if form.is_json and not form.compact else []
+        body = self._free_answer() if answer is None else chain(*gaps, answer, *gaps, self._end())
         return chain(*typed, self._mark(MESSAGE), body)
 
     def _continued_answer(self) -> Grammar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 import msgspec
@@ -21,8 +21,8 @@ CONTENT_TYPES = frozenset({"json", "code", "text", "markdown"})
 _FIELD_WORDS = frozenset({*CHANNELS, *ROLES, *CONTENT_TYPES})
 _RUN = ("exec", "execute", "run", "code")
 """Functions that models give a tool which has none."""
-_LIMIT = 256
-"""Characters of a header without ``<|message|>``, after which the rest is read as content (R-08)."""
+LIMIT = 256
+"""Characters of a reply's header without ``<|message|>``, after which the rest is read as content (R-08)."""
 
 
 class HeaderStart(Enum):
@@ -61,9 +61,8 @@ class Header:
     source: str = ""
 
     def message(self, text: str = "", end: End = End.END) -> Message:
-        """A message with these fields. Commentary without a recipient is a preamble (A-H09)."""
-        to_nobody = self.role is Role.ASSISTANT and self.recipient is None
-        return Message(
+        """A message with these fields. Commentary to no tool is a preamble (A-H09)."""
+        message = Message(
             role=self.role,
             text=text,
             name=self.name,
@@ -71,15 +70,17 @@ class Header:
             channel=self.channel,
             content_type=self.content_type,
             constrained=self.constrained,
-            intent=Intent.PREAMBLE if to_nobody and self.channel == Channel.COMMENTARY else None,
             end=end,
         )
+        announces = self.role is Role.ASSISTANT and self.channel == Channel.COMMENTARY and not message.is_call
+        return replace(message, intent=Intent.PREAMBLE) if announces else message
 
 
 class HeaderBuffer:
     """The sections of a header that is still arriving, or of text that may turn out to be one."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
         self.begin(HeaderStart.MISSING)
 
     def begin(self, start: HeaderStart) -> None:
@@ -118,7 +119,7 @@ class HeaderBuffer:
     @property
     def room(self) -> int:
         """How many characters the header may still grow by; negative when it is too long."""
-        return _LIMIT - self._length
+        return self._limit - self._length
 
     def written(self, role: Role) -> tuple[str, ...]:
         """The texts and the spellings of the controls between them, from the author on (`Message.header`).

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 
 from antiphon.conversation import FUNCTIONS, Role
 from antiphon.tokens import Control
@@ -20,7 +21,9 @@ BLANK = " \t\n\r\f"
 
 _WORD = re.compile(f"[^{BLANK}]+")
 _VALUE = re.compile(r"""[^<{(\["'`]+""")
-_RECIPIENT = re.compile(r"""to([=:])([^<{(\["'`]*)""")
+_RECIPIENT = re.compile(r"""to([=:])(?:to[=:])*([^<{(\["'`]*)""")
+_APART = re.compile(rf"(?<![^{BLANK}])to[{BLANK}]+=[{BLANK}]*")
+_NAME = re.compile(r"""[^<{(\["'`]*[^<{(\["'`.]""")
 _QUALIFIED = re.compile(r"""[^\W\d]\w*(?:\.[\w-]+)+""")
 
 
@@ -56,18 +59,23 @@ class HeaderReader:
         return self._header
 
     def _section(self, section: HeaderSection, *, ends_in_content: bool) -> None:
-        first = True
+        first, text = True, section.text
         self._channel_seen |= section.control == CHANNEL
-        for start, word in _words(section.text):
-            used = self._first(word, section.control) if first else self._field(word, section.control)
+        if self._complete and (apart := _APART.search(text)):
+            self._repair("recipient-repaired", apart[0])
+            text = _APART.sub("to=", text)
+        for start, word in _words(text):
+            read = self._first if first else self._field
+            used = read(word, section.control) if word.isprintable() else 0
             if used < len(word) and ends_in_content and self._may_begin_content(word[used:], section.control):
-                self._header.rest = section.text[start + used :]
+                self._header.rest = text[start + used :]
                 return
             if used < len(word):
                 self._noise.append(word[used:])
             # A role that is not at the start of a header without its start may follow stray words.
-            first = first and used == 0 and self._start is HeaderStart.MISSING and section.control == START
-        if section.control == CHANNEL and not section.text.strip():
+            stray = self._start is HeaderStart.MISSING and section.control == START
+            first = first and used == 0 and (stray or not word.isprintable())
+        if section.control == CHANNEL and not text.strip():
             self._bad_channels.append("")
 
     def _may_begin_content(self, word: str, control: Control) -> bool:
@@ -97,8 +105,8 @@ class HeaderReader:
         tail = word[len(role) :]
         while tail.startswith(role):
             tail = tail[len(role) :]
-        if tail.startswith(":"):
-            self._header.role, self._header.name = Role(role), tail[1:]
+        if tail.startswith(":") and not tail[1:].startswith(("to=", "to:")):
+            self._header.role, self._header.name = Role(role), tail[1:] or None
             return len(word)
         joined = tail and not tail.startswith(("to=", "to:")) and known_channel(tail) is None
         if joined and (role != self._expected or not self._complete or word in self._tools):
@@ -118,12 +126,17 @@ class HeaderReader:
                 self._header.channel, self._channel_in_start = word, True
                 return len(word)
             return self._field(word, control)
+        if self._expected is not None and not _NAME.fullmatch(word):
+            return 0
         self._header.unknown_role = word
         return len(word)
 
     def _channel(self, word: str) -> int:
         """The channel after ``<|channel|>``; before content without ``<|message|>``, text may be joined to it."""
-        value = found[0] if (found := _VALUE.match(word)) else word
+        value = _value(word) or word
+        if self._is_other_field(word, value):
+            self._bad_channels.append("")
+            return self._field(word, CHANNEL)
         known = known_channel(value)
         if known is None:
             if not self._complete:
@@ -131,7 +144,7 @@ class HeaderReader:
             self._bad_channels.append(value)
             return len(value)
         if self._header.channel is not None and not self._channel_in_start:
-            self._repair("dup-channel", value)
+            self._another_channel(known, value)
         else:
             if self._channel_in_start and known != self._header.channel:
                 self._repair("dup-channel", self._header.channel or "")
@@ -142,11 +155,27 @@ class HeaderReader:
         glued = not self._complete and (more and (len(more) > 2 or not more[0].islower()))
         return len(known) if glued else len(value)
 
-    def _constrained(self, word: str) -> int:
-        """The content type after ``<|constrain|>``; a recipient in its place is read as one."""
+    def _is_other_field(self, word: str, value: str) -> bool:
+        """Whether a word in a channel's place is a recipient, a content type or the role."""
         if _RECIPIENT.match(word):
+            return True
+        if not self._complete or value in CHANNELS:
+            return value in self._tools and "." in value
+        other = value in CONTENT_TYPES or value == self._header.role or is_qualified(value)
+        return value in self._tools or (other and known_channel(value) is None)
+
+    def _another_channel(self, known: str, text: str) -> None:
+        """Takes of two channels the one that is shown; the incident names both where they differ."""
+        first = self._header.channel or known
+        self._repair("dup-channel", text if known == first else f"{first} {text}")
+        self._header.channel = max(first, known, key=CHANNELS.index)
+
+    def _constrained(self, word: str) -> int:
+        """The content type after ``<|constrain|>``; a recipient or a channel in its place is read as one."""
+        value = _value(word)
+        called = value in self._tools or (self._complete and is_qualified(value))
+        if _RECIPIENT.match(word) or value in CHANNELS or (called and self._header.recipient is None):
             return self._field(word, CONSTRAIN)
-        value = found[0] if (found := _VALUE.match(word)) else ""
         if not value or (value not in CONTENT_TYPES and not self._complete and self._header.recipient is None):
             return 0
         if self._header.content_type is not None:
@@ -159,12 +188,12 @@ class HeaderReader:
 
     def _field(self, word: str, control: Control) -> int:
         """A word that may be anywhere in the header."""
+        if found := _RECIPIENT.match(word):
+            return self._to(found)
         if self._recipient_follows:
             self._recipient_follows = False
             return self._recipient(word)
-        if found := _RECIPIENT.match(word):
-            return self._to(found)
-        value = found[0] if (found := _VALUE.match(word)) else ""
+        value = _value(word)
         if self._is_plain(control):
             return 0
         if value in self._tools:
@@ -172,7 +201,7 @@ class HeaderReader:
             return self._recipient(word)
         if value in CONTENT_TYPES:
             return self._content_type(value)
-        if self._complete and _QUALIFIED.fullmatch(value):
+        if self._complete and is_qualified(value):
             self._missing_to |= self._header.recipient is None
             return self._recipient(word)
         if value in ROLES and value == self._header.role:
@@ -199,7 +228,7 @@ class HeaderReader:
         return found.end()
 
     def _recipient(self, word: str) -> int:
-        name = found[0] if (found := _VALUE.match(word)) else ""
+        name = _value(word)
         if name.endswith(".") or not name:
             self._repair("empty-recipient", name)
         elif self._header.recipient is not None:
@@ -220,14 +249,17 @@ class HeaderReader:
     def _late_channel(self, value: str, control: Control) -> int:
         """A channel's name behind a word that is no channel, or without ``<|channel|>`` before it."""
         if self._header.channel is not None:
-            return 0
+            if control == START or not self._complete or self._noise or value not in CHANNELS:
+                return 0
+            self._another_channel(value, value)
+            return len(value)
         if control == CHANNEL and self._bad_channels and (known := known_channel(value)):
             self._header.channel = known
             self._repair("channel-repaired", " ".join((*self._bad_channels, value)).strip())
             self._bad_channels.clear()
             return len(value)
-        if control == START and not self._channel_seen and (known := known_channel(value)) and known == value:
-            self._header.channel, self._channel_in_start = known, True
+        if value in CHANNELS and (control == CONSTRAIN or (control == START and not self._channel_seen)):
+            self._header.channel, self._channel_in_start = value, control == START
             self._repair("missing-channel-token", value)
             return len(value)
         return 0
@@ -239,7 +271,7 @@ class HeaderReader:
         if header.channel is None and self._bad_channels:
             self._name_bad_channel()
         self._noise += filter(None, self._bad_channels)
-        if header.content_type == "code" and header.recipient is None and "python" in self._tools:
+        if header.content_type == "code" and header.recipient in (None, "all") and "python" in self._tools:
             header.recipient = "python"
             self._repair("bare-content-type", "code")
             self._repair("recipient-inferred", "python")
@@ -259,14 +291,18 @@ class HeaderReader:
         self._repair("unknown-channel", self._header.channel)
 
     def _place_unknown_role(self, word: str) -> None:
-        """In a whole conversation it names a tool. In a reply it is a tool only if the other fields say so."""
+        """In a whole conversation it names a tool. In a reply it is a tool only if the other fields say so.
+
+        A function is one, or is called: the end of its message says which.
+        """
         header = self._header
-        if self._expected is None or header.recipient in ROLES or word.startswith(f"{FUNCTIONS}."):
+        function = word.startswith(f"{FUNCTIONS}.") and header.recipient is None
+        if self._expected is None or header.recipient in ROLES:
             header.role, header.name, header.unknown_role = Role.TOOL, word, None
-        elif word in self._tools and header.recipient is None:
+        elif word in self._tools and header.recipient is None and not function:
             header.recipient, header.unknown_role = self._tools[word], None
             self._repair("role-as-recipient", word)
-        elif header.channel is not None or header.recipient is not None:
+        elif not function and (header.channel is not None or header.recipient is not None):
             header.unknown_role = None
             self._repair("role-repaired", word)
 
@@ -275,7 +311,22 @@ class HeaderReader:
 
 
 def _words(text: str) -> Iterator[tuple[int, str]]:
-    return ((found.start(), found[0]) for found in _WORD.finditer(text))
+    """The words with their places; what cannot be printed is a word of its own, for no value of a header has it."""
+    for found in _WORD.finditer(text):
+        start = found.start()
+        for _, run in groupby(found[0], str.isprintable):
+            yield start, (word := "".join(run))
+            start += len(word)
+
+
+def _value(word: str) -> str:
+    """The word up to the bracket or quote that begins a content."""
+    return found[0] if (found := _VALUE.match(word)) else ""
+
+
+def is_qualified(word: str) -> bool:
+    """Whether a word of a header is a tool's name with its namespace, which is a recipient without ``to=``, too."""
+    return _QUALIFIED.fullmatch(_value(word)) is not None
 
 
 def known_channel(value: str) -> str | None:

@@ -12,7 +12,7 @@ from antiphon.conversation import Channel, End, Message, ParserEvent, Role, Tool
 from antiphon.tokens import Control, Piece
 
 from .controls import END, ENDOFTEXT, ENDS, START
-from .header import Header, HeaderBuffer, HeaderStart, may_become_field, offered_names
+from .header import LIMIT, Header, HeaderBuffer, HeaderStart, may_become_field, offered_names
 from .header_reader import BLANK, HeaderReader
 from .machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState, ReplyEvents
 from .render import remembered
@@ -37,7 +37,8 @@ class HarmonyParser:
         self._reply_as = reply_as
         self._tools = offered_names(recipients_of(tools))
         self._state = HarmonyState.BETWEEN
-        self._buffer = HeaderBuffer()
+        # What a reply's header holds is longer where the renderer writes all fields out.
+        self._buffer = HeaderBuffer(LIMIT if reply_as is not None else 4 * LIMIT)
         self._unknown: Header | None = None
         self._events = ReplyEvents(is_reply=reply_as is not None)
         self._ended: str | None = None

@@ -96,6 +96,14 @@ class ReferenceParser:
         self.role, self.envelope, self.state = None, envelope, ReferenceState.CONTENT
         self.texts, self._joined, self._pending, self._undecodable = [], (0, ""), b"", False
 
+    def add(self, text: str) -> bool:
+        """Takes a token that is a whole text. Returns False where no message is open, or bytes before it wait."""
+        if self.state is not ReferenceState.CONTENT or self._pending or self._undecodable:
+            return False
+        self.delta = text
+        self.texts.append(text)
+        return True
+
     def process(self, id: int) -> None:
         """One more token."""
         self.step(id, self.piece_of(id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, assert_never
@@ -14,8 +14,8 @@ from antiphon.errors import ParseError, Position, RenderError
 from antiphon.tokens import Control, Piece, Tokenizer, spell
 
 from .controls import CALL, CHANNEL, CONSTRAIN, END, ENDS, MESSAGE, START, Dialect
-from .header import CONTENT_TYPES, ROLES, HeaderBuffer, HeaderStart
-from .header_reader import HeaderReader, known_channel
+from .header import CHANNELS, CONTENT_TYPES, ROLES, HeaderBuffer, HeaderStart
+from .header_reader import HeaderReader, is_qualified, known_channel
 from .reference import ReferenceEnvelope, read_envelope
 from .sections import SectionWriter
 
@@ -126,7 +126,8 @@ def _says(
     if len(texts) == len(controls) or not _CONTROLS.keys() >= set(controls) or any("<|" in text for text in texts):
         return False
     fields = Message(role=role, name=name, recipient=to, channel=channel, content_type=type, constrained=constrained)
-    strict = _strictly("".join(header))
+    # A blank behind the mark of a type says nothing, but the strict reader finds two words there.
+    strict = _strictly("".join(header).replace(f"{CONSTRAIN.spelling} ", CONSTRAIN.spelling))
     return strict is not None and strict in (envelope_of(fields), _own(fields)) and _leniently(header) == fields
 
 
@@ -183,7 +184,7 @@ def _check(
         raise _refused("name", name)
     if recipient is not None and not _is_recipient(recipient) and (recipient or type):  # nobody's call has no type
         raise _refused("recipient", recipient)
-    if channel is not None and not _is_plain(channel):
+    if channel is not None and (not _is_plain(channel) or is_qualified(channel) or channel in CONTENT_TYPES):
         raise _refused("channel", channel)
     if type and not _is_type(type.removeprefix(" ") if constrained else type, constrained, recipient):
         raise _refused("content_type", type)
@@ -191,14 +192,18 @@ def _check(
 
 def _is_type(type: str, constrained: bool, recipient: str | None) -> bool:
     """Whether it is read as a content type: the last word of a header is the recipient, if nothing else is one."""
-    if recipient is None:
-        return _is_plain(type) and (" " not in type if constrained else type in CONTENT_TYPES)
-    return _is_plain(type)
+    if type in CHANNELS or not _is_plain(type):
+        return False
+    alone = constrained and " " not in type and not is_qualified(type)
+    return recipient is not None or alone or type in CONTENT_TYPES
 
 
 def _is_plain(value: str) -> bool:
     """Whether a value is visible characters and blanks, of which no word is an attribute."""
-    return bool(value.strip()) and value.isprintable() and not any(map(_is_marked, value.split(" ")))
+    if not value.strip() or not value.isprintable():
+        return False
+    first, *more = value.strip().split(" ")
+    return not _is_marked(first) and not any(_is_marked(word) or is_qualified(word) for word in more)
 
 
 def _is_recipient(value: str) -> bool:
@@ -234,6 +239,11 @@ def _refused(field: str, value: str) -> RenderError:
     )
 
 
+def refuse(error: RenderError) -> None:
+    """Raises the error."""
+    raise error
+
+
 # A prompt or a reply in stretches of controls, headers and text, for display.
 
 
@@ -257,10 +267,14 @@ def spans(pieces: Iterable[Piece], tokenizer: Tokenizer | None = None, *, in_rep
 
 
 class MessageRenderer(msgspec.Struct, frozen=True):
-    """Writes messages in one dialect. Every text is a piece of its own, as the model saw it in training."""
+    """Writes messages in one dialect. Every text is a piece of its own, as the model saw it in training.
+
+    ``refuse`` gets the error of a header that would be read as another one.
+    """
 
     dialect: Dialect
     sections: SectionWriter
+    refuse: Callable[[RenderError], None] = refuse
 
     def frame(self, message: Message, *, functions_offered: bool = False) -> Iterator[Piece]:
         """The whole message with its end.
@@ -272,7 +286,10 @@ class MessageRenderer(msgspec.Struct, frozen=True):
 
     def opened(self, message: Message, *, functions_offered: bool = False) -> Iterator[Piece]:
         """The message without its end, for the model to continue. Raises `RenderError` as `frame` does."""
-        check_header(message)
+        try:
+            check_header(message)
+        except RenderError as error:
+            self.refuse(error)
         yield START
         yield from header_as_written(message) or own_header(message, self.dialect)
         yield MESSAGE

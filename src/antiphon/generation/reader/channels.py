@@ -159,7 +159,7 @@ class InferredChannels:
                 self._cut_header = True
             case "truncated-header":
                 self._guessed = self._cut_header = False
-            case "channel-repaired":  # ``finals`` is final; behind other words a channel's name may be one of them
+            case "channel-repaired" | "dup-channel":  # ``finals`` is final; beside other words it may be one of them
                 self._guessed |= " " in incident.text
             case "stray-text":
                 self._add_stray(incident.text)
@@ -204,7 +204,8 @@ class InferredChannels:
         elif message.channel not in _CHANNELS:
             unsure = True
         else:
-            unsure = visible_to_user(message) and (self._guessed or (self._cut_header and message.is_preamble))
+            doubtful = self._cut_header or message.recipient not in (None, "user")
+            unsure = visible_to_user(message) and (self._guessed or (doubtful and message.is_preamble))
         if unsure:
             return _Kind.TEXT
         return _Kind.ANSWER if message.effective_channel == Channel.FINAL else None
