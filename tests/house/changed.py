@@ -139,19 +139,9 @@ def main(commit: str, seconds: str, *arguments: str) -> int:
     )
     if not near:
         return 0
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "house.changed",
-        "--dist",
-        "loadfile",
-        "-m",
-        "not corpus",
-        *arguments,
-    ]
-    return subprocess.run([*command, *map(str, near)], cwd=ROOT, check=False).returncode
+    ours = ("-p", "house.changed", "--whole-files", "--randomly-dont-reorganize", "-m", "not corpus")
+    command = [sys.executable, "-m", "pytest", *ours, *arguments, *map(str, near)]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":
