@@ -11,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # P
 CASES = """
 import os, pytest
 
-@pytest.mark.parametrize("n", range(40))
+@pytest.mark.parametrize("n", range(80))
 def test_fine(n, tmp_path):
     (tmp_path / "a").touch()
 
@@ -33,7 +33,7 @@ def run(pytester: pytest.Pytester, **files: str) -> pytest.RunResult:
 
 def test_each_is_run_once_and_its_result_told(pytester: pytest.Pytester) -> None:
     result = run(pytester, test_a=CASES, test_b=CASES)
-    result.assert_outcomes(passed=80, failed=2, skipped=2)
+    result.assert_outcomes(passed=160, failed=2, skipped=2)
     result.stdout.fnmatch_lines(["*a reason*"])
     assert result.stdout.str().count("what it printed") == 2
 
@@ -41,7 +41,7 @@ def test_each_is_run_once_and_its_result_told(pytester: pytest.Pytester) -> None
 def test_what_a_process_takes_with_it_has_failed_and_the_others_are_run(pytester: pytest.Pytester) -> None:
     result = run(pytester, test_a=CASES, test_b="import os\n\ndef test_deadly():\n    os._exit(3)")
     outcomes = result.parseoutcomes()
-    assert (sum(outcomes.values()), outcomes["skipped"]) == (43, 1)
+    assert (sum(outcomes.values()), outcomes["skipped"]) == (83, 1)
     result.stdout.fnmatch_lines(["*test_deadly*", "its process ended before it did"])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-PIECE = 16
+PIECE = 32
 """How many tests a process takes at a time: neighbours in one file, which share its fixtures."""
 _FORKED = multiprocessing.get_context("fork")
 _REPORT, _WARNING = "pytest_runtest_logreport", "pytest_warning_recorded"
