@@ -58,8 +58,8 @@ test-rest:       ## what make test leaves: models, servers, sandboxes, PostgreSQ
 	@$(MAKE) --no-print-directory --jobs=3 model oracles postgres
 	@$(MAKE) --no-print-directory --jobs=2 rest browser-if-here
 
-test-changed: model oracles postgres ## the tests of what changed, dear ones too, the nearest by imports first: SINCE=commit (main), for SECONDS=60
-	@$(BIN)/python tests/house/changed.py $(or $(SINCE),$$(git merge-base HEAD main)) $(or $(SECONDS),60) -q --processes $(WORKERS)
+test-changed: model oracles postgres ## the tests of what changed, dear ones too, the nearest by imports first: SINCE=commit (main), for SECONDS=50
+	@$(BIN)/python tests/house/changed.py $(or $(SINCE),$$(git merge-base HEAD main)) $(or $(SECONDS),50) -q --processes $(WORKERS)
 
 test-quick: setup
 	$(BIN)/pytest -q --processes $$((2 * $(WORKERS))) --part quick $(TESTS)

@@ -9,7 +9,9 @@ from kit.parallel import Several
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12: a library has threads.
 CASES = """
-import os, pytest
+import os, pytest, sys
+
+KEPT = sys.stderr
 
 @pytest.mark.parametrize("n", range(80))
 def test_fine(n, tmp_path):
@@ -17,6 +19,7 @@ def test_fine(n, tmp_path):
 
 def test_wrong():
     print("what", "it", "printed")
+    print("to", "a", "stream", "kept", file=KEPT)
     assert 1 == 2
 
 def test_left_out():
@@ -35,7 +38,7 @@ def test_each_is_run_once_and_its_result_told(pytester: pytest.Pytester) -> None
     result = run(pytester, test_a=CASES, test_b=CASES)
     result.assert_outcomes(passed=160, failed=2, skipped=2)
     result.stdout.fnmatch_lines(["*a reason*"])
-    assert result.stdout.str().count("what it printed") == 2
+    assert [result.stdout.str().count(text) for text in ("what it printed", "to a stream kept")] == [2, 2]
 
 
 def test_what_a_process_takes_with_it_has_failed_and_the_others_are_run(pytester: pytest.Pytester) -> None:

@@ -6,11 +6,14 @@ Imports and collection take as long as thousands of cheap tests: here they are d
 from __future__ import annotations
 
 import multiprocessing
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from multiprocessing.sharedctypes import Synchronized
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -121,10 +124,8 @@ def _run(session: pytest.Session, items: Iterator[pytest.Item], sent: Connection
     config, plugins = session.config, session.config.pluginmanager
     plugins.unregister(name="terminalreporter")
     plugins.register(Reporter(config, sent))
-    # The file of what is printed has one position, which forked processes would share.
-    capture: Any = plugins.getplugin("capturemanager")
-    capture.stop_global_capturing()
-    capture.start_global_capturing()
+    if config.option.capture == "fd":
+        _capture_apart(plugins.getplugin("capturemanager"))
     temporary = _temporary(config)
     temporary._basetemp = temporary.mktemp(name, numbered=False)  # Nothing public says it after the start.
     item = next(items, None)
@@ -132,6 +133,19 @@ def _run(session: pytest.Session, items: Iterator[pytest.Item], sent: Connection
         following = next(items, None)
         config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         item = following
+
+
+def _capture_apart(capture: Any) -> None:
+    """Puts files of this process below the streams that capture what is printed: forked processes share the position.
+
+    The streams stay, as modules may have kept them.
+    """
+    capture.resume_global_capture()
+    streams = (sys.stdout, sys.stderr)
+    capture.suspend_global_capture()
+    for stream in streams:
+        with TemporaryFile(buffering=0) as own:
+            os.dup2(own.fileno(), stream.fileno(), inheritable=False)
 
 
 def _temporary(config: pytest.Config) -> Any:
