@@ -58,15 +58,15 @@ test-rest:       ## what make test leaves: models, servers, sandboxes, PostgreSQ
 	@$(MAKE) --no-print-directory --jobs=3 model oracles postgres
 	@$(MAKE) --no-print-directory --jobs=2 rest browser-if-here
 
-test-changed: model oracles postgres ## the tests of what changed, dear ones too, the nearest by imports first: SINCE=commit (main), for SECONDS=60
-	@$(BIN)/python tests/house/changed.py $(or $(SINCE),$$(git merge-base HEAD main)) $(or $(SECONDS),60) -q -n $(WORKERS)
+test-changed: model oracles postgres ## the tests of what changed, dear ones too, the nearest by imports first: SINCE=commit (main), for SECONDS=50
+	@$(BIN)/python tests/house/changed.py $(or $(SINCE),$$(git merge-base HEAD main)) $(or $(SECONDS),50) -q --processes $(WORKERS)
 
 test-quick: setup
-	$(BIN)/pytest -q -n $$((2 * $(WORKERS))) --dist worksteal --part quick $(TESTS)
+	$(BIN)/pytest -q --processes $$((2 * $(WORKERS))) --part quick $(TESTS)
 
 .PHONY: rest
 rest:
-	$(BIN)/pytest -q -n $$((2 * $(WORKERS))) --part rest --hypothesis-profile=$(EXAMPLES) $(TESTS)
+	$(BIN)/pytest -q --processes $$((2 * $(WORKERS))) --part rest --hypothesis-profile=$(EXAMPLES) $(TESTS)
 
 page-if-here:
 	@$(MAKE) --no-print-directory browser-if-here BROWSER=page
@@ -84,13 +84,13 @@ postgres:        ## PostgreSQL and pgbouncer, which tests of the store start; in
 .PHONY: test-workers
 # What looks at the one process of a server, its files and its memory, is not for several.
 test-workers: model postgres ## the tests of the API, and those that start the program's server, each with two workers
-	TEST_WORKERS=2 $(BIN)/pytest -q -n $(WORKERS) tests/api
-	TEST_WORKERS=2 $(BIN)/pytest -q -n $(WORKERS) -k "not many_open_files and not no_more_files" tests/cli/test_workers.py tests/cli/test_serve*.py \
+	TEST_WORKERS=2 $(BIN)/pytest -q --processes $(WORKERS) tests/api
+	TEST_WORKERS=2 $(BIN)/pytest -q --processes $(WORKERS) -k "not many_open_files and not no_more_files" tests/cli/test_workers.py tests/cli/test_serve*.py \
 	  tests/cli/test_reload.py tests/cli/test_engine_killed.py tests/cli/test_faults.py
 	TEST_WORKERS=2 $(BIN)/python tests/clients/bad_requests.py
 
 acceptance: corpora model oracles postgres ## what a clone has no vectors for: make acceptance CORPORA=/folder/of/vectors
-	ANTIPHON_CORPORA="$(abspath $(CORPORA))" $(BIN)/pytest -q -n $(WORKERS) -m corpus $(TESTS)
+	ANTIPHON_CORPORA="$(abspath $(CORPORA))" $(BIN)/pytest -q --processes $(WORKERS) -m corpus $(TESTS)
 
 corpora:
 	@test -d "$(CORPORA)" || { echo "make acceptance reads vectors that are not in the repository: name their folder, make acceptance CORPORA=/path (harmony/, schemas/)"; exit 2; }

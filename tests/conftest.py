@@ -6,11 +6,11 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from kit.parallel import Several
 from kit.postgres import Postgres, running_postgres
 from kit.program import ONE_THREAD
 from kit.tiers import TIERS, counted, draw_few, left_out, tiers_of
@@ -42,9 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part", choices=("quick", "rest"), help="what `make test` runs, or what it leaves out (kit/tiers.py)"
     )
+    parser.addoption("--processes", type=int, default=1, help="how many processes run the tests (kit/parallel.py)")
+    parser.addoption("--whole-files", action="store_true", help="let one process run all tests of a file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if (processes := config.getoption("processes")) > 1:
+        config.pluginmanager.register(Several(processes, whole_files=config.getoption("whole_files")))
     for tier, why in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: it {why}; set by what a test uses (`kit/tiers.py`)")
 
@@ -68,17 +72,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ]
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker tells the others' terminal what is left out."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left"] = session.config.stash.get(LEFT, {})
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    node.config.stash[LEFT] = node.workeroutput.get("left", {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

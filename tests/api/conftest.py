@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import AsyncIterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import hypothesis
 import pytest
 import pytest_asyncio
@@ -18,6 +22,19 @@ from antiphon.generation import Model
 EXAMPLES = 4
 """Of a property, where each has processes of its own; `make test` tries all that it says."""
 _SETTINGS = "_hypothesis_internal_use_settings"
+
+
+@cache
+def _trusting(named: str | None, **options: Any) -> ssl.SSLContext:
+    return httpx2.create_ssl_context(**options)
+
+
+def trusting(**options: Any) -> ssl.SSLContext:
+    """The authorities that a client trusts. Hundreds of them trust the same, and to read these takes each 25 ms."""
+    return _trusting(os.environ.get("SSL_CERT_FILE"), **options)
+
+
+setattr(httpx2._transports.default, "create_ssl_context", trusting)  # noqa: B010
 
 if "TEST_WORKERS" in os.environ:
     from kit.forked import Several

@@ -13,6 +13,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.formats import Format
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model, ModelFacts
+from antiphon.tokens import decode
 from kit.api import CHATML, END, TOKENIZER, Got, exchange, exchange_bytes, ids, scripted
 from kit.messages import USER, WEATHER, Fields
 from kit.obliging import ObligingEngine, constrained
@@ -36,9 +37,7 @@ async def answer_to(format: Format, fields: Fields) -> tuple[Got, str]:
     prompts: list[str] = []
 
     def script(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
-        pieces = [tokenizer.piece(id) for id in prompt]
-        texts = [piece if isinstance(piece, bytes) else piece.spelling.encode() for piece in pieces]
-        prompts.append(b"".join(texts).decode())
+        prompts.append(decode(tokenizer, prompt))
         return harmony_ids(end) if format is HARMONY else ids(end)
 
     model = Model(name="small", engine=scripted(script), tokenizer=tokenizer, format=format)
@@ -163,8 +162,7 @@ async def test_what_a_call_was_given_is_read_as_the_client_spelt_it() -> None:
     read: list[str] = []
 
     def script(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
-        pieces = [VOCABULARY.piece(id) for id in prompt]
-        read.append(b"".join(p if isinstance(p, bytes) else p.spelling.encode() for p in pieces).decode())
+        read.append(decode(VOCABULARY, prompt))
         return harmony_ids(HARMONY_END)
 
     model = Model(name="small", engine=scripted(script), tokenizer=VOCABULARY, format=HARMONY)

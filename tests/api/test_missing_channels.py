@@ -207,7 +207,7 @@ async def test_a_text_that_waits_is_no_silence_and_its_log_probabilities_wait_wi
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_very_long_text_on_no_channel_is_held_to_its_end(stream: bool) -> None:
     """Its bound is the reply's: to show it sooner could show reasoning."""
-    thought, most = "SECRET " * 20_000, {"max_tokens": 150_000}
+    thought, most = "SECRET " * 10_000, {"max_tokens": 75_000}
     answered = sampled(f"{thought}<|end|>{FINAL}")
     assert (await ask(app(answered, chunk=500), CHAT, stream=stream, **most))[0] == ANSWER
     text, *_ = await ask(app(sampled(f"{thought}<|return|>"), chunk=500), CHAT, stream=stream, **most)

@@ -36,9 +36,14 @@ class Codes:
 
 
 @lru_cache
+def trees_of(source: Path = SOURCE) -> Mapping[Path, ast.Module]:
+    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
+
+
+@lru_cache
 def codes_in(source: Path = SOURCE) -> Codes:
     """The codes of all modules under ``source``."""
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
+    trees = trees_of(source)
     constants = {name: value for tree in trees.values() for name, value in _constants(tree)}
     inside = {path: {} if "python" in path.parts else _places(tree) for path, tree in trees.items()}  # a program's code
     public = {name: place for places in inside.values() for name, place in places.items() if name[0] != "_"}
@@ -215,9 +220,9 @@ def test_every_code_in_the_source_stands_in_the_table() -> None:
 def test_every_row_of_the_table_is_used() -> None:
     texts = {
         node.value
-        for path in SOURCE.rglob("*.py")
+        for path, tree in trees_of().items()
         if path != SOURCE / "errors" / "codes.py"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant)
     }
     assert [code for code in CODES if code not in texts] == [], "remove the row from antiphon/errors/codes.py"

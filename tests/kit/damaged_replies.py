@@ -33,7 +33,7 @@ from antiphon.formats.offered_calls import is_object
 from antiphon.formats.openchatml import OpenChatML
 from antiphon.formats.replies import CallForm
 from antiphon.generation import Model
-from antiphon.tokens import ByteTokenizer, Control, ControlScanner, encode_pieces
+from antiphon.tokens import ByteTokenizer, ControlScanner, decode, encode_pieces
 from antiphon.wire.projection import INVALID
 from kit.api import Got, post_in_process
 from kit.family_server import EVERY, family
@@ -79,8 +79,7 @@ class Speaker:
         return encode_pieces([p if isinstance(p, Control) else p.replace(TEXT, "") for p in pieces], self.tokenizer)
 
     def spelled(self, ids: Sequence[int]) -> str:
-        pieces = map(self.tokenizer.piece, ids)
-        return b"".join(p.spelling.encode() if isinstance(p, Control) else p for p in pieces).decode("utf-8", "replace")
+        return decode(self.tokenizer, ids)
 
 
 def _harmony(message: Mapping[str, Any]) -> str:

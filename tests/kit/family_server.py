@@ -20,7 +20,7 @@ from antiphon.formats.template import JinjaFormat, jinja_format
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
-from antiphon.tokens import ByteTokenizer, Control, ControlScanner
+from antiphon.tokens import ByteTokenizer, Control, ControlScanner, decode
 from kit.family_templates import FAMILIES, OTHERS
 from kit.obliging import GrammarEngine
 from kit.plain_jinja import plain_prompt
@@ -71,8 +71,7 @@ class Family:
         return sampled
 
     def spelled(self, ids: Sequence[int]) -> str:
-        pieces = map(self.tokenizer.piece, ids)
-        return b"".join(p.spelling.encode() if isinstance(p, Control) else p for p in pieces).decode()
+        return decode(self.tokenizer, ids)
 
     def model(self, name: str, engine: ScriptedEngine, *, grammar: bool = True) -> Model:
         compiler = ReplyCompiler(self.format, self.tokenizer, self.end_ids, seconds=60) if grammar else None

@@ -25,7 +25,7 @@ from antiphon.generation import EmbeddingSpec, Model, RankingSpec
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.server.server import Server
 from antiphon.tenancy import NOBODY, Tenant
-from antiphon.tokens import ByteTokenizer, Control, Piece
+from antiphon.tokens import ByteTokenizer, Control, Piece, decode
 from antiphon.tools.mcp import ClientServers
 from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, ids, token_bytes
 from kit.responses import CALL as OSS_CALL
@@ -72,7 +72,7 @@ def spaced(arguments: str) -> str:
 
 def small(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
     """The reply in ChatML."""
-    verb, rest = order(spelled(TOKENIZER, prompt))
+    verb, rest = order(decode(TOKENIZER, prompt))
     if verb != "call":
         return ids(compact(rest), END)
     name, _, arguments = rest.partition(" ")
@@ -81,7 +81,7 @@ def small(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]
 
 def oss(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
     """The reply in Harmony, with a thought before it."""
-    verb, rest = order(spelled(VOCABULARY, prompt))
+    verb, rest = order(decode(VOCABULARY, prompt))
     thought: tuple[Piece, ...] = (CHANNEL, "analysis", MESSAGE, "An order.", OSS_END)
     if verb != "call":
         return harmony_ids(*thought, START, "assistant", CHANNEL, "final", MESSAGE, compact(rest), RETURN)
@@ -90,17 +90,11 @@ def oss(prompt: Sequence[int], sampling: object, choice: int) -> Sequence[int]:
     return harmony_ids(*thought, *header, MESSAGE, compact(arguments), OSS_CALL)
 
 
-def spelled(tokenizer: ByteTokenizer, prompt: Sequence[int]) -> str:
-    pieces = (tokenizer.piece(id) for id in prompt)
-    text = b"".join(piece if isinstance(piece, bytes) else piece.spelling.encode() for piece in pieces)
-    return text.decode(errors="replace")
-
-
 class LosingEngine(ScriptedEngine):
     """Is lost after three steps of an answer to ``lose``."""
 
     async def generate(self, prompt: Sequence[int], *args: Any, **options: Any) -> AsyncGenerator[Step, None]:
-        lost = order(spelled(TOKENIZER, prompt))[0] == "lose"
+        lost = order(decode(TOKENIZER, prompt))[0] == "lose"
         left = 3
         async with aclosing(super().generate(prompt, *args, **options)) as steps:
             async for step in steps:

@@ -22,7 +22,7 @@ from kit.log import log_of_its_own
 from kit.several import SEVERAL
 from kit.waiting import PATIENCE
 
-ONE_THREAD = {"ANTIPHON_ENGINE_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+ONE_THREAD = {"ANTIPHON_ENGINE_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
 """Several engines run beside each other in tests: threads that wait for one another would wait for cores. Where a test
 needs more than one, they sleep while they wait: those that spin take the core from whom they wait for."""
 CONFIG = """

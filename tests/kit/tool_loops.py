@@ -15,7 +15,7 @@ from antiphon.engines import ScriptedEngine
 from antiphon.formats.harmony import harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.generation import Model
-from antiphon.tokens import Control, ControlScanner, encode_pieces, o200k_harmony
+from antiphon.tokens import ControlScanner, decode, encode_pieces, o200k_harmony
 
 TOKENIZER = o200k_harmony()
 HARMONY = harmony(TOKENIZER.controls)
@@ -68,8 +68,7 @@ def ids(text: str) -> list[int]:
 
 
 def spelled(prompt: Sequence[int]) -> str:
-    pieces = map(TOKENIZER.piece, prompt)
-    return b"".join(p.spelling.encode() if isinstance(p, Control) else p for p in pieces).decode()
+    return decode(TOKENIZER, prompt)
 
 
 def plays(*replies: str, context: int = 8192) -> ScriptedEngine:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate, pairwise
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
@@ -42,13 +43,14 @@ class Mutation:
         return source[: self.start] + self.replacement.encode() + source[self.end :]
 
 
-def mutations_of(source: bytes) -> list[Mutation]:
-    """Every mutation of a source that is still Python, by place; none twice."""
-    found = set(_Mutator(source).mutations())
-    return [mutation for mutation in sorted(found) if _compiles(mutation.apply(source))]
+@cache
+def mutations_of(source: bytes) -> Sequence[Mutation]:
+    """Every mutation of a source, by place, whether still Python or not; none twice."""
+    return sorted(set(_Mutator(source).mutations()))
 
 
-def _compiles(source: bytes) -> bool:
+def compiles(source: bytes) -> bool:
+    """Whether a source is Python."""
     try:
         compile(source, "mutant", "exec", dont_inherit=True)
     except SyntaxError:

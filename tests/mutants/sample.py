@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from functools import cache
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from mutants.entered import first, function_at, recorded
-from mutants.mutations import Mutation, mutations_of
+from mutants.mutations import Mutation, compiles, mutations_of
 from mutants.rooms import ROOT, Room
 
 ARGUED = Path(__file__).with_name("argued.txt")
@@ -33,8 +33,12 @@ class Mutant:
 
     def diff(self) -> list[str]:
         """The changed lines, ``-`` before and ``+`` after."""
-        before = self.original.decode().splitlines()
-        lines = unified_diff(before, self.source().decode().splitlines(), n=0, lineterm="")
+        start = self.original.rfind(b"\n", 0, self.mutation.start) + 1
+        rest = len(self.original) - (self.original + b"\n").index(b"\n", self.mutation.end)
+        before, after = (
+            text[start : len(text) - rest].decode().splitlines() for text in (self.original, self.source())
+        )
+        lines = unified_diff(before, after, n=0, lineterm="")
         return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
 
     @property
@@ -58,12 +62,13 @@ def sample(rooms: Sequence[Room], count: int, seed: int) -> list[Mutant]:
 
     A change elsewhere in a source leaves the order of the mutants as it is.
     """
-    drawn = zip_longest(*(sorted(mutants_of(room), key=lambda mutant: mutant.rank(seed)) for room in rooms))
-    return [mutant for each in drawn for mutant in each if mutant is not None][:count]
+    ranked = (sorted(mutants_of(room), key=lambda mutant: mutant.rank(seed)) for room in rooms)
+    drawn = zip_longest(*(filter(lambda mutant: compiles(mutant.source()), of_room) for of_room in ranked))
+    return list(islice((mutant for each in drawn for mutant in each if mutant is not None), count))
 
 
 def mutants_of(room: Room, paths: Collection[str] | None = None) -> Iterator[Mutant]:
-    """All of a room, or those of some of its files."""
+    """All of a room, or those of some of its files; some are not Python any more."""
     for path, tests in room.files():
         if paths is not None and path not in paths:
             continue

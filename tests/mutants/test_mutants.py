@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from mutants.mutations import mutations_of
+from mutants.mutations import compiles, mutations_of
 from mutants.rooms import ROOMS, ROOT
 from mutants.sample import argued, mutants_of, sample
 
 
 def mutated(source: str) -> set[str]:
     """The source once with each of its mutations."""
-    return {mutation.apply(source.encode()).decode() for mutation in mutations_of(source.encode())}
+    mutants = [mutation.apply(source.encode()) for mutation in mutations_of(source.encode())]
+    return {mutant.decode() for mutant in mutants if compiles(mutant)}
 
 
 @pytest.mark.parametrize(
@@ -66,5 +67,6 @@ def test_every_room_has_files_and_every_file_tests() -> None:
 
 def test_every_argument_is_for_a_mutation_that_there_is() -> None:
     paths = {path for path, _ in argued()}
-    known = {mutant.said for room in ROOMS for mutant in mutants_of(room, paths)}
-    assert set(argued()) <= known
+    known = {mutant.said: mutant for room in ROOMS for mutant in mutants_of(room, paths)}
+    assert set(argued()) <= known.keys()
+    assert all(compiles(known[said].source()) for said in argued())

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 LIBRARIES = (
-    "pytest", "pytest_asyncio.plugin", "pytest_timeout", "hypothesis.strategies", "xdist.plugin", "anyio", "asyncio",
+    "pytest", "pytest_asyncio.plugin", "pytest_timeout", "hypothesis.strategies", "anyio", "asyncio",
     "msgspec", "starlette.applications", "starlette.routing", "uvicorn", "jinja2", "jsonschema_rs", "docstring_parser",
     "httpx", "httpx2", "sqlite3", "psutil", "llguidance", "numpy", "tokenizers", "openai", "mcp", "regex",
 )  # fmt: skip

@@ -17,7 +17,7 @@ from antiphon.engines import ScriptedEngine
 from antiphon.formats.harmony import harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.generation import Model
-from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
+from antiphon.tokens import ControlScanner, decode, encode_pieces, o200k_harmony
 from kit.api import post, running
 
 TOKENIZER = o200k_harmony()
@@ -99,7 +99,7 @@ def test_clients_send_plain_messages_and_the_engine_gets_harmony() -> None:
         tools=(ToolSpec("weather", "The weather.", WEATHER),),
     )
     expected = encode_pieces(HARMONY.render(conversation), TOKENIZER)
-    text = b"".join(p if isinstance(p, bytes) else p.spelling.encode() for p in map(TOKENIZER.piece, prompt)).decode()
+    text = decode(TOKENIZER, prompt)
     assert "Reasoning: high" in text
     developer = TOKENIZER.encode("developer")
     assert list(prompt)[prompt.index(developer[0]) :] == expected[expected.index(developer[0]) :]

@@ -1,0 +1,152 @@
+"""Tests in several processes, which are forked once all tests are collected.
+
+Imports and collection take as long as thousands of cheap tests: here they are done once, not in each process.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from multiprocessing.sharedctypes import Synchronized
+from tempfile import TemporaryFile
+from typing import Any
+
+import pytest
+
+PIECE = 32
+"""How many tests a process takes at a time: neighbours in one file, which share its fixtures."""
+_FORKED = multiprocessing.get_context("fork")
+_REPORT, _WARNING = "pytest_runtest_logreport", "pytest_warning_recorded"
+Pieces = Sequence[Sequence[pytest.Item]]
+
+
+class Reporter:
+    """Sends what the hooks of a forked process are told to the process that prints it."""
+
+    def __init__(self, config: pytest.Config, sent: Connection) -> None:
+        self._config, self._sent = config, sent
+
+    def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
+        self._sent.send(("pytest_runtest_logstart", {"nodeid": nodeid, "location": location}))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        plain = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        self._sent.send((_REPORT, {"report": plain}))
+
+    def pytest_runtest_logfinish(self, nodeid: str, location: object) -> None:
+        self._sent.send(("pytest_runtest_logfinish", {"nodeid": nodeid, "location": location}))
+
+    def pytest_warning_recorded(self, warning_message: object, when: str, nodeid: str, location: object) -> None:
+        told = {"warning_message": warning_message, "when": when, "nodeid": nodeid, "location": location}
+        self._sent.send((_WARNING, told))
+
+
+class Several:
+    """Runs the collected tests in so many processes. A test without a result, as its process ended, has failed."""
+
+    def __init__(self, processes: int, *, whole_files: bool) -> None:
+        self._processes, self._whole_files = processes, whole_files
+        self._taken: Synchronized[int] = _FORKED.Value("i", 0)
+        self._running: dict[Connection, ForkProcess] = {}
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if session.testsfailed or session.config.option.collectonly:
+            return None
+        pieces, left = list(self._pieces(session.items)), {item.nodeid: item for item in session.items}
+        _temporary(session.config).getbasetemp()
+        session.config.get_terminal_writer().flush()
+        try:
+            for number in range(min(self._processes, len(pieces))):
+                self._start(session, pieces, number)
+            while self._running:
+                for connection in wait([*self._running]):
+                    self._hear(connection, session, left)
+                if session.shouldfail:
+                    self._taken.value = len(pieces)
+        finally:
+            for process in self._running.values():
+                process.terminate()
+                process.join()
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        for item in left.values():
+            lost = pytest.TestReport(
+                item.nodeid, item.location, {}, "failed", "its process ended before it did", "call"
+            )
+            session.config.hook.pytest_runtest_logreport(report=lost)
+        return True
+
+    def _pieces(self, items: Sequence[pytest.Item]) -> Iterator[Sequence[pytest.Item]]:
+        for _, group in groupby(items, lambda item: item.path):
+            file = list(group)
+            step = len(file) if self._whole_files else PIECE
+            yield from (file[at : at + step] for at in range(0, len(file), step))
+
+    def _start(self, session: pytest.Session, pieces: Pieces, number: int) -> None:
+        here, there = _FORKED.Pipe(duplex=False)
+        process = _FORKED.Process(target=_run, args=(session, self._items(pieces), there, str(number)))
+        process.start()
+        there.close()
+        self._running[here] = process
+
+    def _items(self, pieces: Pieces) -> Iterator[pytest.Item]:
+        while True:
+            with self._taken.get_lock():
+                at, self._taken.value = self._taken.value, self._taken.value + 1
+            if at >= len(pieces):
+                return
+            yield from pieces[at]
+
+    def _hear(self, connection: Any, session: pytest.Session, left: dict[str, pytest.Item]) -> None:
+        try:
+            name, values = connection.recv()
+        except EOFError:
+            self._running.pop(connection).join()
+            return
+        config, hook = session.config, getattr(session.config.hook, name)
+        if name == _REPORT:
+            values = {"report": config.hook.pytest_report_from_serializable(config=config, data=values["report"])}
+        if name == _WARNING:
+            hook.call_historic(kwargs=values)
+        else:
+            hook(**values)
+        if name == "pytest_runtest_logfinish":
+            left.pop(values["nodeid"], None)
+
+
+def _run(session: pytest.Session, items: Iterator[pytest.Item], sent: Connection, name: str) -> None:
+    config, plugins = session.config, session.config.pluginmanager
+    plugins.unregister(name="terminalreporter")
+    plugins.register(Reporter(config, sent))
+    if config.option.capture == "fd":
+        _capture_apart(plugins.getplugin("capturemanager"))
+    temporary = _temporary(config)
+    temporary._basetemp = temporary.mktemp(name, numbered=False)  # Nothing public says it after the start.
+    item = next(items, None)
+    while item is not None:
+        following = next(items, None)
+        config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        item = following
+
+
+def _capture_apart(capture: Any) -> None:
+    """Puts files of this process below the streams that capture what is printed: forked processes share the position.
+
+    The streams stay, as modules may have kept them.
+    """
+    capture.resume_global_capture()
+    streams = (sys.stdout, sys.stderr)
+    capture.suspend_global_capture()
+    for stream in streams:
+        with TemporaryFile(buffering=0) as own:
+            os.dup2(own.fileno(), stream.fileno(), inheritable=False)
+
+
+def _temporary(config: pytest.Config) -> Any:
+    return getattr(config, "_tmp_path_factory")  # noqa: B009 - it has no public name
