@@ -37,8 +37,8 @@ def arguments_schema(parameters: JsonSchema | None, path: str) -> JsonSchema:
     """
     if parameters is None:
         return NOTHING
-    if parameters is True:
-        return {"type": "object"}
+    if parameters is True or (isinstance(parameters, dict) and parameters.get("$ref") == "#"):
+        return {"type": "object"}  # A schema that leads to itself says nothing.
     if not isinstance(parameters, dict) or "$ref" in parameters:
         _check_target(parameters, path)
         return parameters
