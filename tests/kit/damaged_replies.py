@@ -33,7 +33,7 @@ from antiphon.formats.offered_calls import is_object
 from antiphon.formats.openchatml import OpenChatML
 from antiphon.formats.replies import CallForm
 from antiphon.generation import Model
-from antiphon.tokens import ByteTokenizer, ControlScanner, decode, encode_pieces
+from antiphon.tokens import ByteTokenizer, Control, ControlScanner, decode, encode_pieces
 from antiphon.wire.projection import INVALID
 from kit.api import Got, post_in_process
 from kit.family_server import EVERY, family

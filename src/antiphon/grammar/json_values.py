@@ -201,9 +201,11 @@ class JsonWriter:
     def _value(self, node: JsonSchema) -> str:
         if node is False or not self._is_written_here(node):
             return self._whole(node)
-        if node is True or not node.keys() - _DEFINITIONS:
-            return self._rules.recursive(("json", self._digits, self._any_whitespace), self._anything)
-        given = node.keys() - _DEFINITIONS
+        given = set() if node is True else node.keys() - _DEFINITIONS
+        if not given:
+            key = ("json", self._digits, self._any_whitespace)
+            return self._rules.recursive(key, lambda: " | ".join(self._ways({})))
+        assert node is not True
         if values := _listed(node):
             return self._one_of(values)
         if given == {"$ref"} and definition(node["$ref"], self._root) is not None:
@@ -245,13 +247,10 @@ class JsonWriter:
                 return self._rules.rule("NUMBER", numbers(_bounds(node), self._digits))
 
     def _array(self, node: dict[str, Any]) -> str:
-        prefix = [self._item(part) for part in node.get("prefixItems", ())]
-        least, most = int(node.get("minItems", 0)), node.get("maxItems")
-        inside = listed_items(prefix, self._item(node.get("items", True)), least, most, self._comma)
+        parts = (*node.get("prefixItems", ()), node.get("items", True))
+        *prefix, item = [None if part is False else self._value(part) for part in parts]
+        inside = listed_items(prefix, item, int(node.get("minItems", 0)), node.get("maxItems"), self._comma)
         return " ".join(filter(None, [self._sign["["], inside, self._sign["]"]]))
-
-    def _item(self, node: JsonSchema) -> str | None:
-        return None if node is False else self._value(node)
 
     def _object(self, node: dict[str, Any]) -> str:
         properties, required = node.get("properties", {}), node.get("required", ())
@@ -278,9 +277,6 @@ class JsonWriter:
     def _reference(self, reference: str) -> str:
         key = ("json", id(self._root), reference, self._digits, self._any_whitespace)
         return self._rules.recursive(key, lambda: self._value(target(reference, self._root)))
-
-    def _anything(self) -> str:
-        return " | ".join(self._ways({}))
 
     def _one_of(self, values: Sequence[Any]) -> str:
         """One of the values, of which the engine writes those that are spelled in one way."""
@@ -370,10 +366,9 @@ def digits_of(schema: JsonSchema) -> int:
     while todo:
         match todo.pop():
             case dict() as node:
-                for key in _BOUNDS & node.keys():
-                    value = node[key]
-                    if isinstance(value, int | float) and abs(value) > _EXACT:
-                        longest = max(longest, len(str(abs(int(value)))))
+                bounds = (node[key] for key in _BOUNDS & node.keys())
+                large = [one for one in bounds if isinstance(one, int | float) and abs(one) > _EXACT]
+                longest = max([longest, *(len(str(abs(int(one)))) for one in large)])
                 todo += node.values()
             case list() as items:
                 todo += items

@@ -148,8 +148,7 @@ def is_escaped(text: str) -> bool:
 
 def spelled(text: str) -> str:
     """The pattern of a JSON string of the text, whatever of it is escaped that some serializer escapes."""
-    signs = map(_spelled, text) if is_escaped(text) else [quote(text)]
-    return f'"{"".join(signs)}"'
+    return f'"{"".join(map(_spelled, text))}"'
 
 
 def _spelled(char: str) -> str:
@@ -244,8 +243,7 @@ def definition(reference: str, root: JsonSchema) -> JsonSchema | None:
 
 def types_of(node: JsonSchema, root: JsonSchema) -> tuple[str, ...]:
     """The types that a value may have, in the order of `TYPES`."""
-    found = _types(node, root, {}, 0)
-    return tuple(name for name in TYPES if name in found)
+    return tuple(sorted(_types(node, root, {}, 0), key=TYPES.index))
 
 
 def _types(node: JsonSchema, root: JsonSchema, known: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
@@ -269,12 +267,10 @@ def _types(node: JsonSchema, root: JsonSchema, known: dict[int, frozenset[str]],
 
 
 def _own_types(node: dict[str, Any]) -> set[str]:
-    given = node.get("type")
-    if given is not None:
+    if (given := node.get("type")) is not None:
         return {given} if isinstance(given, str) else {*given}
-    values = node["enum"] if "enum" in node else [node["const"]] if "const" in node else None
-    if values is not None:
-        return {type_of(value) for value in values}
+    if "enum" in node or "const" in node:
+        return {type_of(value) for value in node.get("enum", [node.get("const")])}
     if "properties" in node:
         return {"object"}
     return {"array"} if "items" in node or "prefixItems" in node else {*TYPES}
@@ -308,10 +304,10 @@ class Rules:
     def recursive(self, key: Hashable, body: Callable[[], str]) -> str:
         """The name of the rule of a key, whose body may refer to it; written once."""
         if key not in self._names:
-            self._names[key] = name = f"value_{len(self.rules)}"
+            place = len(self.rules)
+            self._names[key] = f"value_{place}"
             self.rules.append("")
-            place = len(self.rules) - 1
-            self.rules[place] = f"{name}: {body()}"
+            self.rules[place] = f"{self._names[key]}: {body()}"
         return self._names[key]
 
     def json(self, schema: JsonSchema, *, any_whitespace: bool = False) -> str:
