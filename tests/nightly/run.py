@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from nightly.deepseek import differing
 from nightly.page import page
 from nightly.published import Row, chosen, tried
-from nightly.suite import replayed
 
 Argued = list[dict[str, Any]]
 """Reasons (``why``), each with the failures of a part that it is of."""
@@ -43,6 +42,7 @@ class Result:
 
 def suite(workers: int) -> Result:
     """The recorded outputs, over the chat API."""
+    from nightly.suite import replayed  # its packages are fetched for this run alone
 
     result = Result(by_family=defaultdict(Counter))
     for case in asyncio.run(replayed()):
