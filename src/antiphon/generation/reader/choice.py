@@ -118,7 +118,9 @@ class ChoiceReader:
         before = self.counts.completion
         events, ended = self._read(step)
         if self._collects_ids:
-            self._collect(step, self.counts.completion - before)
+            self.sampled += step.ids[: self.counts.completion - before]
+            if step.text and not step.ids:
+                self._miss_ids()
         if ended or step.end is not None:
             events += self._finish(step.end)
         return events if len(step.ids) < 2 else _merged(events)
@@ -169,13 +171,11 @@ class ChoiceReader:
         self._ids.skip(ids)
         return self._parser.feed(("".join(filter(None, texts)),))
 
-    def _collect(self, step: Step, count: int) -> None:
+    def _miss_ids(self) -> None:
         """Raises `UnsupportedError` where the engine wrote a text and reports no ids of it, and they are requested."""
-        if step.text and not step.ids:
-            self._inexact = True
-            if self._plan.request.return_token_ids:
-                raise UnsupportedError("the engine reports no token ids", position=Position(path="return_token_ids"))
-        self.sampled += step.ids[:count]
+        self._inexact = True
+        if self._plan.request.return_token_ids:
+            raise UnsupportedError("the engine reports no token ids", position=Position(path="return_token_ids"))
 
     def replies(self) -> Iterator[tuple[Sequence[Message], Sequence[int], bool]]:
         """The reply as a later request may have it, its ids, and whether these say what it does, and no more.
