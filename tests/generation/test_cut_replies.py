@@ -121,7 +121,7 @@ def test_so_it_is_where_an_engine_gives_text_and_no_ids() -> None:
     assert leaks(speaking(Harmony(), tokenizer), text, steps=texts) == []
 
 
-@pytest.mark.parametrize("name", sorted(set(SOURCES) - {"bare object"}))  # what may be a call may be an answer in JSON
+@pytest.mark.parametrize("name", sorted({*SOURCES, "Python in a list"} - {"bare object"}))  # JSON may be an answer
 def test_a_cut_in_a_tag_or_before_a_call_has_its_name_says_nothing_of_it(name: str) -> None:
     chosen = family(name)
     draft = plan_turn(chosen.model("m", chosen.engine(""), grammar=False), TurnRequest(conversation=ASKED))

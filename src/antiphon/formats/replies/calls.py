@@ -80,8 +80,8 @@ class CallReader:
         return self._open is not None and self._open.in_arguments and (self._messages.in_call or self._source.records)
 
     def let_go(self) -> None:
-        """Nothing is read any more."""
-        self._refuse = _nobody
+        """Nothing is read any more: a call on its way would hold this reader, and it that."""
+        self._refuse, self._open = _nobody, None
 
     def pass_over(self, fault: Malformed) -> None:
         """Keeps what was read since the last call as the text of no call, of which `settle` decides."""

@@ -297,7 +297,7 @@ class DescriptionParser(ForeseeingParser):
             while mark and (opened := (yield from self._source.ahead(self._description.again[mark]))):
                 mark = opened
             form = next((form for form in forms if form.begins(mark, char)), None)
-            if form is None or not (mark or (yield from self._source.begins(form.listed_call))):
+            if form is None or not (mark or (yield from self._source.begins(form.listed_call, if_cut=True))):
                 yield from self._source.ahead(forms[0].section_close_marks)
                 return
             yield from self._call_of_section(form)

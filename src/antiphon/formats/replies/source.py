@@ -203,13 +203,16 @@ class Source:
         self.let_go()
         return self._over
 
-    def begins(self, beginning: re.Pattern[str]) -> Reading[bool]:
-        """Whether what follows is such a beginning, which stays. A match without a group needs more text."""
+    def begins(self, beginning: re.Pattern[str], *, if_cut: bool = False) -> Reading[bool]:
+        """Whether what follows is such a beginning, which stays. A match without a group needs more text.
+
+        ``if_cut``: the answer where a limit cut that.
+        """
         while (found := beginning.match(self.text, self.at)) is not None:
             if found.lastgroup is not None:
                 return True
             if self.last:
-                return False
+                return self.cut and if_cut
             yield from self.more()
         return False
 
