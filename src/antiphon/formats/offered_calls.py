@@ -82,10 +82,11 @@ class OfferedCalls:
 
 
 def is_for_tool(call: Message) -> bool:
-    """Whether the model ended it as a call, and nobody could read it as an answer: JSON, or code."""
-    text = call.text.strip()
+    """Whether the model ended it as a call, or was cut in it, and nobody could read it as an answer: JSON, or code."""
+    text, cut = call.text.strip(), call.end is End.NONE
     code = call.content_type == "code" or "python" in (call.recipient or "").split(".")
-    return call.end is End.CALL and (code or text[:1] in ("", "{") or (text[0] == "[" and _is_json(text)))
+    written = code or text[:1] in ("", "{") or (text[0] == "[" and (_is_json(text) or (cut and _begins_json(text))))
+    return (cut or call.end is End.CALL) and written
 
 
 def _is_json(text: str) -> bool:
@@ -94,6 +95,15 @@ def _is_json(text: str) -> bool:
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return False
     return True
+
+
+def _begins_json(text: str) -> bool:
+    """Whether more text may make JSON of it."""
+    try:
+        msgspec.json.decode(text.rstrip("0123456789+-.eE"))  # where a number may be cut, which is no number then
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        return "truncated" in str(error)
+    return False
 
 
 def as_answer(call: Message) -> Message:
