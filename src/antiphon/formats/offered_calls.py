@@ -85,25 +85,17 @@ def is_for_tool(call: Message) -> bool:
     """Whether the model ended it as a call, or was cut in it, and nobody could read it as an answer: JSON, or code."""
     text, cut = call.text.strip(), call.end is End.NONE
     code = call.content_type == "code" or "python" in (call.recipient or "").split(".")
-    written = code or text[:1] in ("", "{") or (text[0] == "[" and (_is_json(text) or (cut and _begins_json(text))))
+    written = code or text[:1] in ("", "{") or (text[0] == "[" and _is_json(text, cut=cut))
     return (cut or call.end is End.CALL) and written
 
 
-def _is_json(text: str) -> bool:
+def _is_json(text: str, *, cut: bool) -> bool:
+    """Whether it is JSON, or may become JSON where it was cut."""
     try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return False
-    return True
-
-
-def _begins_json(text: str) -> bool:
-    """Whether more text may make JSON of it."""
-    try:
-        msgspec.json.decode(text.rstrip("0123456789+-.eE"))  # where a number may be cut, which is no number then
+        msgspec.json.decode(text.rstrip("0123456789+-.eE") if cut else text)  # a number that is cut may be none
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        return "truncated" in str(error)
-    return False
+        return cut and "truncated" in str(error)
+    return True
 
 
 def as_answer(call: Message) -> Message:
