@@ -35,6 +35,8 @@ HARMONY_REPLIES = {
     "an answer of a type": "<|channel|>final <|constrain|>json<|message|>{}<|return|>",
     "a built-in tool": "<|channel|>analysis to=python code<|message|>1+1<|call|>",
     "a tool that is not there": "<|channel|>commentary to=browser.search<|message|>{}<|call|>",
+    "a list for it": '<|channel|>commentary to=browser.open<|message|> [-1.5e+2, "a", {"b": [true]}]<|call|>',
+    "words for it": "<|channel|>commentary to=browser.search<|message|>Look there.<|call|>",
 }
 OPENCHATML_REPLIES = {
     "an answer": f"{THOUGHT}\n<|start|>assistant<|channel|>final<|message|>Rain.<|return|>",
@@ -42,6 +44,7 @@ OPENCHATML_REPLIES = {
     "a call at once": f" to=functions.weather<|channel|>commentary<|constrain|>json{CALLED}",
     "a recipient behind": f"<|channel|>commentary to=functions.weather{CALLED}",
     "an answer at once": "<|channel|>final<|message|>Rain.<|return|>",
+    "a tool that is not there": f" to=functions.moon<|channel|>commentary<|constrain|>json{CALLED}",
 }
 FORMATS: dict[str, tuple[Callable[[ByteTokenizer], Format], Sequence[Control], dict[str, str]]] = {
     "Harmony": (lambda tokenizer: Harmony(), HARMONY, HARMONY_REPLIES),

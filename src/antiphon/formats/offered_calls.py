@@ -82,17 +82,19 @@ class OfferedCalls:
 
 
 def is_for_tool(call: Message) -> bool:
-    """Whether the model ended it as a call, and nobody could read it as an answer: JSON, or code."""
-    text = call.text.strip()
+    """Whether the model ended it as a call, or was cut in it, and nobody could read it as an answer: JSON, or code."""
+    text, cut = call.text.strip(), call.end is End.NONE
     code = call.content_type == "code" or "python" in (call.recipient or "").split(".")
-    return call.end is End.CALL and (code or text[:1] in ("", "{") or (text[0] == "[" and _is_json(text)))
+    written = code or text[:1] in ("", "{") or (text[0] == "[" and _is_json(text, cut=cut))
+    return (cut or call.end is End.CALL) and written
 
 
-def _is_json(text: str) -> bool:
+def _is_json(text: str, *, cut: bool) -> bool:
+    """Whether it is JSON, or may become JSON where it was cut."""
     try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return False
+        msgspec.json.decode(text.rstrip("0123456789+-.eE") if cut else text)  # a number that is cut may be none
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        return cut and "truncated" in str(error)
     return True
 
 

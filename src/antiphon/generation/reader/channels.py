@@ -253,11 +253,11 @@ class InferredChannels:
         if called and (not miscall or (self._reads_miscalls and is_for_tool(call))):
             return [*self._settle(), *open.events(call.channel)]
         open.kind, open.message, open.end = _Kind.TEXT, as_answer(open.message), MessageEnded(as_answer(call))
+        if open.blank and not called:
+            return []
         if miscall and is_for_tool(call):
             self._counts.reasoning += open.tokens
             return open.events(Channel.ANALYSIS)
-        if open.blank:
-            return []
         events = self._replace_candidate(open)
         return events if not self._decided else self._release(Channel.ANALYSIS)
 
