@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from llguidance import LLMatcher
 from starlette.applications import Starlette
 
 from antiphon.api import create_app
@@ -15,6 +16,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
+from antiphon.grammar.compiler import Vocabulary
 from antiphon.tokens import Piece
 from kit.api import in_process, post_in_process
 from kit.masked import FORMATS, masked_app
@@ -26,20 +28,32 @@ BODIES: dict[str, dict[str, Any]] = {
     RESPONSES: {"input": "Hi", "store": False},
 }
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
-OPTIONAL = "/: ?/"
-"""A colon and a blank or none, as the engine is given it."""
+ENDS = frozenset(VOCABULARY.controls[end] for end in (RETURN, CALL))
+COMPILER = ReplyCompiler(HARMONY, VOCABULARY, ENDS, seconds=60)
+TOKENS = Vocabulary(VOCABULARY, ENDS).tokens
+COMPACT = '{"a":1}'
+SPACED = [' {"a":1}', '{"a": 1}', '{ "a":1}', '{"a":1 }', '{\n  "a": 1\n}', '{"a":1}\n']
 
 
-async def grammar_of(route: str, fields: dict[str, Any]) -> str:
-    """The grammar that the engine gets for a request."""
-    ends = frozenset(VOCABULARY.controls[end] for end in (RETURN, CALL))
-    engine = ScriptedEngine(harmony_ids(CHANNEL, "final", MESSAGE, '{"a":1}', RETURN), end_ids=ends)
-    compiler = ReplyCompiler(HARMONY, VOCABULARY, engine.info.end_ids)
-    model = Model(name="m", engine=engine, tokenizer=VOCABULARY, format=HARMONY, compiler=compiler)
+def said(answer: str) -> list[int]:
+    return harmony_ids(CHANNEL, "final", MESSAGE, answer, RETURN)
+
+
+async def admitted(route: str, fields: dict[str, Any]) -> list[str]:
+    """Which of the answers with blanks the engine may write; the one without any it always may."""
+    engine = ScriptedEngine(said(COMPACT), end_ids=ENDS)
+    model = Model(name="m", engine=engine, tokenizer=VOCABULARY, format=HARMONY, compiler=COMPILER)
     got = await post_in_process(create_app(StaticCatalog({"m": model})), route, **BODIES[route], **fields)
     assert got.status == 200, got.body
     assert "x-antiphon-ignored" not in got.headers
-    return engine.requests[-1][2] or ""
+    start = LLMatcher(TOKENS, engine.requests[-1][2] or "", log_level=0)
+    assert _takes(start, COMPACT)
+    return [answer for answer in SPACED if _takes(start, answer)]
+
+
+def _takes(start: LLMatcher, answer: str) -> bool:
+    matcher, ids = start.deep_copy(), said(answer)
+    return bool(matcher.validate_tokens(ids) == len(ids))
 
 
 def own(route: str, form: dict[str, Any]) -> dict[str, Any]:
@@ -56,10 +70,10 @@ FORMS: list[dict[str, Any]] = [{"type": "json_object"}, {"type": "json_schema", 
 @pytest.mark.parametrize("route", [CHAT, RESPONSES])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: str(form["type"]))
 async def test_a_form_has_blanks_unless_it_says_that_it_is_compact(route: str, form: dict[str, Any]) -> None:
-    assert OPTIONAL in await grammar_of(route, own(route, form))
-    assert OPTIONAL in await grammar_of(route, own(route, {**form, "compact": False}))
-    assert OPTIONAL not in await grammar_of(route, own(route, {**form, "compact": True}))
-    assert OPTIONAL not in await grammar_of(route, {**own(route, form), "guided_whitespace_pattern": "[ ]?"})
+    assert await admitted(route, own(route, form)) == SPACED
+    assert await admitted(route, own(route, {**form, "compact": False})) == SPACED
+    assert await admitted(route, own(route, {**form, "compact": True})) == []
+    assert await admitted(route, {**own(route, form), "guided_whitespace_pattern": "[ ]?"}) == []
 
 
 @pytest.mark.parametrize("route", [CHAT, RESPONSES])
@@ -76,7 +90,7 @@ async def test_a_form_has_blanks_unless_it_says_that_it_is_compact(route: str, f
     ],
 )
 async def test_so_it_is_in_the_words_of_other_servers(route: str, fields: dict[str, Any], compact: bool) -> None:
-    assert (OPTIONAL not in await grammar_of(route, fields)) is compact
+    assert await admitted(route, fields) == ([] if compact else SPACED)
 
 
 async def test_a_word_that_is_no_truth_value_is_an_error_at_its_place() -> None:
@@ -90,8 +104,6 @@ async def test_a_word_that_is_no_truth_value_is_an_error_at_its_place() -> None:
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": CITY}}
 FORM = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}}
-ENDS = frozenset(VOCABULARY.controls[end] for end in (RETURN, CALL))
-COMPILER = ReplyCompiler(HARMONY, VOCABULARY, ENDS, seconds=60)
 TYPES: tuple[tuple[Piece, ...], ...] = ((), (" json",), (" ", CONSTRAIN, "json"), (CONSTRAIN, "json"), (" code",))
 HEADERS: list[tuple[Piece, ...]] = [
     header

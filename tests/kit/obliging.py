@@ -59,9 +59,10 @@ class ObligingEngine(GrammarEngine):
         return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
     def _reply(self, grammar: str, random: Random, most: int) -> list[int]:
+        """Up to one id beyond ``most``, so that a reply that comes to it is cut there, and does not end by itself."""
         matcher = LLMatcher(self._vocabulary.tokens, grammar, log_level=0)
         written: list[int] = []
-        while not matcher.is_stopped() and len(written) < min(most, 2000):
+        while not matcher.is_stopped() and len(written) <= min(most, 2000):
             mask = matcher.compute_bitmask()
             closing = next((id for id in CLOSERS if mask[id // 8] >> id % 8 & 1), None)
             if closing is None or random.random() < 0.2:

@@ -82,8 +82,8 @@ class ReplyShape:
     ``other_calls``: calls in other forms than the model's own are read. ``held``: the grammar is for an engine, which
     keeps the model from what a reader would take too: a call in another form that is not whole.
     ``max_reasoning`` (of the one thought) and ``max_text`` (of a preamble, a free answer, or code) are in characters,
-    None for no bound but the request's token limit. ``params``
-    name where tools and format stand in the request, for errors.
+    where one that may begin a spelled-out mark counts with the next; None for no bound but the request's token limit.
+    ``params`` name where tools and format stand in the request, for errors.
     """
 
     tools: tuple[ToolSpec, ...] = ()
