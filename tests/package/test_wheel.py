@@ -63,7 +63,7 @@ def test_the_wheel_has_no_tests_benchmarks_or_settings_of_ours(wheel: zipfile.Zi
     page = "antiphon/playground/static/"
     kinds = {PurePosixPath(name).suffix for name in wheel.namelist() if not name.startswith((INFO, page))}
     kinds -= {".zip"}  # the documentation's site, where it was built
-    assert kinds == {".py", ".typed", ".toml", ".json", ".gz", ".md", ".txt", ".abnf", ".webp", ".svg"}
+    assert kinds == {".py", ".typed", ".toml", ".json", ".gz", ".md", ".txt", ".abnf", ".jinja", ".webp", ".svg"}
     assert {PurePosixPath(name).suffix for name in wheel.namelist() if name.startswith(page)} <= MEDIA_TYPES.keys()
     roots = {name.split("/")[0] for name in wheel.namelist()}
     assert roots == {"antiphon", INFO}

@@ -99,6 +99,7 @@ def _chain_after_prefix(first: Grammar, rest: Chain, opened: Control | str) -> G
     return choice(*ways) if len(ways) > 1 else ways[0] if ways else None
 
 
+BLANKS = optional(Lexeme(r"[ \t\r\n]{1,8}"))
 GAPS = optional(Lexeme(r"([ \t]{1,16}(\r?\n[ \t]{0,40})?|\r?\n[ \t]{0,40})"))
 """Blanks beside a JSON text."""
 
@@ -133,7 +134,8 @@ class CallGrammar:
         """
         form, pieces = self._form, self._spelled.pieces
         most = 1 if form.bare and form.section is None else len(self._shape.ids)
-        more = joined(*pieces(form.separator), *pieces(form.open), self._one(tools))
+        apart = [BLANKS] if form.separator.isspace() and form.open else pieces(form.separator)
+        more = joined(*apart, *pieces(form.open), self._one(tools))
         begin = joined(*(pieces(form.open) if self._section.open else ()), self._one(first or tools))
         return joined(begin, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))
 

@@ -22,10 +22,9 @@ from antiphon.grammar import (
     choice,
     optional,
 )
-from antiphon.grammar.grammar import Lexeme
 from antiphon.tokens import Control
 
-from .call_grammar import GAPS, CallGrammar, Spelled, joined, rest_after_prefix
+from .call_grammar import BLANKS, GAPS, CallGrammar, Spelled, joined, rest_after_prefix
 from .compiled import CompiledDescription, Role
 from .description import NO_HABITS, CallForm, Habits, Region, ReplyDescription
 
@@ -74,7 +73,6 @@ def _behind(roles: set[Role], state: State) -> State:
     return State.REASONED if Role.CONTENT_CLOSE in roles else state
 
 
-_BLANKS = optional(Lexeme(r"[ \t\r\n]{1,8}"))
 _MOST_BEFORE = 200
 """Characters of a text before a call that must be made: a model that talks on is brought to it."""
 
@@ -181,7 +179,7 @@ class _ReplyGrammar:
         region = self._description.reasoning or Region()
         limit, must = self._shape.max_reasoning, self._shape.reasoning == "required"
         text = replace(AnyText(None, self._avoid, limit), nonblank=must)
-        blanks = [_BLANKS] if must else []
+        blanks = [BLANKS] if must else []
         if not region.close:
             return joined(*blanks, text)
         return joined(*blanks, *self._until(text, region.close.strip()), *self._between(region))
@@ -194,7 +192,7 @@ class _ReplyGrammar:
                 "the prompt has begun a thought, and this model has no mark that ends one",
                 position=Position(path="reasoning"),
             )
-        return joined(_BLANKS, *self._spelled.pieces(region.close.strip()), *self._between(region))
+        return joined(BLANKS, *self._spelled.pieces(region.close.strip()), *self._between(region))
 
     def _outcome(self, begun: PromptState | None = None) -> Grammar:
         """An answer, or calls, before which a text may stand."""
@@ -234,7 +232,7 @@ class _ReplyGrammar:
     def _called(self, calls: CallGrammar, tools: Sequence[ToolSpec]) -> Grammar:
         """The calls and the end. An opening that is shared is one lexeme with each tool's name."""
         if not self._shared:
-            return joined(_BLANKS, *calls.opening, calls.rest(tools), self._end_of_calls())
+            return joined(BLANKS, *calls.opening, calls.rest(tools), self._end_of_calls())
         return choice(
             *(
                 joined(blank, *calls.opening, calls.rest(tools, first=[tool]), self._end_of_calls())
@@ -302,12 +300,12 @@ class _ReplyGrammar:
             return []
         free = self._few_words() if self._shape.must_call else self._free_text()
         text = free if self._may_announce else None
-        before = [_BLANKS, *calls.opening] if text is None else self._until(text, calls.opening)
+        before = [BLANKS, *calls.opening] if text is None else self._until(text, calls.opening)
         close = content.close.strip()
         if not close:
             return [joined(*before, calls.rest(tools), self._end_of_calls())]
-        closing = joined(_BLANKS, *self._spelled.pieces(close))
-        closed = [_BLANKS, *self._spelled.pieces(close)] if text is None else self._until(text, close)
+        closing = joined(BLANKS, *self._spelled.pieces(close))
+        closed = [BLANKS, *self._spelled.pieces(close)] if text is None else self._until(text, close)
         return [
             joined(*before, calls.rest(tools), optional(closing), self._end_of_calls()),
             joined(*closed, *self._between(content), self._called(calls, tools)),
@@ -339,7 +337,7 @@ class _ReplyGrammar:
         """The layout behind a region before the next, required where the region's close may be the reply's."""
         layout = choice(*self._layouts) if self._layouts else None
         if not self._closes_reply(region):
-            return [_BLANKS, *([optional(layout)] if layout else [])]
+            return [BLANKS, *([optional(layout)] if layout else [])]
         own = region.close[len(region.close.rstrip()) :]
         return [*([optional(Literal(own))] if own else []), *([layout] if layout else [])]
 
@@ -353,10 +351,10 @@ class _ReplyGrammar:
         """The end behind calls, before which a text may stand where the template writes it there."""
         if self._calls is None or self._calls.unmarked:
             return joined(*self._ending())  # blanks behind such calls would be a text
-        end = joined(_BLANKS, *self._ending(self._all_ends))
+        end = joined(BLANKS, *self._ending(self._all_ends))
         if self._habits.text_beside != "behind" or self._shape.must_call or not self._may_announce:
             return end
-        return choice(end, joined(_BLANKS, self._text_to_end(replace(self._free_text(), nonblank=True))))
+        return choice(end, joined(BLANKS, self._text_to_end(replace(self._free_text(), nonblank=True))))
 
     @property
     def _may_announce(self) -> bool:
@@ -364,7 +362,7 @@ class _ReplyGrammar:
 
     def _end(self) -> Grammar:
         """Blanks and one of the ends."""
-        return joined(_BLANKS, *self._ending())
+        return joined(BLANKS, *self._ending())
 
     def _ending(self, ends: Sequence[Sequence[Control | str]] = ()) -> list[Grammar]:
         """One of the ends: the model's own by id, or one that the description names; layout may stand before it."""
