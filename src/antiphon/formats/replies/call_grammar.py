@@ -134,7 +134,9 @@ class CallGrammar:
         """
         form, pieces = self._form, self._spelled.pieces
         most = 1 if form.bare and form.section is None else len(self._shape.ids)
-        apart = [BLANKS] if form.separator.isspace() and form.open else pieces(form.separator)
+        # Blanks that a close may begin with too are one lexeme with it.
+        loose = form.separator.isspace() and form.open and not self._section.close
+        apart = [BLANKS] if loose else pieces(form.separator)
         more = joined(*apart, *pieces(form.open), self._one(tools))
         begin = joined(*(pieces(form.open) if self._section.open else ()), self._one(first or tools))
         return joined(begin, *([Repeat(more, 0, most - 1)] if most > 1 else []), *pieces(self._section.close))
