@@ -141,11 +141,13 @@ class TalksRoundItsCall(Plays):
         return [f"the théin {turn}.", *super()._reply(turn)[:-1], "in the end.", IM_END]
 
 
-async def test_texts_that_a_client_gets_as_one_are_gone_on_with_as_they_were_sampled(store: Store) -> None:
-    plays, client = TalksRoundItsCall(), Chat()
-    server = plays.served(store)
+@pytest.mark.parametrize("served", SERVED)
+@pytest.mark.parametrize("wire", [wire for wire in CLIENTS if wire != "interactive"])
+async def test_texts_round_a_call_are_gone_on_with_as_they_were_sampled(wire: str, served: str, store: Store) -> None:
+    plays, client = TalksRoundItsCall(), CLIENTS[wire]()
+    servers = SERVED[served](plays, store)
     for _ in range(4):
-        await client.turn(server)
+        await client.turn(next(servers))
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
 
 

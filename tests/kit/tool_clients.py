@@ -167,10 +167,11 @@ class Transcript(Client):
         )
         assert got.status == 200, got.body
         self.text = got.body.decode()
-        for call in read(self.text).messages[-1:]:
-            assert call.is_call
-            head = f"<|start|>tool name={call.recipient} call_id={call.call_id} to=assistant"
-            self.text += f"{head}<|message|>{FOUND}<|end|>\n"
+        messages = read(self.text).messages
+        answered = {message.call_id for message in messages if message.role == "tool"}
+        (call,) = [message for message in messages if message.is_call and message.call_id not in answered]
+        head = f"<|start|>tool name={call.recipient} call_id={call.call_id} to=assistant"
+        self.text += f"{head}<|message|>{FOUND}<|end|>\n"
 
 
 CLIENTS: dict[str, Callable[[], Client]] = {

@@ -142,7 +142,7 @@ def _written(
     *,
     bare: bool,
 ) -> Sequence[Piece]:
-    """What the template writes in the reply's place; nothing where that means something else.
+    """The pieces that the template writes in the reply's place; none where that means something else.
 
     It is read in the prompt itself up to the reply's end, as most templates end it by a stop; else as a last message,
     for formats of frames do not, and write more in the same turn.

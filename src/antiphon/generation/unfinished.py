@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, visible_to_user
+from antiphon.conversation import FUNCTIONS, PARAGRAPH, Channel, End, Message, Role, visible_to_user
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns
 from antiphon.tokens import well_formed
@@ -28,10 +28,8 @@ from .request import TurnRequest
 
 LONGEST = 256
 """Runs of messages with calls, the latest of an unfinished turn, whose own text is looked for."""
-PARAGRAPH = "\n\n"
-"""Between messages that an API puts into one field."""
 Names = Mapping[tuple[int, int], tuple[str, ...]]
-"""Where a run of the assistant's messages begins and ends → names under which its turn may be stored, surest first."""
+"""The begin and end of a run of the assistant's messages → names of its stored turn, surest first."""
 OffLoop = Callable[[Callable[[], tuple[str, ...]]], Awaitable[tuple[str, ...]]]
 """Does work on the whole request, beside the event loop where it is long."""
 log = logging.getLogger("antiphon.generation")
@@ -78,7 +76,7 @@ class TurnMemory:
     _sent: Sequence[Message] = ()
     _names: Names = field(default_factory=dict)
     _places: list[tuple[int, int, int]] = field(default_factory=list)
-    """Of each turn that was found: where it begins, how many messages it has, and in place of how many."""
+    """Each turn that was found: its begin, the number of its messages, and of those that they replace."""
 
     def read(self, request: TurnRequest) -> bool:
         """Takes the request as its client sent it; whether turns of it may be stored."""
@@ -158,7 +156,7 @@ class TurnMemory:
         return places
 
     def _first(self, begin: int, turn: Sequence[Message]) -> int:
-        """Where a turn begins whose last run begins at ``begin``: before the results of calls that it ran here."""
+        """The begin of a turn whose last run begins at ``begin``: before the results of calls that it ran here."""
         sent, ran = self._sent, {message.name for message in turn if message.role is Role.TOOL}
         while begin and sent[begin - 1].role is Role.TOOL and sent[begin - 1].name in ran:
             while begin and sent[begin - 1].role is Role.TOOL:
@@ -169,7 +167,7 @@ class TurnMemory:
 
 
 def _unfinished(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """Where runs of the assistant's messages with calls begin and end, of those since the last answer."""
+    """The begin and end of each run of the assistant's messages with calls since the last answer."""
     runs: list[tuple[int, int]] = []
     end = len(messages)
     while end and len(runs) < LONGEST:

@@ -201,11 +201,11 @@ class JsonWriter:
     def _value(self, node: JsonSchema) -> str:
         if node is False or not self._is_written_here(node):
             return self._whole(node)
-        given = set() if node is True else node.keys() - _DEFINITIONS
+        node = {} if node is True else node
+        given = node.keys() - _DEFINITIONS
         if not given:
             key = ("json", self._digits, self._any_whitespace)
             return self._rules.recursive(key, lambda: " | ".join(self._ways({})))
-        assert node is not True
         if values := _listed(node):
             return self._one_of(values)
         if given == {"$ref"} and definition(node["$ref"], self._root) is not None:

@@ -130,7 +130,7 @@ class PathRouter(Router):
         super().__init__(routes, redirect_slashes=False, **options)
         self._spelled = {route.path for route in routes if not route.param_convertors}
         self._by_path: dict[str, Sequence[BaseRoute]] = {}
-        """Of those that were requested."""
+        """Routes by path, for paths that were requested."""
 
     def find(self, scope: AsgiScope) -> BaseRoute | None:
         """The route that answers the request: one that has its path and its method, else the first that has its path.

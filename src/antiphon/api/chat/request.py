@@ -1,4 +1,4 @@
-"""What the readers of several APIs share: tools of the server, turns that go on, requests without a turn."""
+"""Parts that readers of several APIs share: tools of the server, turns that go on, requests without a turn."""
 
 from __future__ import annotations
 

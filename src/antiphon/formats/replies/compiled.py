@@ -77,7 +77,7 @@ class CompiledPairs:
         }
         """A form that begins with the first tag of another, by that: what is then behind it."""
         self.empty = {_self_closed(value.words[0]) for value in values} - {""}
-        """What stands behind the key of an empty value, as in a tag that closes itself."""
+        """Ends of a key whose value is empty, as of a tag that closes itself."""
         self.value_marks = Marks((*self.values, *self.empty, *alphabet.symbols))
         string_end = _string_end(values[0].words[0], form)
         self.string_end = re.compile(string_end)
@@ -87,7 +87,7 @@ class CompiledPairs:
     def bound_by(self, structure: Structure, marks: Collection[str]) -> None:
         """Adds the marks of other calls, and of the reply's end, to what ends a value."""
         self.between = Marks((self.key, *marks))
-        """What may stand between two pairs, and behind the last."""
+        """Marks between two pairs, and behind the last."""
         self.value_marks = Marks((*self.value_marks.literals, *marks))
         for value in (*self.values.values(), *(longer for _, longer in self.longer.values())):
             value.bound_by(structure)
@@ -101,7 +101,7 @@ class CompiledPairs:
             for quote in filter(None, (*ESCAPING, self.quote))
             for inner, behind in self._behind.items()
         }
-        """Where a string ends, by its quote and by whether it is in brackets of the value's own."""
+        """Ends of a string, by its quote and by whether it is in brackets of the value's own."""
 
 
 class CompiledSlot:

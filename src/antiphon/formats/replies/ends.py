@@ -1,4 +1,4 @@
-"""Where a text of the model's own ends, which stands between marks or in quotes."""
+"""Ends of a text of the model's own, between marks or in quotes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .source import Marks, Put, Reading, Source, after_blanks
 
 
 class Step(Enum):
-    """What a mark inside a text is."""
+    """The meaning of a mark inside a text."""
 
     TEXT = auto()
     OPEN = auto()
@@ -22,7 +22,7 @@ class Step(Enum):
 
 
 class Structure:
-    """What stands round the values of a form of calls, and tells whether a mark within a text is a part of that.
+    """The marks round the values of a form of calls; tells whether a mark within a text is one of them.
 
     A key is behind the mark ``key`` and before one of ``assigns``, which are patterns; a call begins with the words
     ``opens`` and its ``head`` (what each slot reads, and the words behind it), and ends with the words ``closes``.
@@ -52,7 +52,7 @@ class Structure:
         self._opening = re.compile(r"\s*".join((*map(re.escape, opens[1:]), *slots, f"(?:{inside})")))
 
     def step(self, mark: str, text: str, at: int, expects: Callable[[str], bool], *, last: bool) -> Step | None:
-        """What a mark is, by the text behind ``at``; None where more of it tells. ``expects``: a key may be next."""
+        """The meaning of a mark by the text behind ``at``; None where more tells. ``expects``: a key may be next."""
         if mark in self.ends:
             return Step.NEXT
         if mark in self.closes:
@@ -94,7 +94,7 @@ _MOST_OPENING = 400
 
 
 class TextEnds:
-    """Where such a text ends: at the last of its ``closes`` before the next part of the reply.
+    """The end of such a text: the last of its ``closes`` before the next part of the reply.
 
     A close counts at once where that part is right behind it: one of the structure's marks, or ``behind``, a pattern as
     `Source.begins` takes it. ``layout``: blanks that may be before such a mark. ``rest``: the words of the close behind

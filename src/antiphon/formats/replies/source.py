@@ -140,7 +140,7 @@ _BLANKS = re.compile(r"\s*")
 
 
 def after_blanks(text: str, start: int) -> int:
-    """Where the blanks end that the text has at a place."""
+    """The end of the blanks that the text has at a place."""
     found = _BLANKS.match(text, start)
     return found.end() if found else start
 
