@@ -124,13 +124,17 @@ async def test_a_program_s_chats_go_on_with_what_was_sampled() -> None:
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
 
 
-async def test_a_text_chat_that_names_nothing_goes_on_with_what_was_sampled_in_other_tokens(store: Store) -> None:
+@pytest.mark.parametrize("fields", [{}, {"max_tokens": 9}], ids=["whole", "cut by its limit"])
+async def test_a_text_chat_that_names_nothing_goes_on_with_what_was_sampled_in_other_tokens(
+    fields: dict[str, Any], store: Store
+) -> None:
     plays, messages = Plays(calls=False), list[dict[str, Any]]()
     server = plays.served(store)
     for turn in range(4):
         messages.append({"role": "user", "content": f"the end {turn}?"})
-        answer = await post_in_process(server, "/v1/chat/completions", model="small", messages=messages)
+        answer = await post_in_process(server, "/v1/chat/completions", model="small", messages=messages, **fields)
         messages.append(answer.json["choices"][0]["message"])
+    plays.sampled[:] = [ids[: fields.get("max_tokens")] for ids in plays.sampled]
     assert [plays.goes_on(turn, turn - 1) for turn in range(1, 4)] == [True] * 3
 
 

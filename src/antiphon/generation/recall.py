@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import End, Message
+from antiphon.conversation import Message
 from antiphon.errors import StoreError
 from antiphon.store import UnfinishedTurns, pack, unpack
 from antiphon.store.archive import off_loop
@@ -93,8 +93,8 @@ def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
 
 
 def _is_encoded_otherwise(draft: Draft, reply: Sequence[Message]) -> bool:
-    """Whether the reply is one whole text that a prompt would have in other ids than were sampled."""
-    if len(reply) != 1 or reply[0].is_call or reply[0].end is End.NONE:
+    """Whether the reply is one text that a prompt would have in other ids than were sampled."""
+    if len(reply) != 1 or reply[0].is_call:
         return False
     text, opening = reply[0].text, draft.prompt[-2:]
     if not isinstance(text, SampledText) or text != text.strip():
