@@ -600,8 +600,21 @@ async function narrow() {
   await page.context().close();
 }
 
+// Code that takes too long is left as it is, and the code after it has its colours all the same.
+async function slowCode() {
+  const seen = await chatting(browser, urls.main);
+  const [late, next] = await seen.page.evaluate(async () => {
+    const { highlighted } = await import(new URL("playground/app/highlighting.js", location.href).href);
+    return [await highlighted("python", "x = [1, 'a']  # b\n".repeat(1_000_000)), await highlighted("python", "x = 1")];
+  });
+  check("slow code: it is left as it is", late === null, String(late).slice(0, 80));
+  check("slow code: the next has colours", next?.includes("<span"), String(next));
+  await state(seen, "slow-code");
+  await seen.context.close();
+}
+
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, stored: stored_, queued, long, keyed, loading, narrow, pace, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, stored: stored_, queued, long, keyed, loading, narrow, slowCode, pace, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -1,12 +1,13 @@
 // Code in the colours of its language: a worker does it, so that no text of a model can keep the page busy.
 const PATIENCE = 2000;
 
+let policy; // One for the page, which may have each name once.
 let worker = null;
 let last = 0;
 const waiting = new Map();
 
 function started() {
-  const policy = globalThis.trustedTypes?.createPolicy("highlighting", { createScriptURL: (url) => url });
+  policy ??= globalThis.trustedTypes?.createPolicy("highlighting", { createScriptURL: (url) => url });
   const address = new URL("./highlighting_worker.js", import.meta.url).href;
   const made = new Worker(policy?.createScriptURL(address) ?? address, { type: "module" });
   made.onmessage = ({ data: { id, html } }) => { waiting.get(id)?.(html); waiting.delete(id); };
