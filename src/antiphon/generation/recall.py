@@ -83,8 +83,9 @@ def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
     stored = model.sequences.stored if request.storable and kept else None
     for reply, sampled, exact in reader.replies() if kept or _is_encoded_otherwise(draft, reader.messages) else ():
         made = model.sequences.add(
-            request, draft.prompt, draft.prompt_ids, reply, sampled, exact=exact, own_ids=reader.own_ids
-        )
+            request, draft.prompt, draft.prompt_ids, reply, sampled,
+            exact=exact, own_ids=reader.own_ids, explained=kept,
+        )  # fmt: skip
         if stored is not None and made.key:
             writing = asyncio.create_task(_store(model, stored, made))
             model.sequences.writing.add(writing)

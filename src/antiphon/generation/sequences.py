@@ -36,7 +36,7 @@ class Remembered(msgspec.Struct, frozen=True, eq=False):
 
     ``key``: a digest of the conversation with the reply; empty where no conversation goes on with its ids.
     ``own_ids``: the ids of calls that were given anew, with those that the model wrote.
-    ``request`` None: it was answered by another process, or before a restart.
+    ``request`` None: it was answered by another process, or before a restart, or named nothing to go on with.
     """
 
     tenant: Tenant
@@ -91,14 +91,18 @@ class Sequences:
         *,
         exact: bool = True,
         own_ids: Mapping[str, str] = NO_IDS,
+        explained: bool = True,
     ) -> Remembered:
-        """Remember a choice that is over. ``exact``: what was sampled says what the reply does, and no more."""
+        """Remember a choice that is over. ``exact``: what was sampled says what the reply does, and no more.
+
+        ``explained``: the request is kept, to tell what another prompt changed of it.
+        """
         messages, tenant = request.conversation.messages, request.tenant
         whole = (*messages, *as_history(reply))
         keys = _keys(tenant.domain(), whole)
         key = keys[-1] if exact and keys and len(keys) == len(whole) else b""
-        own = tuple(own_ids.items())
-        made = Remembered(tenant, len(messages), digest(prompt), tuple(reply), (*ids, *sampled), key, own, request)
+        own, asked = tuple(own_ids.items()), request if explained else None
+        made = Remembered(tenant, len(messages), digest(prompt), tuple(reply), (*ids, *sampled), key, own, asked)
         self.put(made)
         return made
 
