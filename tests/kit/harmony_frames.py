@@ -208,8 +208,6 @@ async def mistold(seed: int, wire: str) -> list[str]:
     if again.status != 200:
         return [*found, f"next turn {again.status}: {again.body[:300]!r}"]
     prompt = decode(TOKENIZER, list(engine.requests[-1][0]))
-    # A call on analysis that the model itself answers behind is reasoning of a turn that is over, which is left out.
-    calls = [] if whole.content else whole.calls
-    said = WORD.findall(" ".join([whole.content, *(arguments for _, arguments in calls)]))
+    said = WORD.findall(" ".join([whole.content, *(arguments for _, arguments in whole.calls)]))
     lost = [word for word in said if word not in prompt]
     return [*found, f"next turn: lost {lost} of {whole.told}"] if lost else found
