@@ -70,6 +70,7 @@ WORD = re.compile(r"word\d+x")
 
 
 TO = ("to=functions.probe", "to=probe", "to:functions.probe", "functions.probe", "probe", "to=functions.get_weather")
+TYPES = ("", " json", " <|constrain|>json", "<|constrain|>json")
 QUOTED = (
     '<|channel|>commentary to=functions.probe<|message|>{"a": "%s"}<|call|>',
     '<|start|>assistant<|channel|>commentary to=functions.probe <|constrain|>json<|message|>{"a": "%s"}',
