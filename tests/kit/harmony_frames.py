@@ -348,7 +348,7 @@ async def mistold(seed: int, wire: str) -> list[str]:
         found.append(f"finish {whole.finish!r} beside {whole.calls}")
     if any(word in everything for word in frames.hidden):
         found.append(f"{frames.hidden} told: {whole.told}")
-    if frames.answer is not None and frames.answer.split() != whole.content.split():
+    if frames.answer is not None and "".join(frames.answer.split()) != "".join(whole.content.split()):
         found.append(f"the answer {frames.answer!r} is not {whole.content!r}")
     if frames.calls is not None and frames.calls != [(name, json.loads(text)) for name, text in whole.calls]:
         found.append(f"the calls {frames.calls} are not {whole.calls}")
