@@ -282,7 +282,8 @@ class Stored(Responses):
     """Responses whose next request names the one before."""
 
     def request(self, history: Sequence[Any]) -> dict[str, Any]:
-        return {**super().request(history[1:]), "store": True, "previous_response_id": history[0] if history else None}
+        known = {"previous_response_id": history[0], "input": history[1:]} if history else {}
+        return {**super().request([]), "store": True, **known}
 
     def whole(self, got: Got) -> Answer:
         return replace(super().whole(got), back=[got.json["id"]])
