@@ -318,7 +318,7 @@ class Source:
         while read <= most:
             start, end = marks.find(self.text, self.at + read, last=self.last and not self.cut)
             if end > start or self.last:
-                return self.text[start:end]
+                return self.text[start:end] if start <= self.at + most else ""
             read = start - self.at
             yield from self.more()
         return ""
