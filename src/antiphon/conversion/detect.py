@@ -14,7 +14,7 @@ from antiphon.errors import ParseError, Position
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.tokens import well_formed
 
-from .form import Written, without_media
+from .form import Written, unread, without_media
 from .harmony import as_harmony
 from .json_text import Entry, entries, temporary
 
@@ -203,10 +203,12 @@ class HarmonyJsonReader(JsonReader):
     def __init__(self, survey: Survey) -> None:
         survey.require(self.path)
         self.about = Conversation(verbatim=True)
-        self.unread = [Loss(key, "not part of a conversation") for key in survey.members if key != self.path]
+        self.unread = list(unread("", survey.members, {self.path: survey.members.get(self.path)}))
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
-        return (as_harmony(read_message(element, f"$.messages[{index}]")),)
+        message = read_message(element, f"$.messages[{index}]")
+        self.unread += unread(f"{self.path}[{index}]", element, write_message(message))
+        return (as_harmony(message),)
 
 
 class HarmonyJsonTarget:
