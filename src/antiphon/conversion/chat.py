@@ -22,7 +22,6 @@ from antiphon.conversation import (
     Message,
     OpaquePart,
     Part,
-    ReasoningEffort,
     ResponseFormat,
     Role,
     Settings,
@@ -38,6 +37,7 @@ from .form import (
     Lifted,
     Written,
     carried_request,
+    read_effort,
     read_request,
     taken_content,
     taken_function,
@@ -58,12 +58,12 @@ class ChatReader(JsonReader):
         request = survey.members
         effort = request.get("reasoning_effort")
         extra, carried = read_request(request, CHAT)
-        tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(request.get("tools") or [])]
+        tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(survey.tools)]
         with as_parse_errors():
             specs = read_tools(tools, any_name=True)
         self.about = Conversation(
             tools=specs,
-            settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+            settings=Settings(reasoning_effort=read_effort(effort)),
             response_format=response_format(request.get("response_format")),
             extra=extra,
         )

@@ -74,10 +74,22 @@ class Survey:
     def require(self, path: str) -> None:
         """Raises `ParseError` when there is no such list."""
         if not (self.is_list or self._is_list(path)):
-            raise ParseError(f"{path} is not a list", code="wrong_value", position=Position(path=path))
+            raise _no_list(path)
+
+    @property
+    def tools(self) -> list[Any]:
+        """Raises `ParseError` where they are no list."""
+        tools = self.members.get("tools") or []
+        if not isinstance(tools, list):
+            raise _no_list("tools")
+        return tools
 
     def _is_list(self, path: str) -> bool:
         return path in self.members and isinstance(self.members[path], list | tuple)
+
+
+def _no_list(path: str) -> ParseError:
+    return ParseError(f"{path} is not a list", code="wrong_value", position=Position(path=path))
 
 
 def survey(entries: Iterable[Entry]) -> Survey:

@@ -10,7 +10,18 @@ from typing import Any, Protocol
 import msgspec
 
 from antiphon.api.transcript.schema import GenerationSettings
-from antiphon.conversation import FUNCTIONS, Conversation, Loss, Message, OpaquePart, Part, Role, TextPart, ToolSpec
+from antiphon.conversation import (
+    FUNCTIONS,
+    Conversation,
+    Loss,
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningEffort,
+    Role,
+    TextPart,
+    ToolSpec,
+)
 from antiphon.formats.openchatml import DocumentHeader, envelope_of, read_arguments, read_declaration
 from antiphon.formats.openchatml.body import CallArguments
 from antiphon.formats.openchatml.declarations import AUTHORS, TITLE, spell_tools
@@ -43,6 +54,11 @@ def read_request(request: Mapping[str, Any], names: Names) -> tuple[dict[str, Do
     settings = {name: request[key] for name, key in given.items()}
     header = DocumentHeader(fields={**fields, "generation_settings": settings} if settings else fields)
     return ({REQUEST: header} if header.fields else {}), {key: request[key] for key in (*fields, *given.values())}
+
+
+def read_effort(value: object) -> ReasoningEffort | None:
+    """The effort of that name; None for a value that is none."""
+    return next((effort for effort in ReasoningEffort if effort == value), None)
 
 
 def written_request(about: Conversation, names: Names) -> dict[str, Any]:

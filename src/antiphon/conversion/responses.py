@@ -17,7 +17,6 @@ from antiphon.conversation import (
     Conversation,
     Loss,
     Message,
-    ReasoningEffort,
     Role,
     Settings,
     TextPart,
@@ -35,6 +34,7 @@ from .form import (
     Lifted,
     Written,
     carried_request,
+    read_effort,
     read_request,
     taken_content,
     taken_function,
@@ -54,13 +54,13 @@ class ResponsesReader:
         if not isinstance(self._given, str):
             survey.require(self.path)
         self._instructions = request.get("instructions")
-        reasoning, tools = request.get("reasoning"), request.get("tools") or ()
+        reasoning = request.get("reasoning")
         effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
         extra, carried = read_request(request, RESPONSES)
-        specs = [tool_of(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
+        specs = [tool_of(tool, f"tools[{i}]") for i, tool in enumerate(survey.tools)]
         self.about = Conversation(
             tools=tuple(filter(None, specs)),
-            settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+            settings=Settings(reasoning_effort=read_effort(effort)),
             extra=extra,
         )
         taken = {

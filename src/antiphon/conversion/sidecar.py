@@ -117,9 +117,11 @@ def tool_losses(written: Sequence[ToolSpec], read: Sequence[ToolSpec] = ()) -> I
 def header_fields(about: Conversation) -> dict[str, Any]:
     """The keys of an OpenChatML header, or what a request says instead, that are nowhere else in the conversation."""
     header = header_of(about)
-    own = {key: value for key, value in header.fields.items() if key != "generation_settings"}
-    elsewhere = ("reasoning_effort", "builtin_tools")
-    more = {f"generation_settings.{k}": v for k, v in header.generation_settings.items() if k not in elsewhere}
+    builtins = list(header.builtin_tools)
+    elsewhere = {"reasoning_effort": (header.reasoning_effort,), "builtin_tools": (builtins, *builtins)}
+    settings = header.generation_settings
+    own = {key: value for key, value in header.fields.items() if value is not settings}
+    more = {f"generation_settings.{k}": v for k, v in settings.items() if v not in elsewhere.get(k, ())}
     return own | more
 
 
