@@ -28,6 +28,10 @@ Json = dict[str, Any]
 FORMS = tuple(TARGETS)
 WORDS = ("Hi", "", "a\nb", "é", "<|end|>", "42", '{"a": 1}', "# Tools", "so", "No.", "Ж <| x")
 VALUES = (1, True, "x", {"type": "ephemeral"}, [1, {"a": None}], 0.5)
+KNOWN = (
+    "name", "refusal", "tool_call_id", "reasoning", "reasoning_content", "phase", "status", "id", "channel",
+    "recipient", "content_type", "namespace", "index", "call_id", "summary", "output", "text", "description",
+)  # fmt: skip
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
 ARGUMENTS = ("{}", '{"a": 1}', '{ "a":1 }', {"a": 1}, {}, '{"a": ', "")
@@ -54,6 +58,8 @@ class Drawn:
             key = f"{self.rng.choice(('x_odd', 'cache_control', 'extra_content', 'weight'))}{self.number}"
             value[key] = self.rng.choice(VALUES)
             self.unknown.append(f"{path}.{key}" if path else key)
+        if self.chance(part):  # One that other objects have; it may be taken.
+            value.setdefault(self.rng.choice(KNOWN), self.word())
         return value
 
 
@@ -137,6 +143,14 @@ def _calls(draw: Drawn, message: Json, number: int) -> Iterator[Json]:
         at = f"{path}.tool_calls[{i}]"
         function = draw.odd({"name": draw.rng.choice("fg"), "arguments": draw.rng.choice(ARGUMENTS)}, f"{at}.function")
         calls.append(draw.odd({"id": f"c{number}{i}", "type": "function", "function": function}, at))
+    if len(calls) == 1 and draw.chance(0.1):  # As they were before there were tools.
+        message["function_call"] = {key: calls[0]["function"][key] for key in ("name", "arguments")}
+        draw.unknown = [one for one in draw.unknown if not one.startswith(f"{path}.tool_calls")]
+        yield draw.odd(
+            {"role": "function", "name": message["function_call"]["name"], "content": draw.word()},
+            f"messages[{number + 1}]",
+        )
+        return
     message["tool_calls"] = calls
     if draw.chance(0.1):  # The next message may be a call of its own, too: then these wait.
         return
@@ -184,9 +198,7 @@ def _items(draw: Drawn, number: int) -> list[Json]:
     if kind == "reasoning":
         texts = [{"type": "reasoning_text", "text": draw.word()} for _ in range(rng.randrange(3))]
         summary = [{"type": "summary_text", "text": "short"}] if draw.chance(0.2) else []
-        return [
-            draw.odd({"type": "reasoning", "content": texts, "summary": summary}, path if texts or summary else "-")
-        ]
+        return [draw.odd({"type": "reasoning", "content": texts, "summary": summary}, path)]
     if kind == "search":
         return [{"type": "web_search_call", "id": "w", "status": "completed"}] if draw.chance(0.2) else []
     if kind == "mcp":
@@ -257,6 +269,11 @@ def _harmony_message(draw: Drawn, path: str) -> Json:
 
 
 DRAWN: dict[str, Callable[[Drawn], Json]] = {"chat": chat, "responses": responses, "harmony-json": harmony_json}
+HEADED = (
+    b"x_odd: {a: [1, null]}\n", b"generation_settings: {reasoning_effort: sideways}\n", b"generation_settings: 3\n",
+    b"generation_settings: {builtin_tools: [browser, 3], mirostat: 2}\n", b"tags: [a]\n",
+    b"generation_settings: {temperature: hot, top_k: 4, stop: x}\n",
+)  # fmt: skip
 
 
 # What an input says, however it is spelled.
@@ -297,11 +314,14 @@ def chat_meaning(body: Json) -> Json:
 
 def _chat_message(message: Json, names: Mapping[str, str]) -> Json:
     value = given(message, [])
-    if value["role"] == "tool" and value.get("name") == names.get(value["tool_call_id"]):
+    if value["role"] == "tool" and value.get("name") == names.get(value.get("tool_call_id", "")):
         del value["name"]  # That of its call says nothing more.
     value["content"] = _texts(value.get("content"))
     value["reasoning"] = value.pop("reasoning", None) or value.pop("reasoning_content", None) or ""
     value.pop("reasoning_content", None) if not value.get("reasoning_content") else None
+    value["role"] = value["role"].replace("function", "tool")
+    if called := value.pop("function_call", None):
+        value.setdefault("tool_calls", []).append({"type": "function", "function": called})
     value["tool_calls"] = [{**call, "function": _call(call["function"])} for call in value.get("tool_calls", [])]
     return value
 
@@ -371,6 +391,11 @@ def converted(data: bytes, source: str, to: str, losses: list[Loss]) -> bytes:
     return b"".join(Conversion(to=to, source=source, on_loss=losses.append).run([data]))
 
 
+def _names(loss: Loss, path: str) -> bool:
+    """Whether the loss is of that place, or of all that is around it."""
+    return loss.path == path or (loss.becomes is None and path.startswith(f"{loss.path}."))
+
+
 def _change(loss: Loss) -> tuple[str, str, str | None]:
     """A change by its place, without numbers; one that is undone on the way back is no difference."""
     return re.sub(r"\[\d+\]", "[]", loss.path), loss.what, loss.becomes
@@ -389,7 +414,7 @@ def check(form: str, data: bytes, to: str, unknown: list[str]) -> Failure | None
         lines=list(map(str, losses)),
         back=back.decode("utf-8", "replace"),
     )
-    if missing := [path for path in unknown if path not in {loss.path for loss in losses}]:
+    if missing := [path for path in unknown if not any(_names(loss, path) for loss in losses)]:
         return fail(f"no line of {missing}")
     if differs and not losses:
         return fail("a difference without a line")
@@ -400,8 +425,14 @@ def check(form: str, data: bytes, to: str, unknown: list[str]) -> Failure | None
     return None
 
 
-def fuzz(seed: int, draws: int) -> tuple[Counter[str], list[Failure]]:
-    """Counts the trips that were whole or refused, and returns the failures."""
+def headed(draw: Drawn, transcript: bytes) -> bytes:
+    """The transcript with something else in its header, now and then."""
+    more = draw.rng.choice(HEADED) if draw.chance(0.2) else b""
+    return transcript.replace(b'version: "2.2"\n', b'version: "2.2"\n' + more, 1)
+
+
+def fuzz(seed: int, draws: int, *, ways: int = len(FORMS)) -> tuple[Counter[str], list[Failure]]:
+    """Counts the trips, and those refused, and returns the failures. Each draw goes through so many forms."""
     rng, counts, failures = random.Random(seed), Counter[str](), list[Failure]()
     for _ in range(draws):
         form = rng.choice(FORMS)
@@ -409,11 +440,11 @@ def fuzz(seed: int, draws: int) -> tuple[Counter[str], list[Failure]]:
         origin = form if form in DRAWN else rng.choice(list(DRAWN))
         data = json.dumps(DRAWN[origin](drawn)).encode()
         try:
-            data = data if form == origin else converted(data, origin, form, [])
+            data = data if form == origin else headed(drawn, converted(data, origin, form, []))
         except AntiphonError:
             counts["refused"] += 1
             continue
-        for to in FORMS:
+        for to in rng.sample(FORMS, ways):
             try:
                 failure = check(form, data, to, drawn.unknown if form == origin else [])
             except AntiphonError:
