@@ -19,7 +19,7 @@ PEERS := .peers/smg/.ready .peers/litellm/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: surface help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-frames fuzz-replies compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
+.PHONY: surface help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-frames fuzz-replies compat-suites fuzz-openchatml fuzz-convert lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -178,6 +178,9 @@ fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten
 	$(BIN)/python tests/fuzz/openchatml.py 600
 	$(BIN)/python tests/fuzz/openchatml_exits.py 600
 	$(BIN)/python tests/fuzz/openchatml_readers.py 120
+
+fuzz-convert: setup ## 5,000 random chats through every pair of forms and back: what differs is a line, and no other line is (DRAWS=20000 SEED=1)
+	$(BIN)/python tests/fuzz/conversions.py $(or $(DRAWS),5000) --seed $(or $(SEED),1)
 
 lmdeploy: setup  ## every built-in chat template against the LMDeploy releases that had it: fetches 0.8 GB, of which 0.5 MB stay
 	$(BIN)/python tests/formats/template/fetch_lmdeploy.py .lmdeploy
