@@ -244,7 +244,8 @@ def test_a_transcript_is_written_in_parts() -> None:
 
 
 JSON_WORDS = ["{", "}", "[", "]", ":", ",", '"a"', '"\\ud800"', '"\\x"', '"\t"', "-0", "01", "1e400", "1.", "2.5e3",
-              "true", "NaN", "\ufeff", "\ud800", " ", "\n", "\x0b", "18446744073709551616", "1" * 5000, "[" * 1500]  # fmt: skip
+              "true", "NaN", "\ufeff", "\ud800", " ", "\n", "\x0b", "18446744073709551616", "1" * 5000,
+              "[" * 1500]  # fmt: skip
 
 
 def plain_json(text: str) -> object:

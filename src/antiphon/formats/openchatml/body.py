@@ -78,7 +78,7 @@ _FORM = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)
 """Checks the form alone: numbers stay text, so that a huge one costs nothing."""
 _VALUES = json.JSONDecoder(parse_constant=_refuse)
 _QUICK = msgspec.json.Decoder()
-"""Takes most JSON, as the other two do, and nothing else: what it refuses, such as lone surrogates, is theirs to judge."""
+"""Takes most JSON, as the other two do, and nothing else: what it refuses, as lone surrogates, is theirs to judge."""
 
 
 def _decode(text: str, slow: json.JSONDecoder = _VALUES) -> Any:
