@@ -241,6 +241,9 @@ class CompiledDescription:
             self._give((literal, ""), Role.LAYOUT, Role.LAYOUT)
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
+        sections = (mark for form in self.forms for mark in (form.section_open, form.section_close))
+        self.fences = {mark for mark in sections if not _TAG.search(mark)}
+        """Marks of sections that are no tags: round what is no call they are text."""
         self.top = Marks(self.roles)
         other = [mark for mark, roles in self.roles.items() if roles & {Role.CALL_OPEN, Role.SECTION_OPEN, Role.END}]
         for form in self.forms:
