@@ -51,8 +51,6 @@ class DescriptionParser(ForeseeingParser):
         self._reasoning = False
         self._in_content = False
         self._after_mark = False
-        self._unclosed = False
-        """Calls were read in a section whose close has not come."""
         self._answer = JsonAnswer(self._json_begins)
         self._quoting = False
         """What looked like a call is being said as text, its close too."""
@@ -199,10 +197,7 @@ class DescriptionParser(ForeseeingParser):
             self._end(mark)
         elif self._quoting:
             self._say(self._alphabet.decode(mark))
-        elif mark in self._description.fences and not self._unclosed:
-            self._say(mark)
         elif Role.CALL_CLOSE in roles or Role.LAYOUT in roles:
-            self._unclosed = False
             self._switch(reasoning=False)
         else:
             code = "unexpected_tag" if roles else "unexpected_control"
@@ -274,7 +269,7 @@ class DescriptionParser(ForeseeingParser):
             mark = opened
         if all(mark == form.section_open for form in forms):
             yield from self._section(forms)
-            if mark in self._description.fences and not self._calls.given:
+            if forms[0].fenced and not self._calls.given:
                 raise Malformed
         else:
             yield from self._calls.read((yield from self._chosen(mark, forms)))
@@ -300,13 +295,12 @@ class DescriptionParser(ForeseeingParser):
             if mark == forms[0].section_open:
                 continue
             if mark and mark == forms[0].section_close:
-                self._unclosed = False
                 return
             while mark and (opened := (yield from self._source.ahead(self._description.again[mark]))):
                 mark = opened
             form = next((form for form in forms if form.begins(mark, char)), None)
             if form is None or not (mark or (yield from self._source.begins(form.listed_call, if_cut=True))):
-                self._unclosed = not (yield from self._source.ahead(forms[0].section_close_marks))
+                yield from self._source.ahead(forms[0].section_close_marks)
                 return
             yield from self._call_of_section(form)
 

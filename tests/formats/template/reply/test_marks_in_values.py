@@ -162,11 +162,12 @@ def test_a_control_that_marks_nothing_is_a_part_of_the_string_that_it_stands_in(
     [
         ("{}\nf(a='x')\n```", ['{"a": "x"}']),
         ("Look:\n{}\nf(a='x')\n```\nSo.", ["Look:", '{"a": "x"}', "So."]),
-        ("{}\nf(a='x')\ny = 3\n```", ['{"a": "x"}', "y = 3"]),
+        ("{}\nf(a='x')\ny = 3\n```", ['{"a": "x"}', "y = 3\n```"]),
         ("{}\nx = 3\nprint(x)\n```", None),
         ("{}\nprint(f(a='x'))\n```\nSo.", None),
         ("{}\n\n```\nSo.", None),
         ("```\nx = 3\n```\nSo.", None),
+        ("Two ticks: ``{}\nf(a='x')\n```", ["Two ticks: ``", '{"a": "x"}']),
         ("```rust\nlet x = 3;\n```", None),
     ],
 )
@@ -176,7 +177,7 @@ def test_a_fence_of_calls_round_what_is_no_call_is_text(open: str, reply: str, s
         separator="\n", head=(Slot(reads="name", after="("),), close=")",
         pairs=Pairs(values=(Value(before="=", reads="literal"),), separator=", ", python=True),
     )  # fmt: skip
-    text = reply.replace("{}", open, 1)
+    text = reply.replace("{}\n", f"{open}\n", 1)
     for pieces in ([text], [*text]):
         reader = DescriptionParser(CompiledDescription(ReplyDescription(calls=(form,)), [], []), tools=[TOOL])
         events = [*reader.feed(pieces), *reader.close()]
