@@ -257,6 +257,12 @@ class CompiledDescription:
         for call in description.calls:
             for mark in self.top.all_in(alphabet.encode(call.separator)):
                 self.roles[mark].add(Role.LAYOUT)
+        close = self.reasoning[1]
+        self.thought_close = close if self.roles.get(close) == {Role.REASONING_CLOSE} else ""
+        """The mark that ends a thought, and nothing else; empty where there is none."""
+        regions = {Role.REASONING_OPEN, Role.REASONING_CLOSE, Role.CONTENT_OPEN, Role.END}
+        self.regions = Marks(mark for mark, roles in self.roles.items() if roles & regions)
+        """What begins or ends a thought or an answer."""
         self.marked = bool(description.literals)
         self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
 

@@ -312,6 +312,17 @@ class Source:
         self.put_back(mark)
         return mark
 
+    def coming(self, marks: Marks, most: int) -> Reading[str]:
+        """The first of the marks that comes within ``most`` characters, where it stays; empty where none does."""
+        read = 0
+        while read <= most:
+            start, end = marks.find(self.text, self.at + read, last=self.last and not self.cut)
+            if end > start or self.last:
+                return self.text[start:end]
+            read = start - self.at
+            yield from self.more()
+        return ""
+
     def ahead(self, marks: Marks) -> Reading[str]:
         """Takes blanks, and the mark that follows them; empty where none does."""
         yield from self.after_blanks()
