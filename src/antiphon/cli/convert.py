@@ -222,6 +222,8 @@ def convert(
     with recent.shown_with_errors(), output(out, replace=force) as sink, then_waiting(chunks(file), words) as parts:
         for part in conversion.run(recent.watch(parts)):
             sink.write(part)
+    if sidecar and conversion.unread:
+        say(f"warning: {conversion.unread} things of {file} are not in the sidecar either; --report lists them")
     lost = conversion.sidecar()
     if lost is not None and out is not None:
         write(sidecar_file(out), lost.encode())

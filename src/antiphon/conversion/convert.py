@@ -144,7 +144,8 @@ class Conversion:
 
     ``input_sidecar`` belongs to the input, and is ignored, with a warning, when the input changed since; with it the
     input is read whole before anything is written. ``sidecar_writer`` gathers a sidecar for the output. ``on_loss`` is
-    called with each loss as it is found, ``on_warning`` with each repair.
+    called with each loss as it is found, ``on_warning`` with each repair. ``unread`` of the losses are of what no field
+    took of the input, which no sidecar has either.
     """
 
     to: str
@@ -155,6 +156,7 @@ class Conversion:
     on_warning: Callable[[str], None] = lambda warning: None
     sidecar_writer: SidecarWriter | None = None
     losses: int = 0
+    unread: int = 0
     about: Conversation = field(default_factory=Conversation)
     _number: int = 0
     _begun: bool = False
@@ -253,5 +255,6 @@ class Conversion:
             self.on_warning(repair)
         source.repairs.clear()
         for loss in source.unread:
+            self.unread += 1
             self._lose(loss)
         source.unread.clear()
