@@ -34,7 +34,7 @@ KNOWN = (
 )  # fmt: skip
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
-ARGUMENTS = ("{}", '{"a": 1}', '{ "a":1 }', {"a": 1}, {}, '{"a": ', "")
+ARGUMENTS: tuple[Any, ...] = ("{}", '{"a": 1}', '{ "a":1 }', {"a": 1}, {}, '{"a": ', "")
 
 
 @dataclass(slots=True)

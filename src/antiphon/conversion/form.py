@@ -161,7 +161,7 @@ def taken_content(given: Any, message: Message | None) -> Any:
     ]  # fmt: skip
 
 
-def taken_function(tool: ToolSpec) -> Mapping[str, Any]:
+def taken_function(tool: ToolSpec) -> dict[str, Any]:
     """The parts of a function's definition that a tool has."""
     return {name: getattr(tool, name) for name in ("name", "description", "parameters", "strict")}
 
