@@ -321,7 +321,7 @@ def _tool(value: Any, path: str) -> ToolSpec:
     if not isinstance(function, dict):
         raise _wrong(path, "is no function")
     try:
-        fields = {name: function[name] for name in ("name", "description", "parameters", "strict") if name in function}
-        return msgspec.convert(fields, ready(ToolSpec))
+        given = {name: function.get(name) for name in ("name", "description", "parameters", "strict")}
+        return msgspec.convert({name: value for name, value in given.items() if value is not None}, ready(ToolSpec))
     except msgspec.ValidationError as error:
         raise _wrong(path, f"is no function: {error}") from None
