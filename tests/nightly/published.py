@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -218,28 +218,39 @@ def _replies(row: Row, format: JinjaFormat, tags: str) -> None:
 def _written(format: JinjaFormat, shape: Shape, kwargs: dict[str, Any]) -> tuple[list[Piece], str] | None:
     """The prompt, as far as the reply goes on from it, and the reply that the template writes for the shape."""
     try:
-        begun = list(strictly(format.render(_conversation(QUESTION, TOOLS, kwargs))))
+        begun = list(_tags(strictly(format.render(_conversation(QUESTION, TOOLS, kwargs)))))
         conversation = _conversation([*QUESTION, shape.message], TOOLS, kwargs)
         whole = spell(list(strictly(format.render(conversation, reply_as=None))))
     except AntiphonError:
         return None
     kept, at = list[Piece](), 0
     for piece in begun:
-        if not whole.startswith(str(piece), at):
+        more = r"(<[^<>\n]{1,20}>)?" if str(piece).startswith("<") else ""  # the history may have a tag before it
+        found = re.compile(more + re.escape(str(piece))).match(whole, at)
+        if found is None:
             break
         kept.append(piece)
-        at += len(str(piece))
+        at = found.end()
     if len(spell(begun)) - at > 60:  # the template writes the history otherwise: there is no such reply
         return None
-    if len(kept) < len(begun) and not _has(shape.reasoning, whole[at:]) and _opens_thought(format, begun):
+    opened = len(kept) < len(begun) and _opens_thought(format, begun)
+    if opened and not _has(shape.reasoning, whole[at:]):
         return None  # the prompt has opened a thought that the template leaves out of the history
     rest = begun[len(kept)] if len(kept) < len(begun) else ""
     if isinstance(rest, str):  # what both have of a text, up to a tag that only the prompt has
         shared = re.sub(r"<[^<>]*$", "", _shared(rest, whole[at:]))
         kept, at = [*kept, shared], at + len(shared)
+    if opened and whole[at:].lstrip().startswith(shape.reasoning):
+        kept = begun  # its opening alone is left out
     ends = (str(stop) for stop in format.stops)
     stop = min((end for end in (whole.find(one, at) + len(one) for one in ends if one in whole[at:])), default=None)
     return kept, whole[at:stop]
+
+
+def _tags(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces, the tags of texts apart."""
+    for piece in pieces:
+        yield from [piece] if isinstance(piece, Control) else filter(None, re.split(r"(<[^<>\n]+>)", piece))
 
 
 def _shared(a: str, b: str) -> str:

@@ -242,6 +242,8 @@ class CompiledDescription:
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
+        opens = Role.SECTION_OPEN, Role.CALL_OPEN
+        self.call_opens = Marks(mark for mark, roles in self.roles.items() if roles.intersection(opens))
         other = [mark for mark, roles in self.roles.items() if roles & {Role.CALL_OPEN, Role.SECTION_OPEN, Role.END}]
         for form in self.forms:
             form.bound_by(other, encoded)
