@@ -63,7 +63,9 @@ class Row:
     dropped: int = 0
     """Parts that the template itself leaves out of what it writes."""
     silent: int = 0
-    """1 where a reply is misread and `template check` tells of nothing."""
+    """1 where a reply is misread, or a part is left out of it, and `template check` tells of nothing."""
+    left_out: set[str] = field(default_factory=set)
+    """What `template check` is to tell of: its names of shapes."""
     faults: list[tuple[str, str]] = field(default_factory=list)
     """Names and words."""
 
@@ -84,6 +86,9 @@ def tried(path: Path) -> Row:
     if any(name.startswith("reply") for name, _ in row.faults):
         checked = check_template(format)
         row.silent = not (checked.lost or checked.found.warnings)
+    proof = format.found.proof
+    told = {*proof.unwritten, *proof.failures, *(name for name in proof.proven if name in THOUGHTS)}
+    row.silent = row.silent or not (row.left_out <= told or format.found.warnings)
     return row
 
 
@@ -189,6 +194,8 @@ def _difference(written: str, expected: str) -> str:
 
 QUESTION = [{"role": "user", "content": "Go."}]
 OFFERED = _conversation(QUESTION, TOOLS, {}).tools
+THOUGHTS = ("reasoning_answer", "reasoning_call")
+"""A template that writes these where a request thinks may leave them out elsewhere."""
 Read = tuple[str, str, tuple[tuple[str, Any], ...]]
 """Reasoning, text and calls."""
 
@@ -205,6 +212,7 @@ def _replies(row: Row, format: JinjaFormat, tags: str) -> None:
             prompt, reply = written
             expected = _expected(shape, reply)
             row.dropped += expected != (shape.reasoning, shape.text, shape.calls)
+            row.left_out |= {*_left_out(shape, expected)}
             if expected == ("", "", ()):
                 continue
             row.replies += 1
@@ -242,9 +250,10 @@ def _written(format: JinjaFormat, shape: Shape, kwargs: dict[str, Any]) -> tuple
         kept, at = [*kept, shared], at + len(shared)
     if opened and whole[at:].lstrip().startswith(shape.reasoning):
         kept = begun  # its opening alone is left out
-    ends = (str(stop) for stop in format.stops)
-    stop = min((end for end in (whole.find(one, at) + len(one) for one in ends if one in whole[at:])), default=None)
-    return kept, whole[at:stop]
+    stops = {str(stop): len(str(stop)) for stop in format.stops}
+    stops[spell(begun).rpartition(QUESTION[0]["content"])[2]] = 0  # the header of another message
+    ends = (whole.find(stop, at) + length for stop, length in stops.items() if stop and stop in whole[at:])
+    return kept, whole[at : min(ends, default=None)]
 
 
 def _tags(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -264,6 +273,16 @@ def _expected(shape: Shape, reply: str) -> Read:
     names = [name for name, _ in shape.calls]
     calls = tuple(call for i, call in enumerate(shape.calls) if reply.count(call[0]) > names[:i].count(call[0]))
     return shape.reasoning if _has(shape.reasoning, reply) else "", shape.text if _has(shape.text, reply) else "", calls
+
+
+def _left_out(shape: Shape, expected: Read) -> Iterator[str]:
+    reasoning, text, calls = expected
+    if shape.reasoning and not reasoning:
+        yield THOUGHTS[bool(shape.calls)]
+    if shape.text and not text:
+        yield "text_call" if shape.calls else "answer"
+    if len(calls) < len(shape.calls):
+        yield "two_calls" if calls else "call"
 
 
 def _has(text: str, reply: str) -> bool:

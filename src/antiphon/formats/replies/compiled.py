@@ -257,7 +257,9 @@ class CompiledDescription:
             for mark in self.top.all_in(alphabet.encode(call.separator)):
                 self.roles[mark].add(Role.LAYOUT)
         self.marked = bool(description.literals)
-        self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
+        read_on = {end for end in description.ends if self._opens_call(alphabet.encode(end))} - {*map(str, stops)}
+        free = (end for end in dict.fromkeys(ends) if end not in read_on)
+        self.stops = tuple(end for end in free if not self._closes(alphabet.encode(end)))
 
     def begun_by(self, prompt: Sequence[Piece]) -> str:
         """Returns the reply's beginning in the prompt, controls as characters; reads no more of it than needed."""
@@ -297,6 +299,10 @@ class CompiledDescription:
     def section_marks(self, forms: Sequence[CompiledForm]) -> Marks:
         """Marks that begin a call in the section of these forms, open the section anew, or close it."""
         return Marks([word for form in forms for word in (*form.open, form.section_open, form.section_close)])
+
+    def _opens_call(self, mark: str) -> bool:
+        """Whether a call may begin with the mark: its reader tells then what it is."""
+        return any(opening.startswith(mark) for opening in self.call_opens.literals)
 
     def _closes(self, mark: str) -> bool:
         return bool(self.roles[mark] & {Role.REASONING_CLOSE, Role.CONTENT_CLOSE})

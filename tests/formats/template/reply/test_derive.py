@@ -9,7 +9,7 @@ import pytest
 from antiphon.formats.replies import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
 from antiphon.formats.replies.describe import DescriptionCache, Found, describe
 from antiphon.formats.replies.proof import Cuts
-from antiphon.formats.template.jinja import JinjaCache
+from antiphon.formats.template.jinja import JinjaCache, jinja_format
 from antiphon.formats.template.trials import TemplateProbe
 from antiphon.tokens import Control
 from kit.family_templates import FAMILIES
@@ -331,6 +331,16 @@ def test_the_prompt_may_leave_out_the_first_tag_of_a_replys_header(opened: str) 
         "<|a|>",
         Region(open="<muse>\n", close="\n</muse>\n"),
     )
+
+
+def test_an_end_that_calls_begin_with_is_left_to_the_reader() -> None:
+    call = "{{ '<|e|>call<|b|>' }}" + '{"name": {{ f.name | tojson }}, "arguments": ' + ARGUMENTS + "}"
+    controls = [Control("<|e|>"), Control("</s>")]
+    format = jinja_format(template(reply=each(call)), controls, {"eos_token": "</s>"})
+    assert {"answer", "call", "text_call"} <= {*format.found.proof.proven}
+    assert format.stops == (Control("</s>"),)
+    ended = jinja_format(template(reply=each(call)), controls, {"eos_token": "<|e|>"})
+    assert ended.stops == (Control("<|e|>"),)
 
 
 def test_a_thought_that_the_template_opens_and_does_not_close_is_told() -> None:
