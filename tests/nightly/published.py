@@ -25,7 +25,7 @@ from antiphon.formats.template.jinja_values import REASONING_NAMES, IdForm
 from antiphon.tokens import Control, ControlScanner, Piece, spell
 from bridge.templates import jinja
 from nightly.packages import LINTED
-from nightly.shapes import HISTORIES, SHAPES, TOOLS, Shape
+from nightly.shapes import DESCRIBED, HISTORIES, SHAPES, TOOLS, Shape
 
 ALIKE = 0.9
 """Jaccard's similarity of five words in a row, from which on two templates count as one."""
@@ -203,10 +203,11 @@ Read = tuple[str, str, tuple[tuple[str, Any], ...]]
 def _replies(row: Row, format: JinjaFormat, tags: str) -> None:
     """``tags``: what the tags of the format are in the vocabulary, controls or text."""
     switch = next((name for name in SWITCHES if name in format.arguments), None)
+    tools = TOOLS if _prompt(format, TOOLS, {}) is not None else DESCRIBED
     for shape in SHAPES:
         for thinks in (None, True, False) if switch and shape.reasoning else (None,):
             kwargs = {} if thinks is None or switch is None else {switch: thinks}
-            written = _written(format, shape, kwargs)
+            written = _written(format, shape, kwargs, tools)
             if written is None:
                 continue
             prompt, reply = written
@@ -223,13 +224,24 @@ def _replies(row: Row, format: JinjaFormat, tags: str) -> None:
                 row.faults.append((f"reply {shape.name}{_mode(thinks)}, tags as {tags}", fault))
 
 
-def _written(format: JinjaFormat, shape: Shape, kwargs: dict[str, Any]) -> tuple[list[Piece], str] | None:
+def _prompt(format: JinjaFormat, tools: list[Any], kwargs: dict[str, Any]) -> list[Piece] | None:
+    """The prompt of a question; None where the template refuses it."""
+    with suppress(AntiphonError):
+        return list(_tags(strictly(format.render(_conversation(QUESTION, tools, kwargs)))))
+    return None
+
+
+def _written(
+    format: JinjaFormat, shape: Shape, kwargs: dict[str, Any], tools: list[Any]
+) -> tuple[list[Piece], str] | None:
     """The prompt, as far as the reply goes on from it, and the reply that the template writes for the shape."""
+    begun = _prompt(format, tools, kwargs)
     try:
-        begun = list(_tags(strictly(format.render(_conversation(QUESTION, TOOLS, kwargs)))))
-        conversation = _conversation([*QUESTION, shape.message], TOOLS, kwargs)
+        conversation = _conversation([*QUESTION, shape.message], tools, kwargs)
         whole = spell(list(strictly(format.render(conversation, reply_as=None))))
     except AntiphonError:
+        return None
+    if begun is None:
         return None
     kept, at = list[Piece](), 0
     for piece in begun:
