@@ -245,6 +245,8 @@ class CompiledDescription:
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
+        opens = Role.SECTION_OPEN, Role.CALL_OPEN
+        self.call_opens = Marks(mark for mark, roles in self.roles.items() if roles.intersection(opens))
         other = [mark for mark, roles in self.roles.items() if roles & {Role.CALL_OPEN, Role.SECTION_OPEN, Role.END}]
         for form in self.forms:
             form.bound_by(other, encoded)
@@ -264,7 +266,9 @@ class CompiledDescription:
         self.regions = Marks(mark for mark, roles in self.roles.items() if roles & regions)
         """What begins or ends a thought or an answer."""
         self.marked = bool(description.literals)
-        self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
+        read_on = {end for end in description.ends if self._opens_call(alphabet.encode(end))} - {*map(str, stops)}
+        free = (end for end in dict.fromkeys(ends) if end not in read_on)
+        self.stops = tuple(end for end in free if not self._closes(alphabet.encode(end)))
 
     def begun_by(self, prompt: Sequence[Piece]) -> str:
         """Returns the reply's beginning in the prompt, controls as characters; reads no more of it than needed."""
@@ -304,6 +308,10 @@ class CompiledDescription:
     def section_marks(self, forms: Sequence[CompiledForm]) -> Marks:
         """Marks that begin a call in the section of these forms, open the section anew, or close it."""
         return Marks([word for form in forms for word in (*form.open, form.section_open, form.section_close)])
+
+    def _opens_call(self, mark: str) -> bool:
+        """Whether a call may begin with the mark: its reader tells then what it is."""
+        return any(opening.startswith(mark) for opening in self.call_opens.literals)
 
     def _closes(self, mark: str) -> bool:
         return bool(self.roles[mark] & {Role.REASONING_CLOSE, Role.CONTENT_CLOSE})

@@ -222,9 +222,11 @@ class DescriptionParser(ForeseeingParser):
         self.ended = self._alphabet.decode(mark)
 
     def _maybe_end(self, mark: str) -> Reading[None]:
-        """The close of the answer is the reply's end, unless another region follows."""
+        """The close of the answer is the reply's end, unless another region or a call follows."""
         char = yield from self._source.after_blanks()
         if (yield from self._source.ahead(self._description.layout)):
+            return
+        if (yield from self._source.upcoming(self._description.call_opens)):
             return
         if not char or not SYMBOL.match(char):
             self._end(mark)
