@@ -150,7 +150,7 @@ class CallReader:
             if not self._allowed and self._allowed is not None:
                 raise
             if not isinstance(fault, NotAllowed):
-                yield from self._json(lambda text: None, JsonScan.inside("{"))
+                yield from self._json(lambda text: None, JsonScan(open="{"))
             self.pass_over(fault)
 
     def _object(self, form: CompiledForm) -> Reading[None]:
@@ -166,7 +166,7 @@ class CallReader:
                 raise
             rest = [fault.text]
             if not fault.over:
-                yield from self._json(rest.append, JsonScan.inside("{"))
+                yield from self._json(rest.append, JsonScan(open="{"))
             if text := "".join(rest):
                 call.extra.append(text)
         self._broken = call.end(whole=self._source.goes_on)
