@@ -66,7 +66,7 @@ class CompiledPairs:
     def __init__(self, pairs: Pairs, form: CallForm, alphabet: Alphabet) -> None:
         self.key = _core(alphabet.encode(pairs.key))
         self.key_marks = Marks((self.key, _core(alphabet.encode(form.close))))
-        self.quote = alphabet.encode(pairs.quote)
+        self.spelled_quote, self.quote = pairs.quote, alphabet.encode(pairs.quote)
         self.separator = pairs.separator.strip()
         values = [CompiledValue(value, alphabet) for value in pairs.values]
         self.values = {value.words[0]: value for value in sorted(values, key=lambda value: -len(value.words))}

@@ -267,6 +267,12 @@ class Source:
             self.set_rest_aside()
         return mark
 
+    def text_until(self, marks: Marks) -> Reading[tuple[str, str]]:
+        """The text before the next of the marks, and that, both taken."""
+        parts: list[str] = []
+        mark = yield from self.until(marks, parts.append)
+        return "".join(parts), mark
+
     @property
     def goes_on(self) -> bool:
         """Whether something follows, or may yet."""
