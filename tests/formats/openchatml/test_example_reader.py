@@ -16,7 +16,10 @@ from mutants.mutations import Mutation, mutations_of
 
 READER = (shipped() / "example_reader.py").read_bytes()
 REPORT = (shipped() / "example_report.py").read_bytes().partition(b"\n\nif __name__")[0]
-EQUAL: dict[str, str] = {}
+EQUAL = {
+    "return None": "falsy as False is, of a body that is not of its type",
+    r"fence = re.compile(r'''[ \r\n]*---[ \t]*\r?\n''').match(text, begin)": "a tab before a fence is no YAML",
+}
 """Faults that change nothing that a report may say: the line of the source, and why."""
 
 _CLASS = re.compile(r"(?<!\\)\[\^?((?:\\.|[^\]\\])+)\]")
@@ -52,7 +55,7 @@ def faults(source: bytes) -> Iterator[Mutation]:
                 changes = [(word, '"another"') for word in words]
             case ast.Constant(str() as text) if "content_type" in text.split()[1:]:
                 changes = [(node, repr(text.replace(word, ""))) for word in text.split()]
-            case ast.Constant(str() as text) if text.isprintable() and re.search(r"[[(\\|^]\S|[\])]", text):
+            case ast.Constant(str() as text) if text.isprintable() and re.search(r"[\[(\\|^]\S|[\])]", text):
                 changes = [(node, f"r'''{part}'''") for part in patterns(text)]
             case _:
                 continue
@@ -84,7 +87,7 @@ def killer(implementation: Implementation, cases: list[Case]) -> Case | None:
 
 @cache
 def trials() -> list[tuple[str, Case | None]]:
-    """Each fault by its line and what it makes of it, and the case that sees it: first those of clauses not yet seen."""
+    """Each fault as a line of source, and the case that sees it; those of clauses not yet seen are first."""
     found: list[tuple[str, Case | None]] = []
     open_clauses = {clause for case in suite() for clause in case.clauses}
     for source in (READER, REPORT):

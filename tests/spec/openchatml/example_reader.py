@@ -1,7 +1,7 @@
 """A small reader of OpenChatML 2.2, written from docs/openchatml-format.md, whose clauses the numbers are.
 
 It meets the first two levels of the suite: a start for readers in other languages. It leaves out tools that a message
-declares (7.9), places within a frame, hints, and what a reader of replies mends.
+declares (7.9), places within a frame, hints, infinite numbers, and what a reader of replies mends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import yaml
 
 CONTROL = re.compile(r"(<?)<\|(start|channel|message|call|constrain|return|end|literal|endliteral)\|>")
-AUTHOR = re.compile(r"(?!functions\.[^.]*\.)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+AUTHOR = re.compile(r"(?!functions\.[^.]+\.)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 ROLES = ("system", "developer", "user", "assistant", "tool")
 LIMIT = 65_536
 STRAY = ("start", "channel", "message", "constrain")
@@ -28,12 +28,9 @@ CORE_SCHEMA = (
     (r"|~|null|Null|NULL", lambda text: None),
     (r"true|True|TRUE", lambda text: True),
     (r"false|False|FALSE", lambda text: False),
-    (r"[-+]?[0-9]+", int),
     (r"0o[0-7]+", lambda text: int(text[2:], 8)),
     (r"0x[0-9a-fA-F]+", lambda text: int(text[2:], 16)),
     (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", float),
-    (r"[-+]?\.(inf|Inf|INF)", lambda text: float(text.replace(".", ""))),
-    (r"\.(nan|NaN|NAN)", lambda text: float("nan")),
 )
 
 
@@ -96,7 +93,8 @@ class Reader:
         text, state, frame, parts = self.text, "outside", new_frame(at), [""]
         for found in [*CONTROL.finditer(text, at), None]:
             start, end = found.span() if found else (len(text), len(text))
-            spelled, word = (found[0], "escape" if found[1] else found[2]) if found else ("", "close")
+            spelled = found[0] if found else ""
+            word = "close" if not found else "escape" if found[1] else found[2]
             if found and state == "literal":  # 3.5
                 if found[2] != "endliteral":
                     continue
@@ -277,8 +275,9 @@ def value_of(node: yaml.Node | None, depth: int = 1) -> Any:
                 raise yaml.MarkedYAMLError("no word, or a key twice", None, None, key.start_mark)
             found[key.value] = value_of(value, depth + 1)
         return found
-    text, quoted = (node.value, node.style) if node else ("", None)
-    return text if quoted else next((make(text) for form, make in CORE_SCHEMA if re.fullmatch(form, text)), text)
+    if not isinstance(node, yaml.ScalarNode) or node.style:
+        return node and node.value
+    return next((make(node.value) for form, make in CORE_SCHEMA if re.fullmatch(form, node.value)), node.value)
 
 
 def inside(value: Any, *keys: str) -> dict[str, Any]:

@@ -41,8 +41,7 @@ def projection(frame: Frame) -> dict[str, Any]:
     thought = (frame.role, frame.written, called) == ("assistant", "analysis", False)
     call = {"id": frame.call_id, "recipient": frame.to, "content_type": frame.content_type, "arguments": frame.body}
     rest = {} if called else {"to": frame.to, "call_id": frame.call_id, "content_type": frame.content_type}
-    rest |= {"name": frame.name, "constrain": frame.constrain and True}
-    rest |= {"end": frame.end} if frame.end not in ("call", "end") else {}
+    rest |= {"name": frame.name, "constrain": frame.constrain and True, "end": frame.end}
     return {
         "role": frame.role, "channel": frame.channel, "content": None if called or thought else frame.body,
         "tool_call": call if called else None, "thinking": frame.body if thought else None, "intent": frame.intent,
@@ -133,10 +132,8 @@ def report(transcript: bytes, flags: Sequence[str]) -> dict[str, Any]:
     else:
         reader = Reader(text, given)
         frames, header = reader.frames, reader.header or None
-        errors = [
-            {"code": code, "line": text.count("\n", 0, at) + 1, "message": why}
-            for at, code, why in sorted(reader.errors)
-        ]
+        places = sorted(reader.errors, key=lambda error: error[0])
+        errors = [{"code": code, "line": text.count("\n", 0, at) + 1, "message": why} for at, code, why in places]
         whole = {"valid": not errors, "errors": errors, "header": header, "resumed": resumed(frames)}
         whole |= {"calls": calls(frames), "harmony": harmony(frames)}
     views = {"frames": fields, "projection": projection, "shown": shown, "debug": lambda frame: frame.body}
