@@ -42,7 +42,8 @@ export class FrameReader {
     this.buffer = "";
     if (this.state === "outside") return;
     const where = { head: "a head", body: "a message", literal: "a literal block" }[this.state];
-    const hint = this.state === "head" ? nearControl(this.headText) : "A message ends with <|end|>, <|return|> or <|call|>.";
+    const hint =
+      this.state === "head" ? nearControl(this.headText) : "A message ends with <|end|>, <|return|> or <|call|>.";
     this.problem("E-STREAM-TRUNCATED", `the text ends inside ${where}`, hint);
     this.footer = null;
     if (this.state !== "head") this.sink.end(null, this.offset);

@@ -17,7 +17,13 @@ export function splitHeader(source) {
   const [yamlEnd, framesAt] = close ?? [frame, frame];
   const isTooLong = framesAt > MAX_HEADER && [...text.slice(0, framesAt)].length > MAX_HEADER;
   const isEmpty = /^[ \t\r\n]*$/.test(text.slice(0, framesAt));
-  return { bom, yaml: text.slice(0, yamlEnd), isEmpty, isTooLong, framesAt: bom + (isTooLong ? frameIn(text) : framesAt) };
+  return {
+    bom,
+    yaml: text.slice(0, yamlEnd),
+    isEmpty,
+    isTooLong,
+    framesAt: bom + (isTooLong ? frameIn(text) : framesAt),
+  };
 }
 
 /** Where a line begins with `<|start|>`; the end when none does. */
@@ -59,7 +65,7 @@ const wrong = (message, at = 0, hint = null) => ({ problem: { message, at, hint 
 function placed(yaml, error) {
   const end = yaml.trimEnd().length;
   const lineEnd = (at) => (/[\r\n]/.exec(yaml.slice(at)) ?? { index: Infinity }).index + at;
-  const isWithin = (at) => at !== null && (at <= end || lineEnd(end) >= at);
+  const isWithin = (at) => at !== null && at <= Math.min(yaml.length, lineEnd(end));
   const known = [error.at, error.context].find(isWithin);
   if (known !== undefined) return known;
   const last = yaml.slice(0, end).search(/[^\r\n]*$/);

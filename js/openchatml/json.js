@@ -22,7 +22,8 @@ function scan(text, open) {
       open.pop();
       at += 1;
     } else if (expected === "more" || expected === ":") {
-      if (next !== (expected === ":" ? ":" : ",")) return { message: `Expecting '${expected === ":" ? ":" : ","}' delimiter`, offset: at };
+      if (next !== (expected === ":" ? ":" : ","))
+        return { message: `Expecting '${expected === ":" ? ":" : ","}' delimiter`, offset: at };
       expected = expected === ":" || open.at(-1) === "]" ? "value" : "key";
       at += 1;
       continue;
@@ -43,7 +44,7 @@ function scan(text, open) {
       if (end === at) {
         if (next === '"') return { message: "the string is broken", offset: at };
         return /^(?:NaN|-?Infinity)/.test(text.slice(at, at + 9))
-          ? { message: "NaN and Infinity are no JSON", offset: 0 }
+          ? { message: "NaN and Infinity are no JSON", offset: 0, hint: null }
           : { message: "Expecting value", offset: at };
       }
       at = end;

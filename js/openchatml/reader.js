@@ -98,7 +98,12 @@ class Reader {
     if (text.isWellFormed() || !open.isUtf8) return;
     open.isUtf8 = false;
     const bad = text.search(/[\udc80-\udcff](?<![\ud800-\udbff].)/);
-    this.problem("E-PARSE-HEADER", "the body is not UTF-8", offset + Math.max(bad, 0), "Other bytes go into a literal block.");
+    this.problem(
+      "E-PARSE-HEADER",
+      "the body is not UTF-8",
+      offset + Math.max(bad, 0),
+      "Other bytes go into a literal block.",
+    );
   }
 
   end(footer, footerAt) {

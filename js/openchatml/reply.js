@@ -110,4 +110,6 @@ class MarkerFilter {
   }
 }
 
-const MARKERS = ["start", "end"].flatMap((edge) => ["reflect", "introspect", "reason"].map((word) => `<|${edge}_${word}|>`));
+const MARKERS = ["start", "end"].flatMap((edge) =>
+  ["reflect", "introspect", "reason"].map((word) => `<|${edge}_${word}|>`),
+);

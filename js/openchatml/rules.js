@@ -94,11 +94,21 @@ export class Rules {
   marks() {
     const { frame } = this;
     const type = frame.content_type;
-    if (isCall(frame) && frame.constrain === null && (typeOf(type) === "json" || (type === null && jsonObject(frame.body)))) {
+    if (
+      isCall(frame) &&
+      frame.constrain === null &&
+      (typeOf(type) === "json" || (type === null && jsonObject(frame.body)))
+    ) {
       const hint = "HIP-1.4: <|constrain|>json before <|message|>.";
       this.head("end", "the JSON arguments of the call are not marked as JSON", { hint });
     }
-    if (frame.role === "assistant" && frame.hasChannel && frame.channel === "commentary" && !frame.to && !frame.intent) {
+    if (
+      frame.role === "assistant" &&
+      frame.hasChannel &&
+      frame.channel === "commentary" &&
+      !frame.to &&
+      !frame.intent
+    ) {
       const hint = "HIP-1.6: intent=preamble for a plan that may be shown; status or debug for what is none.";
       this.head("channel", "the commentary to nobody has no intent", { hint });
     }
@@ -117,7 +127,7 @@ export class Rules {
     } else if (this.isUsed(frame.call_id)) {
       this.head("call_id", `the call_id '${frame.call_id}' is used twice`, { hint: "Unique in the transcript." });
     }
-    this.open.set(frame.call_id, frame.to);
+    if (!this.open.has(frame.call_id)) this.open.set(frame.call_id, frame.to);
     const undeclared = this.tools.undeclared(frame.to);
     const hint = undeclared ?? this.tools.unlisted(frame.to);
     if (hint) this.head("to", `${frame.to} is not declared`, { hint, code: "E-CALL-SCHEMA", warning: !undeclared });
@@ -133,20 +143,23 @@ export class Rules {
       if (!found) return this.head("role", `no open call of ${frame.name} for this reply`, { code });
       frame.call_id = found[0];
     }
-    if (!this.isUsed(frame.call_id)) return this.head("call_id", `the reply to '${frame.call_id}' answers no call`, { code });
+    if (!this.isUsed(frame.call_id))
+      return this.head("call_id", `the reply to '${frame.call_id}' answers no call`, { code });
     const called = this.open.get(frame.call_id);
     this.open.delete(frame.call_id);
     this.answered.add(frame.call_id);
     if (called === undefined) this.head("call_id", `'${frame.call_id}' was answered before`, { code, warning: true });
     else if (frame.name === null) frame.name = called;
-    else if (called !== frame.name) this.head("name", `${frame.name} answers a call of ${called}`, { code, warning: true });
+    else if (called !== frame.name)
+      this.head("name", `${frame.name} answers a call of ${called}`, { code, warning: true });
   }
 
   allowed() {
     const { frame, settings } = this;
     const { roles, channels, tokens } = settings;
     const isGlob = (role) => role.endsWith(".*") && frame.author.startsWith(role.slice(0, -1));
-    if (roles && !roles.some((role) => role === frame.author || isGlob(role))) this.unlisted("role", `the role '${frame.author}'`);
+    if (roles && !roles.some((role) => role === frame.author || isGlob(role)))
+      this.unlisted("role", `the role '${frame.author}'`);
     if (channels && frame.hasChannel && !channels.includes(frame.channel))
       this.unlisted("channel", `the channel '${frame.channel}'`);
     const used = [
@@ -193,7 +206,13 @@ export class Rules {
     const { ok, error = null } = value;
     const code = "E-CALL-SCHEMA";
     if (ok && error !== null) this.bodyProblem(code, { message: "the reply says ok, and has an error", warning: true });
-    if (ok || (error && (typeof error === "string" || (typeof error === "object" && !Array.isArray(error) && Object.keys(error).length)))) return;
+    if (
+      ok ||
+      (error &&
+        (typeof error === "string" ||
+          (typeof error === "object" && !Array.isArray(error) && Object.keys(error).length)))
+    )
+      return;
     const hint = 'A tool says what went wrong: {"ok": false, "error": {"code": "E-TOOL-TIMEOUT", "message": "…"}}';
     this.bodyProblem(code, { message: "the reply says that the tool failed, and not why", hint, warning: true });
   }
@@ -216,7 +235,11 @@ export class Rules {
     if (this.forms.size < 2) return;
     this.forms.clear();
     const hint = "A turn never mixes <|call|> and tool_calls; write each call as a frame.";
-    this.head("role", "the turn calls with <|call|> and with tool_calls", { hint, code: "E-CALL-SCHEMA", warning: true });
+    this.head("role", "the turn calls with <|call|> and with tool_calls", {
+      hint,
+      code: "E-CALL-SCHEMA",
+      warning: true,
+    });
   }
 
   footer() {

@@ -61,7 +61,9 @@ const literal = (text) => `<|literal|>${text}<|endliteral|>`;
 export function encodeValue(value) {
   if (!value || !value.isWellFormed()) return null;
   return value.replace(/[^!#$&-;=?-{}~]/gu, (character) =>
-    [...new TextEncoder().encode(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`).join(""),
+    [...new TextEncoder().encode(character)]
+      .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`)
+      .join(""),
   );
 }
 

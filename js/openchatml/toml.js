@@ -72,7 +72,9 @@ class Reader {
     do {
       const key = this.match(KEY);
       if (!key) this.fail("no key");
-      found.push(/^["']/.test(key[1]) ? (key[1][0] === "'" ? key[1].slice(1, -1) : JSON.parse(escaped(key[1]))) : key[1]);
+      found.push(
+        /^["']/.test(key[1]) ? (key[1][0] === "'" ? key[1].slice(1, -1) : JSON.parse(escaped(key[1]))) : key[1],
+      );
     } while (this.took("."));
     return found;
   }
@@ -90,7 +92,10 @@ class Reader {
       list.push(new Map());
       return list.at(-1);
     }
-    if (found !== undefined && (!(found instanceof Map) || found.closed || this.named.has(found) || this.dotted.has(found)))
+    if (
+      found !== undefined &&
+      (!(found instanceof Map) || found.closed || this.named.has(found) || this.dotted.has(found))
+    )
       this.fail("a table twice");
     const made = found ?? new Map();
     table.set(last, made);

@@ -27,7 +27,8 @@ export class DeclaredTools {
 
   /** A hint where other tools of its namespace are declared and this one is not; null otherwise. */
   undeclared(recipient) {
-    if (!this.spaces.has(recipient.split(".")[0]) || this.known.has(recipient) || this.isBuiltin(recipient)) return null;
+    if (!this.spaces.has(recipient.split(".")[0]) || this.known.has(recipient) || this.isBuiltin(recipient))
+      return null;
     const close = nearest(recipient, [...this.known]);
     return close ? `Did you mean ${close}?` : `Known: ${[...this.known].sort().slice(0, 40).join(", ")}.`;
   }
@@ -35,13 +36,16 @@ export class DeclaredTools {
   /** A hint where it is a built-in tool that the header's list leaves out. */
   unlisted(recipient) {
     const space = recipient.split(".")[0];
-    if (!this.builtins.length || space === "functions" || this.spaces.has(space) || this.isBuiltin(recipient)) return null;
+    if (!this.builtins.length || space === "functions" || this.spaces.has(space) || this.isBuiltin(recipient))
+      return null;
     return `The header has builtin_tools: ${this.builtins.join(", ")}.`;
   }
 
   isBuiltin(recipient) {
     const name = recipient.replace(/^functions\./, "").split("__")[0];
-    return [...this.builtins, ...this.whole].some((one) => recipient === one || recipient.startsWith(`${one}.`) || name === one);
+    return [...this.builtins, ...this.whole].some(
+      (one) => recipient === one || recipient.startsWith(`${one}.`) || name === one,
+    );
   }
 }
 

@@ -1,7 +1,7 @@
 // Views of frames: JSON (page 10), what users see (6.3), the next prompt (8), a router's calls (7), HIP-1 (11).
 
 import { jsonObject } from "./json.js";
-import { isCall, isDeadline, isFunction, withoutMarkers } from "./rules.js";
+import { isCall, isDeadline, withoutMarkers } from "./rules.js";
 
 const isPreamble = (frame) =>
   frame.role === "assistant" &&
@@ -13,7 +13,9 @@ const isAnswer = (frame) => frame.role === "assistant" && frame.channel === "fin
 
 /** Whether an end user may see a frame. */
 export const isShown = (frame) =>
-  frame.role === "user" ? frame.channel === "final" : frame.intent !== "debug" && (isAnswer(frame) || isPreamble(frame));
+  frame.role === "user"
+    ? frame.channel === "final"
+    : frame.intent !== "debug" && (isAnswer(frame) || isPreamble(frame));
 
 /** A frame's text for an end user, or the error of who asks for more. */
 export function shown(frame) {
@@ -63,7 +65,7 @@ export function calls(frames) {
 
 /** A function's arguments without its deadline, which is for the router; what is no object, or has none, as it is. */
 function argumentsOf(call) {
-  const values = isFunction(call) ? jsonObject(call.body || "{}") : null;
+  const values = call.to.split(".")[0] === "functions" ? jsonObject(call.body || "{}") : null;
   const { deadline_ms, ...rest } = values ?? {};
   if (values === null || (deadline_ms !== undefined && !(isDeadline(deadline_ms) && WHOLE.test(call.body))))
     return { arguments: call.body, deadline_ms: null };

@@ -30,7 +30,9 @@ export function writeFrame(frame) {
   check(["end", "call", "return", null].includes(end), `unknown end ${end}`);
   const given = { ...frame, content_type: constrain === null ? frame.content_type : null };
   if ("writtenId" in frame) given.call_id = frame.writtenId;
-  const attributes = ATTRIBUTES.filter((key) => (given[key] ?? null) !== null).map((key) => ` ${key}=${value(given[key], key)}`);
+  const attributes = ATTRIBUTES.filter((key) => (given[key] ?? null) !== null).map(
+    (key) => ` ${key}=${value(given[key], key)}`,
+  );
   const tag = channel === null ? "" : `<|channel|>${channel}`;
   const type = constrain === null ? "" : `<|constrain|>${value(constrain, "constrain")}`;
   return `<|start|>${role}${attributes.join("")}${tag}${type}<|message|>${spellBody(body)}${end === null ? "" : `<|${end}|>\n`}`;
@@ -44,7 +46,8 @@ function value(text, key) {
 
 /** A value as JSON, on one line and in characters that YAML takes; what no key can be is in quotes. */
 function flow(item) {
-  if (typeof item === "number" && !Number.isFinite(item)) return Number.isNaN(item) ? ".nan" : item < 0 ? "-.inf" : ".inf";
+  if (typeof item === "number" && !Number.isFinite(item))
+    return Number.isNaN(item) ? ".nan" : item < 0 ? "-.inf" : ".inf";
   if (Array.isArray(item)) return `[${item.map(flow).join(", ")}]`;
   if (item !== null && typeof item === "object")
     return `{${Object.entries(item)
@@ -52,7 +55,10 @@ function flow(item) {
       .join(", ")}}`;
   if (typeof item !== "string") return JSON.stringify(item);
   if (/^[A-Za-z][\w]*$/.test(item) && !/^(?:null|true|false|yes|no|on|off|y|n)$/i.test(item)) return item;
-  return JSON.stringify(item).replace(/[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return JSON.stringify(item).replace(
+    /[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]/g,
+    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 function check(isRight, message) {

@@ -22,13 +22,14 @@ export function xmlProblem(text) {
   if (bad) return { message: "not well-formed (invalid token)", offset: bad.index };
   const open = [];
   let hasRoot = false;
-  for (let at = DECLARATION.exec(text)?.[0].length ?? 0; at < text.length; ) {
+  for (let at = DECLARATION.exec(text)?.[0].length ?? 0; at < text.length;) {
     const [kind, found] = markup(text, at);
     const wrong = !kind || (kind === "end" && open.pop() !== found[1]);
     const isInside = open.length > 0 || kind === "end";
     if (wrong || (kind === "start" && hasRoot && !open.length) || (kind === "data" && !isInside))
       return { message: "not well-formed (invalid token)", offset: at };
-    if (kind === "text" && !isInside && /[^ \t\r\n]/.test(found[0])) return { message: "text outside elements", offset: at };
+    if (kind === "text" && !isInside && /[^ \t\r\n]/.test(found[0]))
+      return { message: "text outside elements", offset: at };
     if (kind === "start") {
       const names = [...found[2].matchAll(new RegExp(ATTRIBUTE, "gu"))].map((attribute) => attribute[1]);
       if (new Set(names).size < names.length) return { message: "duplicate attribute", offset: at };

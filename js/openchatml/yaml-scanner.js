@@ -9,7 +9,7 @@ export class YamlError extends Error {
   }
 }
 
-const FORBIDDEN = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u;
+const FORBIDDEN = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u;
 const ESCAPES = {
   ...{ 0: "\0", a: "\x07", b: "\b", t: "\t", "\t": "\t", n: "\n", v: "\v", f: "\f", r: "\r", e: "\x1b" },
   ...{ " ": " ", '"': '"', "/": "/", "\\": "\\", N: "\x85", _: "\xa0", L: "\u2028", P: "\u2029" },
@@ -84,15 +84,15 @@ class Scanner {
 
   run() {
     const bad = FORBIDDEN.exec(this.source);
-    if (bad) this.fail("a control character", null, bad.index);
+    if (bad) this.fail("a control character");
     for (;;) {
       this.staleKeys();
       this.toToken();
       this.staleKeys();
       this.unroll(this.at < this.source.length ? this.column : -1);
       if (this.at >= this.source.length) {
-        this.staleKeys(Infinity);
-        return this.push("end");
+        this.staleKeys(Infinity, Infinity); // the end is on a line of its own
+        return this.push("end", 0, { at: Infinity });
       }
       this.token();
     }
@@ -122,7 +122,7 @@ class Scanner {
     if (next === "!") return this.tag();
     if ((next === "|" || next === ">") && !this.flow) return this.block(next === "|");
     if (next === "'" || next === '"') return this.quoted(next);
-    const isPlain = /[^\s\-?:,[\]{}#&*!|>'"%@`]/.test(next) || (next === "-" && !this.isBlank(1));
+    const isPlain = /[^ \t\r\n\-?:,[\]{}#&*!|>'"%@`]/.test(next) || (next === "-" && !this.isBlank(1));
     if (isPlain || ("?:".includes(next) && !this.flow)) return this.plain();
     return this.fail("found character that cannot start any token");
   }
@@ -142,10 +142,10 @@ class Scanner {
     this.keys[this.flow] = null;
   }
   /** A key is on one line, and not long. */
-  staleKeys(line = this.line) {
+  staleKeys(line = this.line, at = this.at) {
     this.keys.forEach((key, level) => {
       if (!key || (key.line === line && this.at - key.at <= LONGEST_KEY)) return;
-      if (key.required) this.fail("could not find expected ':'", key.at);
+      if (key.required) this.fail("could not find expected ':'", key.at, at);
       this.keys[level] = null;
     });
   }
@@ -176,7 +176,8 @@ class Scanner {
     this.keyAllowed = false;
     const line = /^[^\r\n]*/.exec(this.source.slice(this.at))[0];
     const form = /^%(?:YAML[ \t]+1\.[12]|TAG[ \t]+![\w-]*!?[ \t]+[\w\-;/?:@&=+$,.!~*'()[\]%]+)[ \t]*(?:[ \t]#.*)?$/;
-    if (!form.test(line)) this.fail("could not find expected directive name", this.at, this.at + 1);
+    if (!form.test(line))
+      this.fail("could not find expected directive name", this.at, this.at + /^%[\w-]*/.exec(line)[0].length);
     this.push("directive", line.length);
     if (this.isBreak()) this.skipLine();
   }
@@ -265,7 +266,7 @@ class Scanner {
     this.keyAllowed = false;
     const start = this.at;
     const indent = this.indent + 1;
-    const word = this.flow ? /(?:[^\s:,[\]{}]|:(?![\s,?[\]{}]|$)|[^\S \t\r\n])*/y : /(?:[^ \t\r\n:]|:(?![ \t\r\n]|$))*/y;
+    const word = this.flow ? /(?:[^ \t\r\n:,[\]{}]|:(?![ \t\r\n,?[\]{}]|$))*/y : /(?:[^ \t\r\n:]|:(?![ \t\r\n]|$))*/y;
     let text = "";
     let folded = { text: "", broke: false };
     for (; !this.atMark() && this.ahead() !== "#";) {
@@ -341,7 +342,7 @@ class Scanner {
       return ESCAPES[next];
     }
     const hex = this.source.slice(this.at + 2, this.at + 2 + digits);
-    if (!/^[0-9a-fA-F]+$/.test(hex) || hex.length < digits) 
+    if (!/^[0-9a-fA-F]+$/.test(hex) || hex.length < digits)
       this.fail("did not find expected hexdecimal number", start, this.at + 2);
     const code = parseInt(hex, 16);
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))

@@ -18,7 +18,7 @@ const CORE = [
 /** The value of one document of plain data; `texts` are keys of the root whose words are given as they are written. */
 export function parseYaml(source, { texts = [] } = {}) {
   const documents = new Parser(source, { isPlainData: true }).documents();
-  if (documents.length > 1) throw new YamlError("expected a single document in the stream", documents[1].at, 0);
+  if (documents.length > 1) throw new YamlError("expected a single document in the stream", documents[1].document, 0);
   return documents.length ? valueOf(documents[0], texts) : null;
 }
 
@@ -93,8 +93,10 @@ class Parser {
     }
   }
 
+  /** What lacks behind the token before. */
   empty() {
-    return { at: this.at, text: "", plain: true };
+    const before = this.tokens[this.number - 1] ?? { at: -1 };
+    return { at: before.at + (before.type === "document" ? 3 : 1), text: "", plain: true };
   }
 
   node({ block = false, indentless = false }) {
@@ -106,7 +108,8 @@ class Parser {
       this.number += 1;
     }
     if (named) this.refuse(at, this.tokens[this.number - 1].type);
-    if (indentless && this.is("-")) return this.nested(at, () => ({ items: this.sequence(["-", "key", ":", "block end"]) }));
+    if (indentless && this.is("-"))
+      return this.nested(at, () => ({ items: this.sequence(["-", "key", ":", "block end"]) }));
     if (this.is("scalar")) {
       const { text, plain } = this.tokens[this.number++];
       return { at, text, plain };
@@ -139,8 +142,7 @@ class Parser {
 
   sequence(closers) {
     const items = [];
-    while (this.took("-"))
-      items.push(this.is(...closers) ? this.empty() : this.node({ block: true }));
+    while (this.took("-")) items.push(this.is(...closers) ? this.empty() : this.node({ block: true }));
     return items;
   }
   blockSequence(at) {
@@ -150,15 +152,14 @@ class Parser {
   }
   blockMapping(at) {
     const pairs = [];
-    const part = () =>
-      this.is("key", ":", "block end") ? this.empty() : this.node({ block: true, indentless: true });
+    const part = () => (this.is("key", ":", "block end") ? this.empty() : this.node({ block: true, indentless: true }));
     while (this.took("key")) pairs.push([part(), this.took(":") ? part() : this.empty()]);
     if (!this.took("block end")) this.fail("did not find expected key", at);
     return pairs;
   }
   flowSequence(at) {
     const items = [];
-    for (; !this.took("]"); ) {
+    for (; !this.took("]");) {
       if (items.length && !this.took(",")) this.fail("did not find expected ',' or ']'", at);
       if (items.length && this.took("]")) break;
       const start = this.at;
@@ -169,7 +170,7 @@ class Parser {
   }
   flowMapping(at) {
     const pairs = [];
-    for (; !this.took("}"); ) {
+    for (; !this.took("}");) {
       if (pairs.length && !this.took(",")) this.fail("did not find expected ',' or '}'", at);
       if (pairs.length && this.took("}")) break;
       pairs.push(this.took("key") ? this.flowPair("}") : [this.node({}), this.empty()]);
