@@ -172,10 +172,11 @@ fuzz-replies: setup ## 100,000 damaged replies in every format and as many rando
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
-fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers
+fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers; EXCHANGES=1500 over HTTP
 	$(BIN)/python tests/fuzz/openchatml.py 600
 	$(BIN)/python tests/fuzz/openchatml_exits.py 600
 	$(BIN)/python tests/fuzz/openchatml_readers.py 120
+	$(BIN)/python tests/fuzz/openchatml_exchanges.py $(or $(EXCHANGES),1500)
 
 lmdeploy: setup  ## every built-in chat template against the LMDeploy releases that had it: fetches 0.8 GB, of which 0.5 MB stay
 	$(BIN)/python tests/formats/template/fetch_lmdeploy.py .lmdeploy
