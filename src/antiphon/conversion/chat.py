@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,14 +15,15 @@ from antiphon.api.chat.messages import TEXT_PARTS, to_messages
 from antiphon.api.chat.read import read_format, read_tools
 from antiphon.api.chat.schema import ChatMessage, ResponseFormatObject, Tool
 from antiphon.conversation import (
+    FUNCTIONS,
     Channel,
     Conversation,
     Loss,
     Message,
     OpaquePart,
     Part,
-    ReasoningEffort,
     ResponseFormat,
+    Role,
     Settings,
     TextPart,
 )
@@ -30,12 +32,20 @@ from antiphon.errors import ParseError, Position, RenderError, RequestError
 from antiphon.structs import ready
 
 from .detect import Json, JsonList, JsonReader, Survey, well_formed_json
-from .form import CHAT, Lifted, Written, carried_request, read_request, written_request
+from .form import (
+    CHAT,
+    Lifted,
+    Written,
+    carried_request,
+    read_effort,
+    read_request,
+    taken_content,
+    taken_function,
+    unread,
+    written_request,
+)
 
 # OpenAI's chat JSON, read as the server reads it; parts that are no text are carried as they came.
-
-CONVERSATION_KEYS = ("messages", "tools", "response_format", "reasoning_effort")
-MESSAGE_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
 
 
 class ChatReader(JsonReader):
@@ -48,26 +58,88 @@ class ChatReader(JsonReader):
         request = survey.members
         effort = request.get("reasoning_effort")
         extra, carried = read_request(request, CHAT)
-        tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(request.get("tools") or [])]
+        tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(survey.tools)]
         with as_parse_errors():
             specs = read_tools(tools, any_name=True)
         self.about = Conversation(
             tools=specs,
-            settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+            settings=Settings(reasoning_effort=read_effort(effort)),
             response_format=response_format(request.get("response_format")),
             extra=extra,
         )
-        known = carried.union(CONVERSATION_KEYS)
-        self.unread = [Loss(key, "not part of a conversation") for key in request if key not in known]
+        taken = {self.path: request.get(self.path), **carried, **_taken_about(self.about)}
+        self.unread = list(unread("", request, taken))
         self._calls = OpenCalls()
+        self._last: Message | None = None
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
         messages = read_message(element, index, self._calls)
         path = f"{self.path}[{index}]"
-        self.unread += [Loss(f"{path}.{key}", "unknown") for key in element if key not in MESSAGE_KEYS]
-        if not any(message.parts for message in messages):
-            self.unread += [Loss(f"{path}.content", part.kind) for part in _media(element)]
+        self.unread += unread(path, element, _taken(element, messages))
+        if self._last is not None and _joins(self._last, messages[0]):
+            self.unread.append(Loss(path, "a message of its own", f"part of {self.path}[{index - 1}]"))
+        self._last = messages[-1]
         return messages
+
+
+def _joins(last: Message, first: Message) -> bool:
+    """Whether two messages in a row of the assistant's are one as they are written: only an answer ends one."""
+    both = last.role is Role.ASSISTANT and first.role is Role.ASSISTANT
+    return both and last.channel != Channel.FINAL and (first.is_call or last.channel == Channel.ANALYSIS)
+
+
+def _taken(element: Json, frames: Sequence[Message]) -> Json:
+    """The parts of a chat message that its frames have."""
+    calls = [frame for frame in frames if frame.is_call]
+    thought = next((frame.text for frame in frames if frame.channel == Channel.ANALYSIS), "")
+    said = next((frame for frame in frames if not frame.is_call and frame.channel != Channel.ANALYSIS), None)
+    listed = element.get("tool_calls") or []
+    taken: Json = {
+        "role": element["role"],
+        "content": taken_content(element.get("content"), said),
+        "reasoning": thought,
+        "reasoning_content": thought,
+        "tool_calls": [_taken_call(*pair) for pair in zip(listed, calls, strict=False)],
+        "annotations": [],
+    }
+    if "function_call" in element and len(calls) > len(listed):
+        taken["function_call"] = _taken_function(element["function_call"], calls[-1])
+    if said is None:
+        return taken
+    if said.role is Role.TOOL:
+        return {**taken, "name": _function_name(said.name), "tool_call_id": said.call_id}
+    # The text is kept, but not that it refuses.
+    refused = element.get("refusal") is not None and said.text == element["refusal"]
+    return {**taken, "name": said.name, "refusal": {"content": said.text} if refused else None}
+
+
+def _taken_call(given: Json, call: Message) -> Json:
+    return {"type": "function", "id": call.call_id, "function": _taken_function(given["function"], call)}
+
+
+def _taken_function(given: Json, call: Message) -> Json:
+    spelled = given.get("arguments")
+    arguments = json.loads(call.text) if isinstance(spelled, dict) else call.text
+    return {"name": _function_name(call.recipient), "arguments": arguments}
+
+
+def _function_name(recipient: str | None) -> str:
+    return (recipient or "").removeprefix(f"{FUNCTIONS}.")
+
+
+def _taken_about(about: Conversation) -> Json:
+    """The parts of a chat request beside its messages that a conversation has."""
+    form = about.response_format
+    return {
+        "tools": [{"type": "function", "function": taken_function(tool)} for tool in about.tools],
+        "reasoning_effort": about.settings.reasoning_effort,
+        "response_format": form and {
+            "type": form.kind,
+            "json_schema": {name: getattr(form, name) for name in ("name", "description", "schema", "strict")},
+            "pattern": form.pattern, "choices": list(form.choices or ()), "grammar": form.grammar,
+            "compact": form.compact,
+        },
+    }  # fmt: skip
 
 
 def read_message(element: Any, index: int, calls: OpenCalls) -> tuple[Message, ...]:

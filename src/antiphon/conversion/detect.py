@@ -14,7 +14,7 @@ from antiphon.errors import ParseError, Position
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.tokens import well_formed
 
-from .form import Written, without_media
+from .form import Written, unread, without_media
 from .harmony import as_harmony
 from .json_text import Entry, entries, temporary
 
@@ -74,10 +74,22 @@ class Survey:
     def require(self, path: str) -> None:
         """Raises `ParseError` when there is no such list."""
         if not (self.is_list or self._is_list(path)):
-            raise ParseError(f"{path} is not a list", code="wrong_value", position=Position(path=path))
+            raise _no_list(path)
+
+    @property
+    def tools(self) -> list[Any]:
+        """Raises `ParseError` where they are no list."""
+        tools = self.members.get("tools") or []
+        if not isinstance(tools, list):
+            raise _no_list("tools")
+        return tools
 
     def _is_list(self, path: str) -> bool:
         return path in self.members and isinstance(self.members[path], list | tuple)
+
+
+def _no_list(path: str) -> ParseError:
+    return ParseError(f"{path} is not a list", code="wrong_value", position=Position(path=path))
 
 
 def survey(entries: Iterable[Entry]) -> Survey:
@@ -203,10 +215,12 @@ class HarmonyJsonReader(JsonReader):
     def __init__(self, survey: Survey) -> None:
         survey.require(self.path)
         self.about = Conversation(verbatim=True)
-        self.unread = [Loss(key, "not part of a conversation") for key in survey.members if key != self.path]
+        self.unread = list(unread("", survey.members, {self.path: survey.members.get(self.path)}))
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
-        return (as_harmony(read_message(element, f"$.messages[{index}]")),)
+        message = read_message(element, f"$.messages[{index}]")
+        self.unread += unread(f"{self.path}[{index}]", element, write_message(message))
+        return (as_harmony(message),)
 
 
 class HarmonyJsonTarget:

@@ -89,7 +89,7 @@ class DocumentHeader:
     @property
     def reasoning_effort(self) -> ReasoningEffort | None:
         effort = self.generation_settings.get("reasoning_effort")
-        return ReasoningEffort(effort) if effort in set(ReasoningEffort) else None
+        return next((known for known in ReasoningEffort if known == effort), None)
 
     @property
     def builtin_tools(self) -> tuple[str, ...]:

@@ -128,6 +128,8 @@ class CompiledForm:
         section = form.section or Region()
         self.section_open = _core(alphabet.encode(section.open)).rstrip("[{(").rstrip()
         self.section_close = _core(alphabet.encode(section.close)).lstrip(")}]").lstrip()
+        self.fenced = not _TAG.search(self.section_open + self.section_close)
+        """No tags are round calls: such marks are text where no call is between them."""
         self.open = self._opens = _words(form.open, alphabet)
         tag = _TAG.match(self.open[0])
         if tag is not None and tag.end() < len(self.open[0]):
@@ -232,7 +234,8 @@ class CompiledDescription:
         self._give(self.reasoning, Role.REASONING_OPEN, Role.REASONING_CLOSE)
         self._give(_cores(description.content, alphabet), Role.CONTENT_OPEN, Role.CONTENT_CLOSE)
         for form in self.forms:
-            self._give((form.section_open, form.section_close), Role.SECTION_OPEN, Role.CALL_CLOSE)
+            close = "" if form.fenced else form.section_close
+            self._give((form.section_open, close), Role.SECTION_OPEN, Role.CALL_CLOSE)
             for word in form.open:
                 self._give((word, ""), Role.CALL_OPEN, Role.CALL_OPEN)
             for part in filter(_TAG.match, form.close):

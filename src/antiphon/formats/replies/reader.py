@@ -269,6 +269,8 @@ class DescriptionParser(ForeseeingParser):
             mark = opened
         if all(mark == form.section_open for form in forms):
             yield from self._section(forms)
+            if forms[0].fenced and not self._calls.given:
+                raise Malformed
         else:
             yield from self._calls.read((yield from self._chosen(mark, forms)))
 
