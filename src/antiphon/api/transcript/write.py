@@ -46,6 +46,8 @@ from antiphon.wire.writer import StreamForm
 CUT = (FinishReason.LENGTH_OUTPUT, FinishReason.LENGTH_CONTEXT, FinishReason.TIMEOUT, FinishReason.ERROR,
        FinishReason.CANCELLED)  # fmt: skip
 """A turn that ended so is not whole: its last message has no ``<|return|>`` (§9)."""
+MOST_TEXT = 80
+"""Characters of what was set aside that a note has."""
 NOTHING = "the turn has no frame that may be shown"
 PROBE = Message(role=Role.ASSISTANT, channel=Channel.FINAL, text="-", end=End.RETURN)
 
@@ -105,7 +107,10 @@ class Gate:
                 return events
             case ToolCancelled():
                 return [event]
-            case Incident() | ToolStarted():
+            case Incident(code, position, text):
+                self._note(f"{code} at {position}: {text[:MOST_TEXT]!r}" if text else f"{code} at {position}")
+                return []
+            case ToolStarted():
                 return []
 
     # -- heads --------------------------------------------------------------------------------------------------------
