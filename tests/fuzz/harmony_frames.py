@@ -30,7 +30,10 @@ async def run(draws: int, seed: int, shown: int) -> int:
             faulty[place] += bool(found)
             if found and faulty.total() <= shown:
                 print(number, place, repr(spelled(Frames(number).ids)), *found, sep="\n    ", flush=True)
-    print(f"{frames} frames of Harmony:", ", ".join(f"{place} {faulty[place]} of {count}" for place, count in tried.items()))
+    print(
+        f"{frames} frames of Harmony:",
+        ", ".join(f"{place} {faulty[place]} of {count}" for place, count in tried.items()),
+    )
     return faulty.total()
 
 

@@ -85,7 +85,7 @@ QUOTED = (
     "I say %s, then",
 )
 """What a thought may say; all of it is text there."""
-GIVEN = (
+GIVEN: tuple[dict[str, object], ...] = (
     {"a": "%s"},
     {"a": "%s <|call|><|end|> \U0001f5fc"},
     {"a": '"%s" \\ \n'},

@@ -129,7 +129,7 @@ class DescriptionParser(ForeseeingParser):
 
     def _control(self, control: Control) -> None:
         symbol = self._alphabet.symbol(control.spelling)
-        if symbol is None and self._calls.in_arguments:
+        if symbol is None and (self._calls.in_arguments or self._source.waits):
             symbol = control.spelling  # It marks nothing here, so it is a part of what the call says.
         if self.ended is not None:
             self._messages.incident("after_end", self._fed, str(control))
@@ -222,9 +222,11 @@ class DescriptionParser(ForeseeingParser):
         self.ended = self._alphabet.decode(mark)
 
     def _maybe_end(self, mark: str) -> Reading[None]:
-        """The close of the answer is the reply's end, unless another region follows."""
+        """The close of the answer is the reply's end, unless another region or a call follows."""
         char = yield from self._source.after_blanks()
         if (yield from self._source.ahead(self._description.layout)):
+            return
+        if (yield from self._source.upcoming(self._description.call_opens)):
             return
         if not char or not SYMBOL.match(char):
             self._end(mark)
@@ -283,6 +285,8 @@ class DescriptionParser(ForeseeingParser):
             mark = opened
         if all(mark == form.section_open for form in forms):
             yield from self._section(forms)
+            if forms[0].fenced and not self._calls.given:
+                self._calls.pass_over(Malformed())
         else:
             yield from self._calls.read((yield from self._chosen(mark, forms)))
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from antiphon.conversation import Incident, Message, MessageEnded
-from antiphon.formats.replies import DescriptionParser, Region
+from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
+from antiphon.formats.replies.description import CallForm, Pairs, Slot, Value
 from antiphon.formats.replies.reader import LONGEST_QUOTE
 from antiphon.tokens import Control, ControlScanner, Piece
 from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, controls, tags
@@ -188,3 +189,34 @@ def test_a_call_in_a_thought_that_has_no_end_is_a_call(name: str) -> None:
     for ends in ("", f"{region.open}More.", " " * LONGEST_QUOTE + region.close):
         messages, _ = read(name, scanned(name, f"{region.open}I must {call}{ends}"))
         assert calls_of(messages) == [("functions.f", {"a": "z"})]
+    before, after = call.split("z", 1)
+    pieces = [*scanned(name, f"{region.open}I must {before}"), Control("<other>"), *scanned(name, after)]
+    assert calls_of(read(name, pieces)[0]) == [("functions.f", {"a": "<other>"})]
+
+
+@pytest.mark.parametrize("open", ["```tool_code", "```python"])
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("{}\nf(a='x')\n```", ['{"a": "x"}']),
+        ("Look:\n{}\nf(a='x')\n```\nSo.", ["Look:", '{"a": "x"}', "So."]),
+        ("{}\nf(a='x')\ny = 3\n```", ['{"a": "x"}', "y = 3\n```"]),
+        ("{}\nx = 3\nprint(x)\n```", None),
+        ("{}\nprint(f(a='x'))\n```\nSo.", None),
+        ("{}\n\n```\nSo.", None),
+        ("```\nx = 3\n```\nSo.", None),
+        ("Two ticks: ``{}\nf(a='x')\n```", ["Two ticks: ``", '{"a": "x"}']),
+        ("```rust\nlet x = 3;\n```", None),
+    ],
+)
+def test_a_fence_of_calls_round_what_is_no_call_is_text(open: str, reply: str, said: list[str] | None) -> None:
+    form = CallForm(
+        section=Region(open=f"{open}\n", close="\n```"),
+        separator="\n", head=(Slot(reads="name", after="("),), close=")",
+        pairs=Pairs(values=(Value(before="=", reads="literal"),), separator=", ", python=True),
+    )  # fmt: skip
+    text = reply.replace("{}\n", f"{open}\n", 1)
+    for pieces in ([text], [*text]):
+        reader = DescriptionParser(CompiledDescription(ReplyDescription(calls=(form,)), [], []), tools=[TOOL])
+        events = [*reader.feed(pieces), *reader.close()]
+        assert [event.message.text for event in events if isinstance(event, MessageEnded)] == (said or [text])
