@@ -40,8 +40,9 @@ CALLS = {
     "<|channel|>\n to=functions.probe\n", "<|channel|>\u200bto=functions.probe", "<|channel|>json to=probe",
     "<|channel|>analysis<|channel|>commentary to=functions.probe", " to=functions.probe<|channel|>json",
     *(f"<|channel|>commentary to={name}"
-      for name in ('"functions.probe"', "`probe`", "<functions.probe>", "'probe'", "@functions.probe", "functions/probe",
-                   "functions:probe", "functions.probe;", "functions.probe,json", "functions.functions.probe")),
+      for name in ('"functions.probe"', "`probe`", "<functions.probe>", "'probe'", "@functions.probe",
+                   "functions/probe", "functions:probe", "functions.probe;", "functions.probe,json",
+                   "functions.functions.probe")),
     *(f"<|channel|>{glued}=functions.probe" for glued in ("commentaryto", "commentary.to", "commentary tool", "tool")),
     "<|channel|>to=functions.probe(", "<|channel|>assistant to=functions.probe", "<|channel|>to=to=functions.probe",
 }  # fmt: skip
