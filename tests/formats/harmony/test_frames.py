@@ -44,6 +44,7 @@ CALLS = {
                    "functions/probe", "functions:probe", "functions.probe;", "functions.probe,json",
                    "functions.functions.probe")),
     *(f"<|channel|>{glued}=functions.probe" for glued in ("commentaryto", "commentary.to", "commentary tool", "tool")),
+    "<|start|>@probe", '<|channel|>"functions.probe" to=all', "<|channel|>to= probe??",
     "<|channel|>to=functions.probe(", "<|channel|>assistant to=functions.probe", "<|channel|>to=to=functions.probe",
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ rules instead (`reference`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from antiphon.conversation import FUNCTIONS, Role
@@ -272,7 +272,7 @@ class HeaderReader:
         header = self._header
         if self._missing_to:
             self._repair("missing-to", header.recipient or "")
-        if self._complete and (found := self._recipient_within()):
+        if found := self._recipient_within():
             header.recipient = found
             self._repair("recipient-repaired", found)
         elif header.channel is None and self._bad_channels:
@@ -289,14 +289,11 @@ class HeaderReader:
 
     def _recipient_within(self) -> str | None:
         """The one offered tool that is named within a recipient that is none of them, or within words that are none."""
-        recipient = self._header.recipient
-        if recipient in self._tools or recipient in (*ROLES, "all"):
+        recipient = None if self._header.recipient == "all" else self._header.recipient
+        if recipient in self._tools or recipient in ROLES or not (recipient or self._complete):
             return None
         words = (recipient,) if recipient else (*self._noise, *self._bad_channels, *self._mended_channels)
-        named = {part for word in words for part in _WITHIN.findall(word) if part in self._tools}
-        bare = recipient or self._recipient_follows
-        found = {self._tools[part] for part in named if bare or "." in part}
-        return found.pop() if len(found) == 1 else None
+        return named_within(words, self._tools, bare=bool(recipient) or self._recipient_follows)
 
     def _name_bad_channel(self) -> None:
         """Without a known channel, the first word with a letter or digit is the channel; marks alone are none."""
@@ -340,6 +337,13 @@ def _words(text: str) -> Iterator[tuple[int, str]]:
 def _value(word: str) -> str:
     """The word up to the bracket or quote that begins a content."""
     return found[0] if (found := _VALUE.match(word)) else ""
+
+
+def named_within(words: Iterable[str], tools: Mapping[str, str], *, bare: bool = True) -> str | None:
+    """The one offered tool that is named within the words, if one is. ``bare``: a name without a dot is one, too."""
+    parts = {part for word in words for part in _WITHIN.findall(word) if bare or "." in part}
+    found = {tools[part] for part in parts & tools.keys()}
+    return found.pop() if len(found) == 1 else None
 
 
 def is_qualified(word: str) -> bool:

@@ -13,7 +13,7 @@ from antiphon.tokens import Control, Piece
 
 from .controls import END, ENDOFTEXT, ENDS, START
 from .header import LIMIT, Header, HeaderBuffer, HeaderStart, may_become_field, offered_names
-from .header_reader import BLANK, HeaderReader
+from .header_reader import BLANK, HeaderReader, named_within
 from .machine import TRANSITIONS, UNEXPECTED, HarmonyAction, HarmonyState, ReplyEvents
 from .render import remembered
 
@@ -183,8 +183,9 @@ class HarmonyParser:
             else:
                 self._read_as_text(header, text, end)
             return
-        self._events.incident("role-as-recipient", header.unknown_role or "")
-        header.recipient, header.unknown_role = header.unknown_role, None
+        role, header.unknown_role = header.unknown_role or "", None
+        self._events.incident("role-as-recipient", role)
+        header.recipient = named_within((role,), self._tools) or role
         self._start(header.message(), complete_header=header.complete)
         self._events.add(text)
         self._end_message(end, spelling)
