@@ -116,7 +116,7 @@ def test_what_can_be_fixed_is_fixed_and_each_change_is_said() -> None:
     broken = Message(role=Role.ASSISTANT, recipient="f", text='{"a": ', content_type="json", constrained=True)
     fixed, fixes = fix(headed(odd, broken, CALL, CALL, REPLY, REPLY))
     assert [(m.role, m.name, m.recipient, m.channel, m.constrained, m.call_id, m.end) for m in fixed.messages] == [
-        ("assistant", None, None, "final", False, None, "end"),
+        ("assistant", None, None, "analysis", False, None, "end"),
         ("assistant", None, "functions.f", "commentary", False, "call_0", "call"),
         ("assistant", None, "functions.f", "commentary", True, "c", "call"),
         ("assistant", None, "functions.f", "commentary", True, "c_2", "call"),

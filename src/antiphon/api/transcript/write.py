@@ -62,7 +62,7 @@ class Answer:
         self._tools = tools_behind(conversation)
         self._continued = open_message(conversation)
         envelope = TranscriptEnvelope(envelope_of(conversation).header)
-        self._writer, self._fixer = Writer(envelope), Fixer(envelope.header)
+        self._writer, self._fixer = Writer(envelope), Fixer(envelope.header, texts=True)
         for message in conversation.messages:
             if message.is_call or message.role is Role.TOOL:
                 self._writer.skip(self._fixer.message(message))

@@ -212,10 +212,10 @@ class _HeadParser:
             return self._problem("attribute-unknown", at, f"{word!r} is no attribute of a frame", hint)
         if key not in allowed:
             self._problem("attribute-place", at, f"{key}= belongs into the start section")
-        if key in self._seen:
+        value = self._value(raw, at + len(key) + 1)
+        if key in self._seen and value == self._values[key]:
             return self._problem("attribute-twice", at, f"{key}= stands twice")
         self._seen.add(key)
-        value = self._value(raw, at + len(key) + 1)
         if key not in self._values:
             self._values[key] = value
             self._head.places[key] = at

@@ -34,11 +34,11 @@ from .document import STANDARD_EVENTS, DocumentHeader
 from .events import EventStream, WireEvent
 from .finding import Finding
 from .head import ToolNames
+from .judges import is_unmarked_json, is_unmarked_plan
 from .markers import show
 from .openchatml import for_prompt, openchatml
 from .projection import message_to_json
 from .reader import Reader, TranscriptEnvelope
-from .rules import is_unmarked_json, is_unmarked_plan
 from .writer import envelope_of
 
 # HIP-1: Harmony ⇄ OpenChatML, as functions on conversations (§12). Neither side is written or read here.

@@ -115,7 +115,7 @@ class Writer:
         """The head in front of its call id, and behind it, which an empty mark stands for."""
         if message.call_id is not None:
             message = replace(message, call_id=_MARK)
-        spelled = spell(list(head_pieces(message, author=self._rules.author(message))))
+        spelled = spell(list(head_pieces(message, author=self._rules.state.author(message))))
         head = self._heads.read_text(spelled)
         if head.problems:
             problem = head.problems[0]
@@ -128,8 +128,8 @@ class Writer:
     def _without_implied_id(self, message: Message, trivia: Trivia) -> Message:
         """The message without a call id that a reader gives it anyway."""
         legacy = trivia.head is not None and self._heads.read_text(trivia.head).is_legacy_reply
-        implied = trivia.synthetic == message.call_id == self._rules.implied_id(message)
-        return replace(message, call_id=None) if implied and (legacy or self._rules.harmony) else message
+        implied = trivia.synthetic == message.call_id == self._rules.state.implied_id(message)
+        return replace(message, call_id=None) if implied and (legacy or self._rules.state.harmony) else message
 
     @staticmethod
     def _body(message: Message, trivia: Trivia) -> str:
