@@ -31,7 +31,7 @@ from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
 class RuleState:
     """What the header and the frames so far say about the next one; `follow` takes each frame, once it is judged.
 
-    ``taken`` are ids that `new_id` leaves alone. Memory: the call ids of the transcript, which are unique in all of it
+    ``taken`` are ids that `free_id` leaves alone. Memory: the call ids of the transcript, which are unique in all of it
     (A-O14).
     """
 
@@ -53,8 +53,7 @@ class RuleState:
         self.names = ToolNames().declare(builtins)
         self.tools = DeclaredTools(builtins, tools or {})
         self.calls = OpenCalls()
-        for id in taken:
-            self.calls.reserve(id)
+        self._taken, self._number = taken, 0
         self.forms: set[bool] = set()
         """How the turn calls so far: with ``<|call|>`` (True), with JSON's ``tool_calls`` (False)."""
         self.last: Frame | None = None
@@ -67,7 +66,7 @@ class RuleState:
         role, form = message.role, form_of(message)
         if message.is_call:
             if message.call_id is None:
-                _set_synthetic_id(frame, self.calls.free_id())
+                _set_synthetic_id(frame, self.free_id())
             self.calls.follow(frame.message)
         elif role is Role.TOOL:
             if not frame.head.is_unknown:
@@ -90,11 +89,17 @@ class RuleState:
         if called is not None and message.name is None:
             frame.message = replace(frame.message, name=called)
 
+    def free_id(self) -> str:
+        """An id by position for a call that has none (A-O12)."""
+        while self.calls.used(id := f"call_{self._number}") or id in self._taken:
+            self._number += 1
+        return id
+
     def implied_id(self, message: Message) -> str | None:
         """The id with which a call or a reply is read that has none (A-O12, A-O15); None: it is a reply to nothing."""
         if message.role is Role.TOOL:
             return self.calls.oldest(message.name)
-        return self.calls.free_id()
+        return self.free_id()
 
     def call_channels(self, call: Message) -> tuple[str, ...]:
         """The channels on which such a tool is called, the usual one first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role
 from antiphon.tokens import well_formed
@@ -23,7 +24,7 @@ _WORDS = ("name", "recipient", "channel", "content_type", "call_id", "intent")
 
 def respell(message: Message, state: RuleState) -> Message | None:
     """The message as it is, without words that are empty: in canonical form its head keeps the rule."""
-    empty = {word: None for word in _WORDS if getattr(message, word) == ""}
+    empty: dict[str, Any] = {word: None for word in _WORDS if getattr(message, word) == ""}
     return replace(message, **empty) if empty else message
 
 
@@ -81,7 +82,7 @@ def name_tool(message: Message, state: RuleState) -> Message | None:
 
 def add_call_id(message: Message, state: RuleState) -> Message | None:
     lacking = message.is_call and message.call_id is None
-    return replace(message, call_id=state.calls.free_id()) if lacking else None
+    return replace(message, call_id=state.free_id()) if lacking else None
 
 
 def number_call_id(message: Message, state: RuleState) -> Message | None:

@@ -102,6 +102,7 @@ class Reader:
         self._rules: Rules | None = None
         self._scanner: HeaderScanner | None = HeaderScanner()
         self._skipped: str | None = None
+        self._taken: frozenset[str] = frozenset()
         self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def feed(self, text: str | bytes) -> list[Read]:
@@ -197,7 +198,7 @@ class Reader:
 
     def _begin(self, text: str, end: int) -> None:
         self._scanner = None
-        self._rules = Rules(self.header, harmony=self._harmony, tools=self._tools)
+        self._rules = Rules(self.header, harmony=self._harmony, tools=self._tools, taken=self._taken)
         self._frames.place.pass_over(text[:end])
         self._frames.feed(text[end:])
 
@@ -207,8 +208,8 @@ class Reader:
         """Messages, each behind what is wrong with it in the order of its text, however the text was cut."""
         read: list[Read] = []
         for found in self._frames.take():
-            if isinstance(found, Frame) and self._rules is not None:
-                findings = self._rules.check_frame(found)
+            if isinstance(found, Frame):
+                findings = self._check(found)
                 if findings or self._pending:
                     self._pending += findings
                     read += self._ordered()
@@ -218,6 +219,9 @@ class Reader:
         if last or len(self._pending) > MAX_PENDING:
             read += self._ordered()
         return read
+
+    def _check(self, frame: Frame) -> list[Finding]:
+        return self._rules.check_frame(frame) if self._rules is not None else []
 
     def _ordered(self) -> list[Finding]:
         findings, self._pending = self._pending, []

@@ -82,7 +82,8 @@ _TABLE = (
     Rule("attribute-conflict", "5.4", "§6", "What a head says twice it says alike."),
     # What the header excludes, and what its profile requires.
     Rule("version-1", "12.1", "§13", "A transcript of version 1 uses nothing of version 2.",
-         judges.version_1, needs="legacy"),
+         judges.version_1,
+         resort=mends.as_version_1, needs="legacy"),
     Rule("channel-missing", "11.1", "HIP-1.2", "Where the profile of Harmony holds, messages have channels.",
          judges.channel_missing, mends.add_channel, mends.require_channel, needs="require_channels"),
     Rule("call-unmarked", "11.2", "HIP-1.4", "Where the profile of Harmony holds, JSON arguments are marked.",
@@ -155,6 +156,12 @@ class Rules:
 
     def check_frame(self, frame: Frame) -> list[Finding]:
         """Returns the frame's findings; ``frame.message`` gets the ids that it lacks."""
+        found = self.judge(frame)
+        self.state.follow(frame)
+        return found
+
+    def judge(self, frame: Frame) -> list[Finding]:
+        """Returns what is wrong with the frame behind those that the state followed."""
         message, state = frame.message, self.state
         if message.is_call:
             held = self._calls
@@ -162,9 +169,7 @@ class Rules:
             held = self._replies
         else:
             held = self._others
-        found = [finding for judge in held for finding in judge(frame, state)]
-        state.follow(frame)
-        return found
+        return [finding for judge in held for finding in judge(frame, state)]
 
     def close(self, end: Position) -> Iterator[Finding]:
         """§9: a turn that stops in the middle is incomplete. An answer that was cut can be sent back: a warning.

@@ -2,188 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from antiphon.formats.openchatml.reader import validate
+from antiphon.conversation import visible_to_user
+from antiphon.formats.openchatml import rules
+from antiphon.formats.openchatml.finding import Severity
 
-from .fixes import constrain, rewrite_head, rewrite_header
-from .own_rules import (
-    bare_header,
-    canonical_text,
-    disordered_head,
-    empty_message,
-    foreign_channel,
-    hidden_plan,
-    json_calls,
-    legacy_reply,
-    misplaced_intent,
-    near_control,
-    near_key,
-    not_canonical,
-    odd_deadline,
-    odd_envelope,
-    shown_reflection,
-    unanswered_call,
-    unconstrained_call,
-    unquoted_version,
-)
-from .reading_rules import READING_RULES
-from .rule import CALL, FINAL, USER, Diagnostic, Edit, LintedText, LintRule, Severity
+from .own_rules import OWN_RULES
+from .rule import EDITS, Diagnostic, Edit, LintedText
 
-# The table of our own rules, with an example for each.
-
-REPLY = "<|start|>tool call_id=c1 name=functions.f<|message|>"
-
-OWN_RULES = (
-    LintRule(
-        "header-bare",
-        "The header stands between fences.",
-        f'version: "2.2"\n{USER}',
-        f'---\nversion: "2.2"\n---\n{USER}',
-        rewrite_header,
-        level=Severity.INFO,
-        check=bare_header,
-    ),
-    LintRule(
-        "header-version-bare",
-        "The version is quoted, so that YAML does not read 2.10 as 2.1.",
-        f"---\nversion: 2.2\n---\n{USER}",
-        f'---\nversion: "2.2"\n---\n{USER}',
-        rewrite_header,
-        level=Severity.WARNING,
-        check=unquoted_version,
-    ),
-    LintRule(
-        "header-key",
-        "A key that is not known is not a known one misspelled.",
-        f'---\nversion: "2.2"\ngeneration_setting: {{seed: 1}}\n---\n{USER}',
-        f'---\nversion: "2.2"\ngeneration_settings: {{seed: 1}}\n---\n{USER}',
-        level=Severity.WARNING,
-        check=near_key,
-    ),
-    LintRule(
-        "head-order",
-        "Attributes are in the grammar's order, in the start section.",
-        "<|start|>assistant<|channel|>final content_type=text<|message|>4<|return|>",
-        "<|start|>assistant content_type=text<|channel|>final<|message|>4<|return|>",
-        rewrite_head,
-        level=Severity.INFO,
-        check=disordered_head,
-    ),
-    LintRule(
-        "legacy-reply",
-        "A tool's reply has the role tool.",
-        CALL + "<|start|>functions.f call_id=c1<|message|>1<|end|>",
-        CALL + REPLY + "1<|end|>",
-        rewrite_head,
-        level=Severity.INFO,
-        check=legacy_reply,
-    ),
-    LintRule(
-        "intent-misplaced",
-        "An intent is for an assistant's commentary.",
-        "<|start|>assistant intent=debug<|channel|>final<|message|>4<|return|>",
-        FINAL,
-        level=Severity.WARNING,
-        check=misplaced_intent,
-    ),
-    LintRule(
-        "channel-of-others",
-        "analysis and commentary are for the assistant and for tools.",
-        "<|start|>user<|channel|>analysis<|message|>Hi<|end|>",
-        USER,
-        level=Severity.WARNING,
-        check=foreign_channel,
-    ),
-    LintRule(
-        "plan-hidden",
-        "Commentary to nobody says whether it is for the user.",
-        f"<|start|>assistant<|channel|>commentary<|message|>First …<|end|>\n{FINAL}",
-        f"<|start|>assistant intent=preamble<|channel|>commentary<|message|>First …<|end|>\n{FINAL}",
-        level=Severity.INFO,
-        check=hidden_plan,
-    ),
-    LintRule(
-        "call-unconstrained",
-        "A function's JSON arguments are marked with <|constrain|>json.",
-        CALL.replace("<|constrain|>json", ""),
-        CALL,
-        constrain,
-        level=Severity.WARNING,
-        check=unconstrained_call,
-    ),
-    LintRule(
-        "call-unanswered",
-        "A call is answered before the user speaks again.",
-        CALL + USER,
-        CALL + REPLY + "1<|end|>\n" + USER,
-        level=Severity.INFO,
-        check=unanswered_call,
-    ),
-    LintRule(
-        "call-deadline",
-        "deadline_ms is a positive whole number.",
-        CALL.replace("{}", '{"deadline_ms": -1}'),
-        CALL.replace("{}", '{"deadline_ms": 500}'),
-        level=Severity.WARNING,
-        check=odd_deadline,
-    ),
-    LintRule(
-        "reply-envelope",
-        "A reply's envelope says ok, or what went wrong.",
-        CALL + REPLY + '{"ok": false}<|end|>',
-        CALL + REPLY + '{"ok": false, "error": "no network"}<|end|>',
-        level=Severity.WARNING,
-        check=odd_envelope,
-    ),
-    LintRule(
-        "json-calls",
-        "Calls are frames, not JSON in a text.",
-        '<|start|>assistant<|message|>{"tool_calls": []}<|return|>',
-        FINAL,
-        level=Severity.WARNING,
-        check=json_calls,
-    ),
-    LintRule(
-        "reflection-outside",
-        "The markers of reflection are in analysis alone.",
-        "<|start|>assistant<|message|><|start_reflect|>4?<|return|>",
-        FINAL,
-        level=Severity.WARNING,
-        check=shown_reflection,
-    ),
-    LintRule(
-        "control-misspelled",
-        "A word in <| |> is no control misspelled.",
-        "<|start|>user<|message|>Hi<|retrun|><|end|>",
-        USER,
-        level=Severity.WARNING,
-        check=near_control,
-    ),
-    LintRule(
-        "message-empty",
-        "A message says something.",
-        "<|start|>user<|message|> <|end|>",
-        USER,
-        level=Severity.INFO,
-        check=empty_message,
-    ),
-    LintRule(
-        "not-canonical",
-        "The transcript is in canonical form.",
-        f"{USER}\n\n{USER}",
-        f"{USER}{USER}",
-        canonical_text,
-        level=Severity.OFF,
-        check=not_canonical,
-    ),
-)
-
-
-RULES = {rule.name: rule for rule in (*READING_RULES, *OWN_RULES)}
-"""Every rule by its name, in the order of a transcript."""
+RULES = {**rules.RULES, **{rule.name: rule for rule, _ in OWN_RULES}}
+"""Every rule by its name: those of readers, and our own."""
 MAX_ROUNDS = 1000
 """Rounds of mending; each mends at least one finding of every frame that has one."""
+
+
+def is_mended(rule: rules.Rule) -> bool:
+    """Whether what breaks the rule can be mended."""
+    return rule.mend is not None or rule.name in EDITS
 
 
 def findings(
@@ -195,24 +33,101 @@ def findings(
     without a header is accepted. ``harmony``: the rules of HIP-1 whatever the header says. Never raises on what it
     reads.
     """
-    chosen = levels or {}
-    source = LintedText(text)
-    found = [*_read(source, chosen, fragment=fragment, harmony=harmony), *_checked(source, chosen)]
+    return _found(LintedText(text, fragment=fragment, harmony=harmony), levels or {})
+
+
+def _found(source: LintedText, levels: Mapping[str, Severity]) -> list[Diagnostic]:
+    found = []
+    for finding in source.findings:
+        at = finding.position.offset or 0
+        level = levels.get(finding.rule, Severity.WARNING if finding.warning else Severity.ERROR)
+        end, fix = source.position(source.end_of(at)), _fix(finding.rule, source, at)
+        found.append(
+            Diagnostic(finding.rule, level, finding.message, finding.position, end, finding.code, finding.hint, fix)
+        )
+    for rule, check in OWN_RULES:
+        level = levels.get(rule.name, rule.level)
+        for spot in check(source) if level is not Severity.OFF else ():
+            start, end = source.position(spot.start), source.position(spot.end)
+            fix = _fix(rule.name, source, spot.start)
+            found.append(Diagnostic(rule.name, level, spot.message, start, end, None, spot.hint, fix))
     reported = [diagnostic for diagnostic in found if diagnostic.level is not Severity.OFF]
     return sorted(reported, key=lambda diagnostic: diagnostic.start.offset or 0)
+
+
+def _fix(name: str, source: LintedText, at: int) -> Edit | None:
+    edit = EDITS[name](source, at) if name in EDITS else source.mend(RULES[name], at)
+    return edit if edit is not None and source.text[edit.start : edit.end] != edit.text else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A text and what a mend is judged by: the edits of a round, its errors, and the texts that users are shown.
+
+    ``stuck`` are the errors that nothing mends.
+    """
+
+    text: str
+    edits: tuple[Edit, ...]
+    errors: int
+    stuck: int
+    shown: Counter[str]
+
+    def allows(self, after: _Reading) -> bool:
+        """Whether a change to another reading adds no error and shows nothing that was hidden."""
+        if after.stuck > self.stuck or self.errors == 0 < after.errors:
+            return False
+        return all(any(text in old for old in self.shown) for text in after.shown - self.shown)
+
+
+def _reading(source: LintedText, levels: Mapping[str, Severity]) -> _Reading:
+    found = _found(source, levels)
+    errors = [_fix(one.rule, source, one.position.offset or 0) for one in source.findings if not one.warning]
+    shown = Counter(frame.message.text for frame in source.frames if visible_to_user(frame.message))
+    return _Reading(source.text, tuple(_edits(source, found)), len(errors), errors.count(None), shown)
+
+
+def _edits(source: LintedText, found: Iterable[Diagnostic]) -> Iterator[Edit]:
+    """The edits of a round in their order: of the mends of one frame the first, errors before doubts; none overlap."""
+    edits: dict[object, Edit] = {}
+    for diagnostic in sorted(found, key=lambda diagnostic: diagnostic.code is None):
+        if (edit := diagnostic.fix) is not None:
+            edits.setdefault(edit if diagnostic.rule in EDITS else id(source.frame_at(edit.start)), edit)
+    end = 0
+    for edit in sorted(edits.values(), key=lambda edit: (edit.start, edit.end)):
+        if edit.start >= end:
+            yield edit
+            end = edit.end
 
 
 def mended(
     text: str, *, levels: Mapping[str, Severity] | None = None, fragment: bool = False, harmony: bool = False
 ) -> str:
-    """The transcript with every finding mended that has a fix; those that then have one too."""
+    """The transcript with every finding mended that has a fix; those that then have one too.
+
+    A frame gets one mend a round. A fix that would add an error, or show what was hidden, is not applied.
+    """
+
+    def read(changed: str) -> _Reading:
+        return _reading(LintedText(changed, fragment=fragment, harmony=harmony), levels or {})
+
+    def apply(before: _Reading, edits: Sequence[Edit]) -> _Reading:
+        """The reading with those edits that it allows; where not all are, each half by itself, the later one first."""
+        after = read(edited(before.text, edits))
+        if before.allows(after):
+            return after
+        if len(edits) == 1:
+            return before
+        half = len(edits) // 2
+        return apply(apply(before, edits[half:]), edits[:half])
+
+    reading = read(text)
     for _ in range(MAX_ROUNDS):
-        found = findings(text, levels=levels, fragment=fragment, harmony=harmony)
-        edits = [diagnostic.fix for diagnostic in found if diagnostic.fix is not None]
-        if not edits:
+        changed = apply(reading, reading.edits) if reading.edits else reading
+        if changed.text == reading.text:
             break
-        text = edited(text, edits)
-    return text
+        reading = changed
+    return reading.text
 
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
@@ -224,29 +139,3 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
             parts += (text[at : edit.start], edit.text)
             at = edit.end
     return "".join((*parts, text[at:]))
-
-
-def _read(source: LintedText, levels: Mapping[str, Severity], *, fragment: bool, harmony: bool) -> Iterator[Diagnostic]:
-    for finding in validate(source.text, fragment=fragment, harmony=harmony):
-        at = finding.position.offset or 0
-        rule = RULES[finding.rule]
-        level = levels.get(rule.name, Severity.WARNING if finding.warning else Severity.ERROR)
-        end = source.position(source.end_of(at))
-        fix = _fix(rule, source, at)
-        yield Diagnostic(rule.name, level, finding.message, finding.position, end, finding.code, finding.hint, fix)
-
-
-def _checked(source: LintedText, levels: Mapping[str, Severity]) -> Iterator[Diagnostic]:
-    for rule in OWN_RULES:
-        level = levels.get(rule.name, rule.level)
-        if rule.check is None or level is Severity.OFF:
-            continue
-        for spot in rule.check(source):
-            start, end = source.position(spot.start), source.position(spot.end)
-            fix = _fix(rule, source, spot.start)
-            yield Diagnostic(rule.name, level, spot.message, start, end, None, spot.hint, fix)
-
-
-def _fix(rule: LintRule, source: LintedText, at: int) -> Edit | None:
-    edit = rule.fix(source, at) if rule.fix is not None else None
-    return edit if edit is not None and source.text[edit.start : edit.end] != edit.text else None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 from antiphon.conversation import FUNCTIONS, Channel, Message, Role
-from antiphon.errors import FormatError
-from antiphon.formats.openchatml.finding import nearest
+from antiphon.formats.openchatml import mends
+from antiphon.formats.openchatml.body import body_type, has_tool_calls, is_object
+from antiphon.formats.openchatml.finding import Severity, nearest
 from antiphon.formats.openchatml.frame import Frame
+from antiphon.formats.openchatml.rules import Rule
 from antiphon.formats.openchatml.spelling import BY_SPELLING, CONSTRAIN
-from antiphon.formats.openchatml.writer import format_transcript
 
-from .rule import Edit, LintedText, Spot
+from .rule import LintedText, Spot, canonical_text
 
 _HEADER_KEYS = ("version", "model", "generation_settings", "capabilities", "profiles")
 _SETTINGS = (
@@ -31,7 +30,6 @@ _SETTINGS = (
 _CAPABILITIES = ("roles", "channels", "tokens", "streaming")
 _SECTIONS = {"generation_settings": _SETTINGS, "capabilities": _CAPABILITIES}
 _VERSION = re.compile(r"^[ \t{]*[\"']?version[\"']?[ \t]*:[ \t]*([^\s#,}]+)", re.MULTILINE)
-_MARKER = re.compile(r"<\|(?:start|end)_(?:reflect|introspect|reason)\|>")
 _CONTROL_LIKE = re.compile(r"(?<!<)<\|([a-z_]{2,20})\|?>")
 _MARKERS = ("start_reflect", "start_introspect", "start_reason", "end_reflect", "end_introspect", "end_reason")
 
@@ -41,11 +39,11 @@ def _body_spot(frame: Frame, message: str, hint: str | None = None) -> Spot:
     return Spot(at, max(at, frame.places.footer.offset), message, hint)
 
 
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+HEAD_ORDER = Rule(
+    "head-order", "5.3", "§15", "Attributes are in the grammar's order, in the start section.", mend=mends.respell,
+    level=Severity.INFO,
+)  # fmt: skip
+Check = Callable[[LintedText], Iterator[Spot]]
 
 
 # -- the header -------------------------------------------------------------------------------------------------------
@@ -87,18 +85,18 @@ def disordered_head(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         if frame.head.canonical or frame.head.problems or frame.head.is_legacy_reply:
             continue
-        spelled = source.spell_head(frame.head.message())
-        if spelled is not None and spelled != frame.head_text:
-            yield Spot(*source.head_span(frame), "the head is not in canonical form", f"It is {spelled!r}.")
+        edit = source.mend(HEAD_ORDER, frame.places.start.offset)
+        if edit is not None and edit.text != frame.head_text:
+            yield Spot(*source.head_span(frame), "the head is not in canonical form", f"It is {edit.text!r}.")
 
 
 def legacy_reply(source: LintedText) -> Iterator[Spot]:
     allowed = source.header is None or source.header.capabilities.allows_role(Role.TOOL)
     for frame in source.frames:
-        lacking = frame.message.call_id is None or frame.head.problems
+        lacking = frame.head.call_id is None or frame.head.problems
         if frame.head.is_legacy_reply and not lacking and allowed:
             yield Spot(
-                *source.head_span(frame), "the reply has its tool's name as role", "Write tool name=functions.x (§6)."
+                *source.head_span(frame), "the reply has its tool's name as role", "Write tool name=functions.x."
             )
 
 
@@ -109,7 +107,7 @@ def misplaced_intent(source: LintedText) -> Iterator[Spot]:
             channel = message.effective_channel
             yield Spot(
                 *source.head_span(frame), f"intent={message.intent} stands on {channel}",
-                "An intent is for an assistant's commentary (§5).",
+                "An intent is for an assistant's commentary.",
             )  # fmt: skip
 
 
@@ -118,7 +116,7 @@ def foreign_channel(source: LintedText) -> Iterator[Spot]:
         message = frame.message
         if message.role in (Role.SYSTEM, Role.DEVELOPER, Role.USER) and message.channel not in (None, Channel.FINAL):
             text = f"the {message.role}'s message is on {message.channel}"
-            yield Spot(*source.head_span(frame), text, "analysis and commentary are the assistant's (§5).")
+            yield Spot(*source.head_span(frame), text, "analysis and commentary are the assistant's.")
 
 
 def hidden_plan(source: LintedText) -> Iterator[Spot]:
@@ -128,7 +126,7 @@ def hidden_plan(source: LintedText) -> Iterator[Spot]:
         if to_nobody and message.channel == Channel.COMMENTARY:
             yield Spot(
                 *source.head_span(frame), "commentary to nobody is hidden",
-                "A plan for the user has intent=preamble (HIP-1 §6).",
+                "A plan for the user has intent=preamble.",
             )  # fmt: skip
 
 
@@ -141,15 +139,15 @@ def unconstrained_call(source: LintedText) -> Iterator[Spot]:
         return
     for frame in source.calls():
         if not frame.head.problems and _lacks_type(frame.message):
-            hint = "Write <|constrain|>json (§8)."
+            hint = "Write <|constrain|>json."
             yield Spot(*source.head_span(frame), "the call's JSON is not marked as JSON", hint)
 
 
 def _lacks_type(call: Message) -> bool:
     """Whether a function's arguments are an object of JSON that is not marked as such."""
     is_function = (call.recipient or "").startswith(f"{FUNCTIONS}.")
-    unmarked = is_function and not call.constrained and call.content_type in (None, "json")
-    return unmarked and isinstance(_json(call.text), dict)
+    unmarked = is_function and not call.constrained and body_type(call.content_type) in (None, "json")
+    return unmarked and is_object(call.text)
 
 
 def unanswered_call(source: LintedText) -> Iterator[Spot]:
@@ -164,52 +162,14 @@ def unanswered_call(source: LintedText) -> Iterator[Spot]:
             yield Spot(*source.head_span(frame), f"the call {call_id!r} has no reply, and the conversation goes on")
 
 
-def odd_deadline(source: LintedText) -> Iterator[Spot]:
-    for frame in source.calls():
-        arguments = _json(frame.message.text)
-        deadline = arguments.get("deadline_ms", 1) if isinstance(arguments, dict) else 1
-        if isinstance(deadline, bool) or not isinstance(deadline, int) or deadline <= 0:
-            yield _body_spot(frame, f"deadline_ms is {deadline!r}", "It is a positive number of milliseconds (§8).")
-
-
-def odd_envelope(source: LintedText) -> Iterator[Spot]:
-    for frame in source.frames:
-        reply = _json(frame.message.text) if frame.message.role is Role.TOOL else None
-        problem = _envelope_problem(reply) if isinstance(reply, dict) and "ok" in reply else None
-        if problem:
-            yield _body_spot(
-                frame, problem, 'An envelope is {"ok": true, "content": …} or {"ok": false, "error": …} (§8).'
-            )
-
-
-def _envelope_problem(reply: dict[str, Any]) -> str | None:
-    ok, error = reply["ok"], reply.get("error")
-    if not isinstance(ok, bool):
-        return "ok is neither true nor false"
-    if ok and error is not None:
-        return "a reply that is ok has an error"
-    return "a reply that is not ok has no error" if not ok and not error else None
-
-
 def json_calls(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         message = frame.message
-        if message.role is Role.ASSISTANT and not message.is_call and "tool_calls" in message.text:
-            value = _json(message.text)
-            if isinstance(value, dict) and "tool_calls" in value:
-                yield _body_spot(frame, "calls stand as JSON in a message's text", "A call is a frame of its own (§6).")
+        if message.role is Role.ASSISTANT and not message.is_call and has_tool_calls(message.text):
+            yield _body_spot(frame, "calls stand as JSON in a message's text", "A call is a frame of its own.")
 
 
 # -- bodies -----------------------------------------------------------------------------------------------------------
-
-
-def shown_reflection(source: LintedText) -> Iterator[Spot]:
-    for frame in source.frames:
-        if frame.message.role is not Role.ASSISTANT or frame.message.channel == Channel.ANALYSIS:
-            continue
-        for found in _MARKER.finditer(source.body(frame)):
-            at = frame.places.body.offset + found.start()
-            yield Spot(at, at + len(found[0]), f"{found[0]} stands outside analysis", "Reflection is analysis (§7).")
 
 
 def near_control(source: LintedText) -> Iterator[Spot]:
@@ -235,13 +195,33 @@ def _speaks(message: Message) -> bool:
 
 
 def not_canonical(source: LintedText) -> Iterator[Spot]:
-    if canonical_text(source, 0) is not None:
+    if canonical_text(source) is not None:
         yield Spot(0, 0, "the transcript is not in canonical form", "`antiphon fmt` writes it so.")
 
 
-def canonical_text(source: LintedText, at: int) -> Edit | None:
-    try:
-        formatted = format_transcript(source.text, fragment=True)
-    except FormatError:
-        return None
-    return Edit(0, len(source.text), formatted) if formatted != source.text else None
+INFO, WARNING = Severity.INFO, Severity.WARNING
+OWN_RULES: tuple[tuple[Rule, Check], ...] = (
+    (Rule("header-bare", "2.1", "", "The header stands between fences.", level=INFO), bare_header),
+    (Rule("header-version-bare", "2.3", "", "The version is quoted, so that YAML does not read 2.10 as 2.1.",
+          level=WARNING), unquoted_version),
+    (Rule("header-key", "2.7", "§2", "A key that is not known is not a known one misspelled.", level=WARNING),
+     near_key),
+    (HEAD_ORDER, disordered_head),
+    (Rule("legacy-reply", "7.5", "§4", "A tool's reply has the role tool.", mend=mends.respell, level=INFO),
+     legacy_reply),
+    (Rule("intent-misplaced", "5.8", "§5", "An intent is for an assistant's commentary.", level=WARNING),
+     misplaced_intent),
+    (Rule("channel-of-others", "6.3", "§5", "analysis and commentary are for the assistant and for tools.",
+          level=WARNING), foreign_channel),
+    (Rule("plan-hidden", "6.4", "§5", "Commentary to nobody says whether it is for the user.", level=INFO),
+     hidden_plan),
+    (Rule("call-unconstrained", "11.2", "HIP-1.4", "A function's JSON arguments are marked with <|constrain|>json.",
+          mend=mends.mark_json, level=WARNING), unconstrained_call),
+    (Rule("call-unanswered", "7.8", "§8", "A call is answered before the user speaks again.", level=INFO),
+     unanswered_call),
+    (Rule("json-calls", "7.10", "§6", "Calls are frames, not JSON in a text.", level=WARNING), json_calls),
+    (Rule("control-misspelled", "3.1", "§3", "A word in <| |> is no control misspelled.", level=WARNING), near_control),
+    (Rule("message-empty", "6.1", "", "A message says something.", level=INFO), empty_message),
+    (Rule("not-canonical", "5.3", "", "The transcript is in canonical form.", level=Severity.OFF), not_canonical),
+)  # fmt: skip
+"""Rules of the linter alone, each with its check."""
