@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from antiphon.formats.openchatml.lint import RULES, is_mended
-from antiphon.formats.openchatml.rules import Rule
+from antiphon.formats.openchatml.rules import TextRule
 from kit.lint_examples import EXAMPLES, HARMONY, HEADER
 
 LONGEST = 400
@@ -106,7 +106,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def _section(rule: Rule) -> Iterator[str]:
+def _section(rule: TextRule) -> Iterator[str]:
     fixed = ", mended by `--fix`" if is_mended(rule) else ""
     profile = ", with the profile of Harmony" if rule.name in HARMONY else ""
     yield f"### {rule.name}\n\n{_cell(rule.what)} Level: {rule.level}{fixed}{profile}.\n"

@@ -16,8 +16,9 @@ from antiphon.tokens import well_formed
 from .body import constraint_problem, shape_problem
 from .finding import nearest
 from .head import INTENTS
-from .judges import RuleState, is_unmarked_json, is_unmarked_plan
+from .judges import is_unmarked_json, is_unmarked_plan
 from .spelling import CHANNEL, CONSTRAIN, END, LITERAL, RETURN, is_utf8
+from .state import RuleState
 
 _WORDS = ("name", "recipient", "channel", "content_type", "call_id", "intent")
 

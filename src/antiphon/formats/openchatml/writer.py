@@ -19,7 +19,7 @@ from .frame import MAX_HEAD, Frame, Places, Trivia
 from .head import Head, head_pieces
 from .head_reader import MAX_CACHED, HeadReader
 from .reader import TranscriptEnvelope, read
-from .rules import Rules
+from .rules import Fix, Fixer, Rules
 from .spelling import BLANK, LITERAL, MESSAGE, START, TOKEN, encode_value, is_utf8, spell_body, unescape
 from .yaml_header import HeaderScanner, read_header, spell_header
 
@@ -184,6 +184,13 @@ def envelope_of(conversation: Conversation) -> TranscriptEnvelope:
         return envelope
     settings = {"reasoning_effort": effort.value if effort else None, "builtin_tools": list(names) or None}
     return replace(envelope, header=header.with_settings(**settings), text="")
+
+
+def fix(conversation: Conversation) -> tuple[Conversation, tuple[Fix, ...]]:
+    """The conversation as its transcript can say it, and each change. What cannot be fixed `write` refuses."""
+    fixer = Fixer(envelope_of(conversation).header)
+    messages = tuple(map(fixer.message, conversation.messages))
+    return (replace(conversation, messages=messages), tuple(fixer.fixes)) if fixer.fixes else (conversation, ())
 
 
 def iter_write(conversation: Conversation) -> Iterator[str]:

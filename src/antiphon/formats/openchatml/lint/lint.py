@@ -2,24 +2,246 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from antiphon.conversation import visible_to_user
-from antiphon.formats.openchatml import rules
-from antiphon.formats.openchatml.finding import Severity
+from antiphon.conversation import FUNCTIONS, Channel, Message, Role, visible_to_user
+from antiphon.formats.openchatml import mends
+from antiphon.formats.openchatml.body import body_type, has_tool_calls, is_object
+from antiphon.formats.openchatml.finding import Severity, nearest
+from antiphon.formats.openchatml.frame import Frame
+from antiphon.formats.openchatml.rules import RULES as READING_RULES
+from antiphon.formats.openchatml.rules import TextRule
+from antiphon.formats.openchatml.spelling import BY_SPELLING, CONSTRAIN
 
-from .own_rules import OWN_RULES
-from .rule import EDITS, Diagnostic, Edit, LintedText
+from .rule import EDITS, Diagnostic, Edit, LintedText, Spot, canonical_text
 
-RULES = {**rules.RULES, **{rule.name: rule for rule, _ in OWN_RULES}}
+_HEADER_KEYS = ("version", "model", "generation_settings", "capabilities", "profiles")
+_SETTINGS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "max_tokens",
+    "stop",
+    "reasoning_effort",
+    "builtin_tools",
+)
+_CAPABILITIES = ("roles", "channels", "tokens", "streaming")
+_SECTIONS = {"generation_settings": _SETTINGS, "capabilities": _CAPABILITIES}
+_VERSION = re.compile(r"^[ \t{]*[\"']?version[\"']?[ \t]*:[ \t]*([^\s#,}]+)", re.MULTILINE)
+_CONTROL_LIKE = re.compile(r"(?<!<)<\|([a-z_]{2,20})\|?>")
+_MARKERS = ("start_reflect", "start_introspect", "start_reason", "end_reflect", "end_introspect", "end_reason")
+
+
+def _body_spot(frame: Frame, message: str, hint: str | None = None) -> Spot:
+    at = frame.places.body.offset
+    return Spot(at, max(at, frame.places.footer.offset), message, hint)
+
+
+HEAD_ORDER = TextRule(
+    "head-order", "5.3", "§15", "Attributes are in the grammar's order, in the start section.", mend=mends.respell,
+    level=Severity.INFO,
+)  # fmt: skip
+Check = Callable[[LintedText], Iterator[Spot]]
+
+
+# Rules of our own: transcripts that are valid, and may not mean what their author meant.
+
+# -- the header -------------------------------------------------------------------------------------------------------
+
+
+def bare_header(source: LintedText) -> Iterator[Spot]:
+    if source.header is not None and not source.header_text.lstrip().startswith("---"):
+        yield Spot(source.header_start, source.end_of(source.header_start), "the header has no fences")
+
+
+def unquoted_version(source: LintedText) -> Iterator[Spot]:
+    found = _VERSION.search(source.header_text) if source.header is not None else None
+    if found and found[1][0] not in "\"'":
+        start, end = (source.header_start + offset for offset in found.span(1))
+        yield Spot(start, end, "the version is not quoted", "Unquoted, YAML reads 2.10 as the number 2.1.")
+
+
+def near_key(source: LintedText) -> Iterator[Spot]:
+    fields = source.header.fields if source.header is not None else {}
+    sections = [(fields, _HEADER_KEYS), *((fields.get(name), known) for name, known in _SECTIONS.items())]
+    for values, known in sections:
+        for key in values if isinstance(values, Mapping) else ():
+            meant = nearest(str(key), known)
+            if meant is not None and isinstance(values, Mapping) and meant not in values:
+                yield from _key_spot(source, str(key), meant)
+
+
+def _key_spot(source: LintedText, key: str, meant: str) -> Iterator[Spot]:
+    found = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", source.header_text)
+    if found:
+        start, end = (source.header_start + offset for offset in found.span())
+        yield Spot(start, end, f"the key {key!r} is not known", f"Did you mean {meant}?")
+
+
+# -- heads ------------------------------------------------------------------------------------------------------------
+
+
+def disordered_head(source: LintedText) -> Iterator[Spot]:
+    for frame in source.frames:
+        if frame.head.canonical or frame.head.problems or frame.head.is_legacy_reply:
+            continue
+        edit = source.mend(HEAD_ORDER, frame.places.start.offset)
+        if edit is not None and edit.text != frame.head_text:
+            yield Spot(*source.head_span(frame), "the head is not in canonical form", f"It is {edit.text!r}.")
+
+
+def legacy_reply(source: LintedText) -> Iterator[Spot]:
+    allowed = source.header is None or source.header.capabilities.allows_role(Role.TOOL)
+    for frame in source.frames:
+        lacking = frame.head.call_id is None or frame.head.problems
+        if frame.head.is_legacy_reply and not lacking and allowed:
+            yield Spot(
+                *source.head_span(frame), "the reply has its tool's name as role", "Write tool name=functions.x."
+            )
+
+
+def misplaced_intent(source: LintedText) -> Iterator[Spot]:
+    for frame in source.frames:
+        message = frame.message
+        if message.intent and not (message.role is Role.ASSISTANT and message.channel == Channel.COMMENTARY):
+            channel = message.effective_channel
+            yield Spot(
+                *source.head_span(frame), f"intent={message.intent} stands on {channel}",
+                "An intent is for an assistant's commentary.",
+            )  # fmt: skip
+
+
+def foreign_channel(source: LintedText) -> Iterator[Spot]:
+    for frame in source.frames:
+        message = frame.message
+        if message.role in (Role.SYSTEM, Role.DEVELOPER, Role.USER) and message.channel not in (None, Channel.FINAL):
+            text = f"the {message.role}'s message is on {message.channel}"
+            yield Spot(*source.head_span(frame), text, "analysis and commentary are the assistant's.")
+
+
+def hidden_plan(source: LintedText) -> Iterator[Spot]:
+    for frame in source.frames:
+        message = frame.message
+        to_nobody = message.role is Role.ASSISTANT and message.recipient is None and message.intent is None
+        if to_nobody and message.channel == Channel.COMMENTARY:
+            yield Spot(
+                *source.head_span(frame), "commentary to nobody is hidden",
+                "A plan for the user has intent=preamble.",
+            )  # fmt: skip
+
+
+# -- calls and replies ------------------------------------------------------------------------------------------------
+
+
+def unconstrained_call(source: LintedText) -> Iterator[Spot]:
+    tokens = source.header.capabilities.tokens if source.header is not None else None
+    if tokens is not None and CONSTRAIN.spelling not in tokens:
+        return
+    for frame in source.calls():
+        if not frame.head.problems and _lacks_type(frame.message):
+            hint = "Write <|constrain|>json."
+            yield Spot(*source.head_span(frame), "the call's JSON is not marked as JSON", hint)
+
+
+def _lacks_type(call: Message) -> bool:
+    """Whether a function's arguments are an object of JSON that is not marked as such."""
+    is_function = (call.recipient or "").startswith(f"{FUNCTIONS}.")
+    unmarked = is_function and not call.constrained and body_type(call.content_type) in (None, "json")
+    return unmarked and is_object(call.text)
+
+
+def unanswered_call(source: LintedText) -> Iterator[Spot]:
+    answered = {frame.message.call_id for frame in source.frames if frame.message.role is Role.TOOL}
+    if any(frame.head.is_legacy_reply for frame in source.frames):
+        return
+    later = [frame for frame in source.frames if frame.message.role is Role.USER]
+    last = later[-1].places.start.offset if later else -1
+    for frame in source.calls():
+        call_id = frame.message.call_id
+        if call_id is not None and call_id not in answered and frame.places.start.offset < last:
+            yield Spot(*source.head_span(frame), f"the call {call_id!r} has no reply, and the conversation goes on")
+
+
+def json_calls(source: LintedText) -> Iterator[Spot]:
+    for frame in source.frames:
+        message = frame.message
+        if message.role is Role.ASSISTANT and not message.is_call and has_tool_calls(message.text):
+            yield _body_spot(frame, "calls stand as JSON in a message's text", "A call is a frame of its own.")
+
+
+# -- bodies -----------------------------------------------------------------------------------------------------------
+
+
+def near_control(source: LintedText) -> Iterator[Spot]:
+    """In all the text behind the header: in a misspelled head it is no frame that is read."""
+    names = [spelling[2:-2] for spelling in BY_SPELLING]
+    meanings = dict.fromkeys(_MARKERS, "")
+    for found in _CONTROL_LIKE.finditer(source.text, source.frames_at):
+        word = found[1]
+        if word not in meanings:
+            meanings[word] = word if word in names else nearest(word, names) or ""
+        if (meant := meanings[word]) and found[0] not in BY_SPELLING:
+            yield Spot(*found.span(), f"{found[0]} is no control", f"Did you mean <|{meant}|>?")
+
+
+def empty_message(source: LintedText) -> Iterator[Spot]:
+    for frame in source.frames:
+        if not frame.message.text.strip() and _speaks(frame.message):
+            yield Spot(*source.head_span(frame), "the message is empty")
+
+
+def _speaks(message: Message) -> bool:
+    return message.role is not Role.TOOL and not message.is_call
+
+
+def not_canonical(source: LintedText) -> Iterator[Spot]:
+    if canonical_text(source) is not None:
+        yield Spot(0, 0, "the transcript is not in canonical form", "`antiphon fmt` writes it so.")
+
+
+INFO, WARNING = Severity.INFO, Severity.WARNING
+OWN_RULES: tuple[tuple[TextRule, Check], ...] = (
+    (TextRule("header-bare", "2.1", "", "The header stands between fences.", level=INFO), bare_header),
+    (TextRule("header-version-bare", "2.3", "", "The version is quoted, so that YAML does not read 2.10 as 2.1.",
+          level=WARNING), unquoted_version),
+    (TextRule("header-key", "2.7", "§2", "A key that is not known is not a known one misspelled.", level=WARNING),
+     near_key),
+    (HEAD_ORDER, disordered_head),
+    (TextRule("legacy-reply", "7.5", "§4", "A tool's reply has the role tool.", mend=mends.respell, level=INFO),
+     legacy_reply),
+    (TextRule("intent-misplaced", "5.8", "§5", "An intent is for an assistant's commentary.", level=WARNING),
+     misplaced_intent),
+    (TextRule("channel-of-others", "6.3", "§5", "analysis and commentary are for the assistant and for tools.",
+          level=WARNING), foreign_channel),
+    (TextRule("plan-hidden", "6.4", "§5", "Commentary to nobody says whether it is for the user.", level=INFO),
+     hidden_plan),
+    (TextRule("call-unconstrained", "11.2", "HIP-1.4", "A function's JSON arguments are marked with <|constrain|>json.",
+          mend=mends.mark_json, level=WARNING), unconstrained_call),
+    (TextRule("call-unanswered", "7.8", "§8", "A call is answered before the user speaks again.", level=INFO),
+     unanswered_call),
+    (TextRule("json-calls", "7.10", "§6", "Calls are frames, not JSON in a text.", level=WARNING), json_calls),
+    (TextRule("control-misspelled", "3.1", "§3", "A word in <| |> is no control misspelled.",
+              level=WARNING), near_control),
+    (TextRule("message-empty", "6.1", "", "A message says something.", level=INFO), empty_message),
+    (TextRule("not-canonical", "5.3", "", "The transcript is in canonical form.", level=Severity.OFF), not_canonical),
+)  # fmt: skip
+"""Rules of the linter alone, each with its check."""
+
+
+# -- findings and mends ----------------------------------------------------------------------------------------------
+
+RULES = {**READING_RULES, **{rule.name: rule for rule, _ in OWN_RULES}}
 """Every rule by its name: those of readers, and our own."""
 MAX_ROUNDS = 1000
 """Rounds of mending; each mends at least one finding of every frame that has one."""
 
 
-def is_mended(rule: rules.Rule) -> bool:
+def is_mended(rule: TextRule) -> bool:
     """Whether what breaks the rule can be mended."""
     return rule.mend is not None or rule.name in EDITS
 

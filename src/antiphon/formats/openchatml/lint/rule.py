@@ -16,10 +16,10 @@ from antiphon.formats.openchatml.finding import Finding, Severity, nearest
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.head import ATTRIBUTES, head_pieces
 from antiphon.formats.openchatml.head_reader import HeadReader
-from antiphon.formats.openchatml.judges import RuleState
 from antiphon.formats.openchatml.reader import Reader, iter_read
-from antiphon.formats.openchatml.rules import RULES, Rule
+from antiphon.formats.openchatml.rules import RULES, TextRule
 from antiphon.formats.openchatml.spelling import CALL, END, START
+from antiphon.formats.openchatml.state import RuleState
 from antiphon.formats.openchatml.writer import format_header, format_transcript
 from antiphon.formats.openchatml.yaml_header import HeaderScanner, read_header
 from antiphon.tokens import Control, spell
@@ -153,7 +153,7 @@ class LintedText:
 
     # -- mends --------------------------------------------------------------------------------------------------------
 
-    def mend(self, rule: Rule, at: int) -> Edit | None:
+    def mend(self, rule: TextRule, at: int) -> Edit | None:
         """The change by which the frame at an offset keeps the rule; None where no change is certain to be meant."""
         frame = self.frame_at(at)
         if frame is None or rule.mend is None:
