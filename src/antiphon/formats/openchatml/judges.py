@@ -15,7 +15,7 @@ from .body import (
     is_object,
     reply_problem,
 )
-from .declarations import AUTHORS, TITLE
+from .declarations import TITLE
 from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_VISIBILITY, Finding, Problem, RuleName
 from .frame import Frame
 from .head_reader import places_of
@@ -86,14 +86,14 @@ def plan_unmarked(frame: Frame, state: RuleState) -> Found:
 
 def call_footer(frame: Frame, state: RuleState) -> Found:
     """A-O03: ``call`` ends calls and only them."""
-    end = frame.message.end
-    if end is End.NONE or (end is End.CALL) is frame.message.is_call:
+    message, end = frame.message, frame.message.end
+    if end is End.NONE or (end is End.CALL) is (message.role is Role.ASSISTANT and message.is_call):
         return ()
     if end is End.CALL:
-        message, hint = "<|call|> ends a message that is no call", "Only an assistant's message to a tool ends so."
+        wrong, hint = "<|call|> ends a message that is no call", "Only an assistant's message to a tool ends so."
     else:
-        message, hint = f"the call ends with <|{end}|>", f"A call ends with {CALL}."
-    return (Finding(E_HEADER, message, frame.places.footer.position(), hint, rule="call-footer"),)
+        wrong, hint = f"the call ends with <|{end}|>", f"A call ends with {CALL}."
+    return (Finding(E_HEADER, wrong, frame.places.footer.position(), hint, rule="call-footer"),)
 
 
 def return_footer(frame: Frame, state: RuleState) -> Found:
@@ -229,7 +229,7 @@ def reply_envelope(frame: Frame, state: RuleState) -> Found:
 
 def declaration_unread(frame: Frame, state: RuleState) -> Found:
     """§16.2: the tools that calls behind this message are checked against."""
-    if frame.message.role not in AUTHORS or TITLE not in frame.message.text:
+    if TITLE not in frame.message.text:
         return ()
     return tuple(
         in_body(frame, Problem(0, f"the arguments of {recipient} are declared in a way that is not read: {problem}",

@@ -20,6 +20,10 @@ Judge = Callable[[Frame, RuleState], Found]
 Mend = Callable[[Message, RuleState], Message | None]
 
 
+KINDS = ("call", "unknown", *Role)
+"""Kinds of frames: calls, those of a role that there is not, and the roles of all others."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextRule:
     """A rule: its name, the clause of the format's page and the specification's section, and what it requires.
@@ -37,11 +41,12 @@ class TextRule:
     mend: Mend | None = None
     resort: Mend | None = None
     level: Severity = Severity.ERROR
-    of: tuple[str, ...] = ("call", "reply", "other")
+    of: tuple[str, ...] = KINDS
     needs: str | None = None
 
 
-CALLS, REPLIES = ("call",), ("reply",)
+CALLS, REPLIES = ("call",), (Role.TOOL,)
+NO_CALLS = KINDS[1:]
 WARNING = Severity.WARNING
 _TABLE = (
     # The header.
@@ -114,7 +119,7 @@ _TABLE = (
          judges.reply_of_another, level=WARNING, of=REPLIES),
     # Bodies.
     TextRule("body-type", "6.1", "§6", "A body is of the type behind <|constrain|>: json, yaml, toml or xml.",
-         judges.body_of_type, resort=mends.promise_nothing, of=("reply", "other")),
+         judges.body_of_type, resort=mends.promise_nothing, of=NO_CALLS),
     TextRule("call-arguments", "7.4", "§8", "A call's arguments are an object that fits its tool.",
          judges.call_arguments, resort=mends.call_text, of=CALLS),
     TextRule("call-deadline", "7.4", "§8", "deadline_ms is a positive whole number.",
@@ -122,19 +127,26 @@ _TABLE = (
     TextRule("reply-envelope", "7.6", "§8", "A reply's envelope says ok, or what went wrong.",
          judges.reply_envelope, level=WARNING, of=REPLIES, needs="warnings"),
     TextRule("declaration-unread", "7.9", "§16", "A declaration of tools is one that is read.",
-         judges.declaration_unread, level=WARNING, of=("other",)),
+         judges.declaration_unread, level=WARNING, of=(Role.SYSTEM, Role.DEVELOPER)),
     TextRule("calls-mixed", "7.10", "§6", "A turn calls with frames, and not with JSON's tool_calls too.",
-         judges.calls_mixed, level=WARNING, of=("call", "other"), needs="warnings"),
+         judges.calls_mixed, level=WARNING, of=("call", Role.ASSISTANT), needs="warnings"),
     TextRule("reflection-outside", "6.5", "§7", "The markers of reflection are in analysis alone.",
-         judges.reflection_outside, level=WARNING, of=("call", "other"), needs="warnings"),
+         judges.reflection_outside, level=WARNING, of=("call", Role.ASSISTANT), needs="warnings"),
     TextRule("return-footer", "4.3", "§3", "<|return|> ends final answers.",
-         judges.return_footer, mends.end_plainly, level=WARNING, of=("reply", "other")),
+         judges.return_footer, mends.end_plainly, level=WARNING, of=NO_CALLS),
     TextRule("capability", "2.5", "§2", "What the header's capabilities leave out is not used.",
          judges.capability, resort=mends.without_excluded, needs="limited"),
     TextRule("other", "1.3", "§14", "The transcript is valid in whatever no other rule names."),
 )  # fmt: skip
 RULES: dict[str, TextRule] = {rule.name: rule for rule in _TABLE}
 """Every rule that a reader finds broken, by its name."""
+
+
+def kind_of(frame: Frame) -> str:
+    role = frame.message.role
+    if role is Role.ASSISTANT:
+        return "call" if frame.message.is_call else role
+    return "unknown" if frame.head.is_unknown else role
 
 
 class Rules:
@@ -149,9 +161,7 @@ class Rules:
     ) -> None:  # fmt: skip
         self.state = state = RuleState(header, harmony=harmony, tools=tools, warnings=warnings, taken=taken)
         held = [rule for rule in _TABLE if rule.judge and (rule.needs is None or getattr(state, rule.needs))]
-        self._calls, self._replies, self._others = (
-            tuple(rule.judge for rule in held if rule.judge and kind in rule.of) for kind in ("call", "reply", "other")
-        )
+        self._judges = {kind: [rule.judge for rule in held if rule.judge and kind in rule.of] for kind in KINDS}
 
     @property
     def is_free(self) -> bool:
@@ -166,14 +176,12 @@ class Rules:
 
     def judge(self, frame: Frame) -> list[Finding]:
         """Returns what is wrong with the frame behind those that the state followed."""
-        message, state = frame.message, self.state
-        if message.is_call:
-            held = self._calls
-        elif message.role is Role.TOOL and not frame.head.is_unknown:
-            held = self._replies
-        else:
-            held = self._others
-        return [finding for judge in held for finding in judge(frame, state)]
+        state, kind = self.state, kind_of(frame)
+        found: list[Finding] = []
+        for judge in self._judges[kind]:
+            if some := judge(frame, state):
+                found += some
+        return found
 
     def close(self, end: Position) -> Iterator[Finding]:
         """§9: a turn that stops in the middle is incomplete. An answer that was cut can be sent back: a warning.

@@ -51,21 +51,29 @@ class RuleState:
     def follow(self, frame: Frame) -> None:
         """Takes a judged frame; ``frame.message`` gets the ids and names that its text leaves out."""
         message = frame.message
-        role, form = message.role, form_of(message)
-        if message.is_call:
-            if message.call_id is None:
+        match message.role:
+            case Role.ASSISTANT:
+                self._follow_form(frame, form_of(message))
+            case Role.TOOL:
+                if not frame.head.is_unknown:
+                    self._answer(frame)
+            case role:
+                self.forms.clear()
+                if role in AUTHORS and TITLE in message.text:
+                    self.tools.add(self.declaration(message.text).namespaces)
+        self.last = frame
+
+    def _follow_form(self, frame: Frame, form: bool | None) -> None:
+        if form is None:
+            return
+        if form:
+            if frame.message.call_id is None:
                 _set_synthetic_id(frame, self.free_id())
             self.calls.follow(frame.message)
-        elif role is Role.TOOL:
-            if not frame.head.is_unknown:
-                self._answer(frame)
-        elif role in AUTHORS and TITLE in message.text:
-            self.tools.add(self.declaration(message.text).namespaces)
-        if role not in (Role.ASSISTANT, Role.TOOL) or (form is not None and (not form) in self.forms):
+        if (not form) in self.forms:
             self.forms.clear()
-        elif form is not None:
+        else:
             self.forms.add(form)
-        self.last = frame
 
     def _answer(self, frame: Frame) -> None:
         message = frame.message
