@@ -172,7 +172,7 @@ fuzz-replies: setup ## 100,000 damaged replies in every format and as many rando
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
-fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers
+fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers; or DRAWS=20000 of each
 	$(BIN)/python tests/fuzz/openchatml.py 600
 	$(BIN)/python tests/fuzz/openchatml_exits.py 600
 	$(BIN)/python tests/fuzz/openchatml_readers.py 120

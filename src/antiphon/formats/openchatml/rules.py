@@ -249,10 +249,10 @@ class Fixer:
             before = fixed
             for mend in _MENDS:
                 fixed = mend(fixed, self._state) or fixed
+            if visible_to_user(fixed) and not visible_to_user(message):
+                fixed = _hidden(fixed)
             if fixed is before or fixed == before:
                 break
-        if visible_to_user(fixed) and not visible_to_user(message):
-            fixed = _hidden(fixed)
         if self._texts:
             fixed = mends.without_literals(fixed, self._state)
         if fixed.is_call:
