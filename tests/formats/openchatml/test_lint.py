@@ -218,3 +218,23 @@ def test_a_text_of_another_form_has_one_finding() -> None:
     assert names(findings('{"messages": []}')) == {"other-form"}
     with pytest.raises(ParseError):
         read('{"messages": []}')
+
+
+TOKENS = '---\nversion: "2.2"\ncapabilities:\n  tokens: ["<|start|>", "<|message|>", "<|return|>"]\n---\n'
+ROLES = '---\nversion: "2.2"\ncapabilities:\n  roles: [functions.*, user]\n---\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        whole("<|start|>assistant<|channel|>finl<|message|>4<|return|>"),
+        whole("<|start|>asistant<|channel|>final<|message|>4<|return|>"),
+        whole("<|start|>assistant intent=preambel<|channel|>commentary<|message|>Plan.<|end|>"),
+        whole("<|start|>assistant<|channel|>analysis<|message|>Hm.\n<|start|>assistant<|message|>4<|return|>"),
+        TOKENS + "<|start|>user<|message|>Hi<|return|>",
+        ROLES + "<|start|>functions.f to=user call_id=c<|message|>1<|end|>",
+    ],
+)
+def test_a_fix_that_adds_an_error_or_shows_what_was_hidden_is_not_applied(text: str) -> None:
+    assert mended(text) == text
+    assert any(diagnostic.fix for diagnostic in findings(text)) or text.startswith(ROLES)

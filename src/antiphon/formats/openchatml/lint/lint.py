@@ -310,11 +310,21 @@ def _reading(source: LintedText, levels: Mapping[str, Severity]) -> _Reading:
 
 
 def _edits(source: LintedText, found: Iterable[Diagnostic]) -> Iterator[Edit]:
-    """The edits of a round in their order: of the mends of one frame the first, errors before doubts; none overlap."""
+    """The edits of a round in their order, none inside another: of the mends of one frame the first.
+
+    A frame with an error may be misread, so what is doubtful in it waits.
+    """
+    errors = {(one.rule, one.position.offset) for one in source.findings if not one.warning}
+    broken = {id(source.frame_at(offset or 0)) for _, offset in errors}
     edits: dict[object, Edit] = {}
-    for diagnostic in sorted(found, key=lambda diagnostic: diagnostic.code is None):
-        if (edit := diagnostic.fix) is not None:
-            edits.setdefault(edit if diagnostic.rule in EDITS else id(source.frame_at(edit.start)), edit)
+    for diagnostic in found:
+        if (edit := diagnostic.fix) is None:
+            continue
+        frame = id(source.frame_at(edit.start))
+        if diagnostic.rule in EDITS:
+            edits[edit] = edit
+        elif frame not in broken or (diagnostic.rule, diagnostic.start.offset) in errors:
+            edits.setdefault(frame, edit)
     end = 0
     for edit in sorted(edits.values(), key=lambda edit: (edit.start, edit.end)):
         if edit.start >= end:
