@@ -128,6 +128,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "header-bare": ('version: "2.2"\n' + USER, '---\nversion: "2.2"\n---\n' + USER),
     "header-version-bare": ("---\nversion: 2.2\n---\n" + USER, '---\nversion: "2.2"\n---\n' + USER),
+    "header-yaml-1-1": (
+        '---\nversion: "2.2"\nmodel: no\n---\n' + USER,
+        '---\nversion: "2.2"\nmodel: "no"\n---\n' + USER,
+    ),
     "header-key": (
         '---\nversion: "2.2"\ngeneration_setting: {seed: 1}\n---\n' + USER,
         '---\nversion: "2.2"\ngeneration_settings: {seed: 1}\n---\n' + USER,

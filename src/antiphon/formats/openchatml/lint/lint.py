@@ -15,6 +15,7 @@ from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.rules import RULES as READING_RULES
 from antiphon.formats.openchatml.rules import TextRule
 from antiphon.formats.openchatml.spelling import BY_SPELLING, CONSTRAIN
+from antiphon.formats.openchatml.yaml_header import read_otherwise
 
 from .rule import EDITS, Diagnostic, Edit, LintedText, Spot, canonical_text
 
@@ -64,6 +65,13 @@ def unquoted_version(source: LintedText) -> Iterator[Spot]:
     if found and found[1][0] not in "\"'":
         start, end = (source.header_start + offset for offset in found.span(1))
         yield Spot(start, end, "the version is not quoted", "Unquoted, YAML reads 2.10 as the number 2.1.")
+
+
+def otherwise_read(source: LintedText) -> Iterator[Spot]:
+    yaml = source.text[source.header_start : source.yaml_end] if source.header is not None else ""
+    for start, end in read_otherwise(yaml):
+        message = f"{yaml[start:end]} is another value for readers of YAML 1.1"
+        yield Spot(source.header_start + start, source.header_start + end, message, "In quotes it is text for all.")
 
 
 def near_key(source: LintedText) -> Iterator[Spot]:
@@ -209,6 +217,8 @@ OWN_RULES: tuple[tuple[TextRule, Check], ...] = (
     (TextRule("header-bare", "2.1", "", "The header stands between fences.", level=INFO), bare_header),
     (TextRule("header-version-bare", "2.3", "", "The version is quoted, so that YAML does not read 2.10 as 2.1.",
           level=WARNING), unquoted_version),
+    (TextRule("header-yaml-1-1", "2.2", "", "A value without quotes is the same for readers of YAML 1.1 and 1.2.",
+          level=WARNING), otherwise_read),
     (TextRule("header-key", "2.7", "§2", "A key that is not known is not a known one misspelled.", level=WARNING),
      near_key),
     (HEAD_ORDER, disordered_head),
