@@ -257,15 +257,17 @@ def is_mended(rule: TextRule) -> bool:
 
 
 def findings(
-    text: str, *, levels: Mapping[str, Severity] | None = None, fragment: bool = False, harmony: bool = False
-) -> list[Diagnostic]:
+    text: str | LintedText, *, levels: Mapping[str, Severity] | None = None, fragment: bool = False,
+    harmony: bool = False,
+) -> list[Diagnostic]:  # fmt: skip
     """Finds what the rules report of a transcript, in its order.
 
     ``levels``: the levels of some rules by name, in place of those of the table. ``fragment``: a transcript
-    without a header is accepted. ``harmony``: the rules of HIP-1 whatever the header says. Never raises on what it
-    reads.
+    without a header is accepted. ``harmony``: the rules of HIP-1 whatever the header says; a text that was read has
+    both already. Never raises on what it reads.
     """
-    return _found(LintedText(text, fragment=fragment, harmony=harmony), levels or {})
+    source = LintedText(text, fragment=fragment, harmony=harmony) if isinstance(text, str) else text
+    return _found(source, levels or {})
 
 
 def _found(source: LintedText, levels: Mapping[str, Severity]) -> list[Diagnostic]:

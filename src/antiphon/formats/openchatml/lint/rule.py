@@ -12,11 +12,12 @@ from antiphon.conversation import Message
 from antiphon.errors import FormatError, Position, RenderError
 from antiphon.errors.place import Place, end_of_word
 from antiphon.formats.openchatml.document import VERSION, DocumentHeader
+from antiphon.formats.openchatml.edited import EditedFrames
 from antiphon.formats.openchatml.finding import Finding, Severity, nearest
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.head import ATTRIBUTES, head_pieces
 from antiphon.formats.openchatml.head_reader import HeadReader
-from antiphon.formats.openchatml.reader import Reader, iter_read
+from antiphon.formats.openchatml.reader import Reader
 from antiphon.formats.openchatml.rules import RULES, TextRule
 from antiphon.formats.openchatml.spelling import CALL, END, START
 from antiphon.formats.openchatml.state import RuleState
@@ -70,12 +71,11 @@ class Spot:
 class _MendingReader(Reader):
     """The best reading with its frames, and what the mend of each rule that a frame breaks makes of it."""
 
-    def __init__(self, text: str, *, fragment: bool, harmony: bool) -> None:
+    def __init__(self, taken: frozenset[str], *, fragment: bool, harmony: bool) -> None:
         super().__init__(strict=False, fragment=fragment, harmony=harmony)
         self.frames: list[Frame] = []
         self.mends: dict[tuple[int, str], Message] = {}
-        self._taken = frozenset(_CALL_ID.findall(text))
-        self.findings = [found for found in iter_read(text, self) if isinstance(found, Finding)]
+        self._taken = taken
 
     def _check(self, frame: Frame) -> list[Finding]:
         assert self._rules is not None, "frames follow a header"
@@ -95,21 +95,34 @@ def written(frame: Frame) -> Message:
 
 
 class LintedText:
-    """A transcript, header and frames with their places, whatever is wrong with them. It is read once."""
+    """A transcript, header and frames with their places, whatever is wrong with them. It is read once.
 
-    def __init__(self, text: str, *, fragment: bool = False, harmony: bool = False) -> None:
+    ``edited``: the frames of the text before a change.
+    """
+
+    def __init__(
+        self, text: str, edited: EditedFrames | None = None, *, fragment: bool = False, harmony: bool = False
+    ) -> None:
         self.text = text
         self.heads = HeadReader()
         self._lost_footers: dict[int, dict[int, bool]] = {}
-        reader = _MendingReader(text, fragment=fragment, harmony=harmony)
-        self.findings, self.frames, self._mends = reader.findings, reader.frames, reader.mends
-        self._starts = [frame.places.start.offset for frame in self.frames]
         scanner = HeaderScanner()
         scanner.feed(text, last=True)
         self.header_start = len(scanner.bom)
         self.yaml_end = self.header_start + scanner.yaml_end
         self.frames_at = self.header_start + (scanner.frames_at or 0)
-        self.header: DocumentHeader | None = reader.header
+        header = None if scanner.overlong else read_header(scanner.text[: scanner.yaml_end], Place())
+        self.header: DocumentHeader | None = None if isinstance(header, Finding) else header
+        reader = _MendingReader(frozenset(_CALL_ID.findall(text)), fragment=fragment, harmony=harmony)
+        found = reader.feed(text if scanner.overlong else text[: self.frames_at])
+        if not scanner.overlong:
+            known, begin = edited or EditedFrames(), Place(self.header_start)
+            begin.pass_over(self.header_text)
+            known.read(text, begin, () if self.header is None else self.header.builtin_tools)
+            found += reader.feed_found(known.found, known.end)
+        self.findings = [one for one in (*found, *reader.close()) if isinstance(one, Finding)]
+        self.frames, self._mends = reader.frames, reader.mends
+        self._starts = [frame.places.start.offset for frame in self.frames]
         self.state = RuleState(self.header, harmony=harmony)
         if self.header is not None:
             self.heads.declare(self.header.builtin_tools)
@@ -253,9 +266,11 @@ def _add_version(source: LintedText, at: int) -> Edit | None:
 
 def _rewrite_header(source: LintedText, at: int) -> Edit | None:
     """The header between fences, its version quoted."""
-    if source.header is None:
+    try:
+        header = None if source.header is None else format_header(source.header, source.text)
+    except RenderError:  # too long with its fences
         return None
-    return Edit(source.header_start, source.frames_at, format_header(source.header, source.text))
+    return None if header is None else Edit(source.header_start, source.frames_at, header)
 
 
 def canonical_text(source: LintedText, at: int = 0) -> Edit | None:
