@@ -34,8 +34,8 @@ from antiphon.formats.openchatml import (
     tools_behind,
 )
 from antiphon.formats.openchatml.finding import E_CONSTRAINT
-from antiphon.formats.openchatml.rules import differences
 from antiphon.formats.openchatml.markers import without_markers
+from antiphon.formats.openchatml.rules import differences
 from antiphon.formats.openchatml.spelling import spell_body
 from antiphon.generation import RoundEvent, StepEvents
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted

@@ -27,7 +27,7 @@ from .document import DocumentHeader
 from .finding import E_HEADER, Finding, Problem
 from .frame import Found, Frame
 from .frame_reader import FrameReader
-from .rules import Rules
+from .rules import Rules, cited
 from .spelling import LONGEST
 from .yaml_header import MAX_HEADER, HeaderScanner, frames_behind, read_header
 
@@ -237,7 +237,7 @@ class Reader:
 
     def _checked(self, finding: Finding) -> Finding:
         if self._strict and not finding.warning:
-            raise finding.error()
+            raise replace(finding, hint=cited(finding)).error()
         return finding
 
 

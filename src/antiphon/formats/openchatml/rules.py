@@ -142,6 +142,13 @@ RULES: dict[str, TextRule] = {rule.name: rule for rule in _TABLE}
 """Every rule that a reader finds broken, by its name."""
 
 
+def cited(finding: Finding) -> str | None:
+    """The finding's hint, and the clause of the format's page that says so."""
+    if finding.rule == "other":
+        return finding.hint
+    return f"{finding.hint or ''} See {RULES[finding.rule].clause} of the format.".lstrip()
+
+
 def kind_of(frame: Frame) -> str:
     role = frame.message.role
     if role is Role.ASSISTANT:
