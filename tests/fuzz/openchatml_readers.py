@@ -3,8 +3,8 @@
     python tests/fuzz/openchatml_readers.py [SECONDS] [SEED]
 
 They agree on every code and its line and column, on frames, projections, calls, and what is shown, also of what is not
-valid. Left out, and counted, are texts that declare tools, whose types the second reader does not read, JSON deeper than
-Python's reader goes, and headers with a byte order mark or a lone carriage return inside.
+valid. Left out, and counted, are texts that declare tools, whose types the second reader does not read, JSON deeper
+than Python's reader goes, and headers with a byte order mark or a lone carriage return inside.
 """
 
 from __future__ import annotations
