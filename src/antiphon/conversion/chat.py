@@ -76,16 +76,13 @@ class ChatReader(JsonReader):
         messages = read_message(element, index, self._calls)
         path = f"{self.path}[{index}]"
         self.unread += unread(path, element, _taken(element, messages))
-        if self._last is not None and _joins(self._last, messages[0]):
+        last, first, self._last = self._last, messages[0], messages[-1]
+        if last is None or last.role is not Role.ASSISTANT or first.role is not Role.ASSISTANT:
+            return messages
+        # Only an answer ends a message of the assistant's: what follows is written as part of it, if it can be.
+        if last.channel == Channel.ANALYSIS or (first.is_call and last.channel != Channel.FINAL):
             self.unread.append(Loss(path, "a message of its own", f"part of {self.path}[{index - 1}]"))
-        self._last = messages[-1]
         return messages
-
-
-def _joins(last: Message, first: Message) -> bool:
-    """Whether two messages in a row of the assistant's are one as they are written: only an answer ends one."""
-    both = last.role is Role.ASSISTANT and first.role is Role.ASSISTANT
-    return both and last.channel != Channel.FINAL and (first.is_call or last.channel == Channel.ANALYSIS)
 
 
 def _taken(element: Json, frames: Sequence[Message]) -> Json:
@@ -99,7 +96,10 @@ def _taken(element: Json, frames: Sequence[Message]) -> Json:
         "content": taken_content(element.get("content"), said),
         "reasoning": thought,
         "reasoning_content": thought,
-        "tool_calls": [_taken_call(*pair) for pair in zip(listed, calls, strict=False)],
+        "tool_calls": [
+            {"type": "function", "id": call.call_id, "function": _taken_function(given["function"], call)}
+            for given, call in zip(listed, calls, strict=False)
+        ],
         "annotations": [],
     }
     if "function_call" in element and len(calls) > len(listed):
@@ -111,10 +111,6 @@ def _taken(element: Json, frames: Sequence[Message]) -> Json:
     # The text is kept, but not that it refuses.
     refused = element.get("refusal") is not None and said.text == element["refusal"]
     return {**taken, "name": said.name, "refusal": {"content": said.text} if refused else None}
-
-
-def _taken_call(given: Json, call: Message) -> Json:
-    return {"type": "function", "id": call.call_id, "function": _taken_function(given["function"], call)}
 
 
 def _taken_function(given: Json, call: Message) -> Json:
@@ -144,27 +140,24 @@ def _taken_about(about: Conversation) -> Json:
 
 def read_message(element: Any, index: int, calls: OpenCalls) -> tuple[Message, ...]:
     """The frames of one chat message behind those whose ``calls`` wait. Raises `ParseError` with a path."""
-    media = _media(element)
-    texts = {**element, "content": [part for part in element["content"] if _is_text(part)]} if media else element
+    content = element.get("content") if isinstance(element, dict) else None
+    parts = content if isinstance(content, list) else []
+    media = not all(map(_is_text, parts))
+    texts = {**element, "content": [part for part in parts if _is_text(part)]} if media else element
     wire = decoded(texts, ChatMessage, f"messages[{index}]")
     with as_parse_errors():
         frames = to_messages([wire], earlier=calls, first=index)
     if not media:
         return frames
-    parts = _parts(element["content"])  # They go to the frame that has the text; a message that only calls has none.
+    carried = _parts(parts)  # They go to the frame that has the text; a message that only calls has none.
     return tuple(
-        frame if frame.is_call or frame.channel == Channel.ANALYSIS else replace(frame, parts=parts) for frame in frames
+        frame if frame.is_call or frame.channel == Channel.ANALYSIS else replace(frame, parts=carried)
+        for frame in frames
     )
 
 
 def _is_text(part: Any) -> bool:
     return not isinstance(part, dict) or part.get("type") in (*TEXT_PARTS, "refusal") or "type" not in part
-
-
-def _media(element: Any) -> list[OpaquePart]:
-    content = element.get("content") if isinstance(element, dict) else None
-    parts = content if isinstance(content, list) else []
-    return [OpaquePart(str(part["type"]), part) for part in parts if not _is_text(part)]
 
 
 def _parts(content: list[Json]) -> tuple[Part, ...]:

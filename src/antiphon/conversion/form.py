@@ -16,7 +16,6 @@ from antiphon.conversation import (
     Loss,
     Message,
     OpaquePart,
-    Part,
     ReasoningEffort,
     Role,
     TextPart,
@@ -152,20 +151,19 @@ def taken_content(given: Any, message: Message | None) -> Any:
         return text
     if len(given) != len(parts):
         return text if given else given
-    return [_taken_part(one, part) for one, part in zip(given, parts, strict=True)]
+    return [
+        part.data if isinstance(part, OpaquePart)
+        # The text of a refusal is kept, but not that it is one.
+        else {"type": "refusal", "refusal": {"text": part.text}} if one.get("type") == "refusal"
+        else {"type": one.get("type"), "text": part.text, "annotations": [], "logprobs": []}
+        for one, part in zip(given, parts, strict=True)
+        if isinstance(part, OpaquePart | TextPart)
+    ]  # fmt: skip
 
 
-def taken_function(tool: ToolSpec) -> Mapping[str, Any]:
+def taken_function(tool: ToolSpec) -> dict[str, Any]:
     """The parts of a function's definition that a tool has."""
     return {name: getattr(tool, name) for name in ("name", "description", "parameters", "strict")}
-
-
-def _taken_part(given: Mapping[str, Any], part: Part) -> Any:
-    if isinstance(part, OpaquePart):
-        return part.data
-    assert isinstance(part, TextPart)
-    said = {"refusal": {"text": part.text}} if given.get("type") == "refusal" else {"text": part.text}
-    return {"type": given.get("type"), "annotations": [], "logprobs": [], **said}
 
 
 def shown(value: object) -> str:

@@ -31,7 +31,7 @@ from antiphon.conversation import (
 from antiphon.conversation.json import MessageJson, message_fields, message_of
 from antiphon.errors import ParseError
 from antiphon.formats.harmony import read_message, write_message
-from antiphon.formats.openchatml import DocumentHeader, FromHarmony, TranscriptEnvelope, Trivia, envelope_of
+from antiphon.formats.openchatml import DocumentHeader, FromHarmony, TranscriptEnvelope, Trivia
 from antiphon.structs import ready
 
 from .form import REQUEST, header_of, shown
@@ -97,17 +97,17 @@ def about_losses(written: Conversation, read: Conversation) -> Iterator[Loss]:
     if written.response_format != read.response_format:
         yield Loss("response_format", written.response_format.kind if written.response_format else "none")
     carried, place = header_fields(read), "header." if "openchatml" in written.extra else ""
-    for key, value in header_fields(written).items():
-        if carried.get(key) != value:
-            yield Loss(f"{place}{key}", shown(value), kind="derivable" if _is_own(key, value) else "semantic")
+    lost = {key: value for key, value in header_fields(written).items() if carried.get(key) != value}
+    for key, value in lost.items():
+        own = key == "profiles" and value in own_profiles()
+        yield Loss(f"{place}{key}", shown(value), kind="derivable" if own else "semantic")
 
 
-def _is_own(key: str, value: object) -> bool:
-    """Whether a header's field is the profile that our writer gives conversations without one."""
+def own_profiles() -> list[object]:
+    """The profiles that our writer gives conversations without one: where all channels are marked, and where not."""
     marked, unmarked = FromHarmony(), FromHarmony()
     unmarked.note(Message(role=Role.ASSISTANT, channel=None))
-    own = (envelope_of(way.about(Conversation())).header for way in (marked, unmarked))
-    return key == "profiles" and any(header and header.fields["profiles"] == value for header in own)
+    return [header_of(way.about(Conversation())).fields["profiles"] for way in (marked, unmarked)]
 
 
 def tool_losses(written: Sequence[ToolSpec], read: Sequence[ToolSpec] = ()) -> Iterator[Loss]:
