@@ -174,10 +174,11 @@ fuzz-replies: fuzz-frames ## the same, and 100,000 damaged replies in every form
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
-fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers
+fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers; EXCHANGES=1500 over HTTP
 	$(BIN)/python tests/fuzz/openchatml.py 600
 	$(BIN)/python tests/fuzz/openchatml_exits.py 600
 	$(BIN)/python tests/fuzz/openchatml_readers.py 120
+	$(BIN)/python tests/fuzz/openchatml_exchanges.py $(or $(EXCHANGES),1500)
 
 fuzz-convert: setup ## 5,000 random chats through every pair of forms and back: what differs is a line, and no other line is (DRAWS=20000 SEED=1)
 	$(BIN)/python tests/fuzz/conversions.py $(or $(DRAWS),5000) --seed $(or $(SEED),1)

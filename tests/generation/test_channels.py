@@ -128,7 +128,7 @@ def test_text_on_a_channel_that_there_is_not_is_reasoning_however_the_reply_ends
 
 
 @pytest.mark.parametrize("format", [HARMONY, OPENCHATML], ids=["harmony", "openchatml"])
-@pytest.mark.parametrize("channel", ["response", "answer", "output", ""])
+@pytest.mark.parametrize("channel", ["response", "answer", "output", "??", "-", ""])
 def test_a_word_for_the_answer_in_place_of_a_channel_is_the_answer_where_there_is_no_other(
     channel: str, format: Format
 ) -> None:

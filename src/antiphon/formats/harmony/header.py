@@ -153,7 +153,7 @@ def offered_names(recipients: Collection[str]) -> Mapping[str, str]:
     """Name → recipient: each offered recipient, its name (``bash`` for ``functions.bash``), and what is behind a dot.
 
     One that two recipients share is left out, and so is a role, a channel or a content type. Every name is also meant
-    as a function's, and a tool without functions by a function of it (``python.exec``).
+    as a function's and with ``__`` for its dots, and a tool without functions by a function of it (``python.exec``).
     """
     names = {recipient: recipient.partition(".")[2] or recipient for recipient in recipients}
     ends = [(name[at + 1 :], one) for one, name in names.items() for at, sign in enumerate(name) if sign == "."]
@@ -161,7 +161,8 @@ def offered_names(recipients: Collection[str]) -> Mapping[str, str]:
     unique = {end: one for end, one in ends if shared[end] == 1 and end not in given}
     unique |= {name: one for one, name in names.items() if given[name] == 1}
     unique = {name: one for name, one in unique.items() if name not in _FIELD_WORDS}
-    exact = {recipient: recipient for recipient in recipients}
-    as_functions = {f"{FUNCTIONS}.{name}": recipient for name, recipient in {**unique, **exact}.items()}
     run = {f"{one}.{word}": one for one in recipients if "." not in one for word in _RUN}
-    return {**unique, **run, **as_functions, **exact}
+    known = {**unique, **run, **{recipient: recipient for recipient in recipients}}
+    respelled = {name.replace(*signs): one for name, one in known.items() for signs in ((".", "__"), ("__", "."))}
+    known = respelled | known
+    return {f"{FUNCTIONS}.{name}": one for name, one in known.items()} | known

@@ -55,6 +55,7 @@ class Counts:
 _CHANNELS = frozenset(channel.value for channel in Channel)
 _ANSWERS = frozenset({"answer", "output", "response"})
 """Words in a channel's place by which models mean their answer."""
+_KNOWN = {None, *_CHANNELS, *_ANSWERS}
 _GUESSES = frozenset({"unmarked-final", NOT_ALLOWED})
 """Incidents before a message whose channel ``final`` is the reader's word and not the model's."""
 
@@ -300,8 +301,8 @@ def with_channels(events: Iterable[ParserEvent], format: Format) -> list[ParserE
 
 
 def _is_unknown(channel: str | None) -> bool:
-    """Whether that is a channel that there is not, and no word for the answer either."""
-    return channel is not None and channel not in _CHANNELS and channel not in _ANSWERS
+    """Whether that names a channel that there is not, and is no word for the answer either; marks name none."""
+    return channel not in _KNOWN and any(char.isalnum() for char in channel or "")
 
 
 def _on(channel: str | None, message: Message) -> Message:
