@@ -21,8 +21,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from antiphon.api.transcript.write import Answer
-from antiphon.conversation import Conversation, End, FinishReason, Message, MessageEnded, Role
+from antiphon.api.transcript.write import Gate
+from antiphon.conversation import (
+    Conversation,
+    End,
+    Event,
+    FinishReason,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    Role,
+    TextDelta,
+    TurnEnded,
+    Usage,
+)
 from antiphon.conversion import Conversion, SidecarWriter, read_sidecar
 from antiphon.errors import AntiphonError, ParseError, RenderError
 from antiphon.formats.openchatml import (
@@ -305,7 +317,10 @@ def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | No
             return given, None
     shown = (given, reply, reason, revealed)
     try:
-        frames = Answer(conversation, revealed=revealed).frames(reply, reason)
+        gate = Gate(conversation, revealed=revealed)
+        for event in [*(one for message in reply for one in events_of(message)), TurnEnded(reason, Usage())]:
+            gate.feed(event)
+        frames = "".join(gate.written)
     except (RenderError, ParseError) as error:
         return shown, None if error.code.startswith("E-") else f"refused with {error.code}"
     between = "" if conversation.messages[-1].end is End.NONE or given.endswith("\n") else "\n"
@@ -316,6 +331,10 @@ def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | No
         m for m in read(whole).messages[len(conversation.messages) :] if m.channel == "analysis" and not m.is_call
     ]
     return shown, "reasoning is shown" if hidden and not revealed else None
+
+
+def events_of(message: Message) -> list[Event]:
+    return [MessageStarted(replace(message, text="")), TextDelta(message.text), MessageEnded(message)]
 
 
 def model_reply(rng: random.Random, seeds: list[str]) -> list[Message]:

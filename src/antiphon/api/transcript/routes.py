@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from starlette.datastructures import QueryParams
 from starlette.types import Receive
 
 from antiphon.api.chat.request import turn_memory
-from antiphon.conversation import DebugCapability, FinishReason
+from antiphon.conversation import DebugCapability, FinishReason, Message
 from antiphon.errors import NotFoundError
 from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain
@@ -22,10 +22,11 @@ from antiphon.http.gate.large import BodyRoom
 from antiphon.http.lifecycle import Work
 from antiphon.http.post import Post, PostRoute
 from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
+from antiphon.tools import Router, ToolCall
 from antiphon.wire.dialect import OPENAI_FINISH
 
 from .read import is_streamed, read_transcript
-from .write import TranscriptWriter
+from .write import Gate, TranscriptWriter, open_message
 
 MOST_NOTES = 10
 """Changes of one answer that its header names."""
@@ -73,15 +74,24 @@ class OpenChatMLTurns(PostRoute):
         plan = await constrain(await post.plan(model, lambda: request, memory=memory))
         rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
         debug = DebugCapability(post.exchange.owner) if post.may_see_reasoning else None
-        stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
+        stream = EventStream(id, accept=order.events, debug=debug)
         report = partial(_report, post.exchange)
-        writer = TranscriptWriter(order.conversation, post.body, stream, revealed=post.may_see_reasoning, report=report)
+        refuses = partial(_refuses, request.calls, router)
+        gate = Gate(order.conversation, revealed=post.may_see_reasoning, refuses=refuses)
+        continues = open_message(order.conversation) is not None
+        writer = TranscriptWriter(gate, post.body, stream, continues=continues, report=report)
 
         with context.transcripts.running(post.exchange.owner, id, rounds):
             async with post.admitted():
                 keep = None if post.may_see_reasoning else memory.keeper(request, rounds)
                 run = post.driver([rounds.steps], keep=keep)
                 await post.deliver(run, writer, Work())
+
+
+def _refuses(offered: Collection[str] | None, router: Router, call: Message) -> bool:
+    """Whether the call is of what is not there, or its tool, which runs here, does not take its arguments."""
+    missing = offered is not None and call.recipient not in offered
+    return missing or not router.takes(ToolCall.of(call, fallback_id=""))
 
 
 def _report(exchange: Exchange, reason: FinishReason, notes: Sequence[str]) -> None:

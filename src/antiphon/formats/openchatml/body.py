@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from xml.parsers import expat
 
 import jsonschema_rs
+import msgspec
 import yaml
 
 from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, ToolSpec
@@ -76,6 +77,16 @@ def _refuse(constant: str) -> NoReturn:
 _FORM = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)
 """Checks the form alone: numbers stay text, so that a huge one costs nothing."""
 _VALUES = json.JSONDecoder(parse_constant=_refuse)
+_QUICK = msgspec.json.Decoder()
+"""Takes most JSON, as the other two do, and nothing else: what it refuses, as lone surrogates, is theirs to judge."""
+
+
+def _decode(text: str, slow: json.JSONDecoder = _VALUES) -> Any:
+    """The JSON value that the text is. Raises `ValueError` or `RecursionError`."""
+    try:
+        return _QUICK.decode(text)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return slow.decode(text)
 
 
 def constraint_problem(message: Message) -> Problem | None:
@@ -98,7 +109,7 @@ def _bad_arguments(message: str, offset: int = 0) -> Problem:
 
 def _json_problem(text: str) -> Problem | None:
     try:
-        _FORM.decode(text)
+        _decode(text, _FORM)
     except json.JSONDecodeError as error:
         problem = f"the body is not JSON: {error.msg} at its line {error.lineno}, column {error.colno}"
         return _not_promised(problem, error.pos, "The head promises <|constrain|>json.")
@@ -209,7 +220,7 @@ def json_object(text: str) -> dict[str, Any] | None:
     if not text.lstrip(" \t\r\n").startswith("{"):
         return None
     try:
-        value = _VALUES.decode(text)
+        value = _decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -245,7 +256,7 @@ def read_arguments(message: Message, tool: ToolSpec) -> CallArguments | Problem:
     it; then it belongs to the tool (A-O16).
     """
     try:
-        values = _VALUES.decode(message.text) if message.text.strip() else {}
+        values = _decode(message.text) if message.text.strip() else {}
     except ValueError as error:
         return _bad_arguments(f"the arguments of {tool.recipient} are not JSON: {error}")
     except RecursionError:
@@ -330,7 +341,7 @@ class ToolReply:
 def read_tool_reply(text: str) -> ToolReply:
     """Reads a reply's body; one that is no envelope is content, and all went well (A-O17)."""
     try:
-        value = _VALUES.decode(text)
+        value = _decode(text)
     except (ValueError, RecursionError):
         return ToolReply(True, text)
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):

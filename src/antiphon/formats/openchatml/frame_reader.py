@@ -10,7 +10,7 @@ from antiphon.errors.place import Place
 from antiphon.tokens import Control, Piece
 
 from .finding import E_HEADER, E_TRUNCATED, Finding, Problem, RuleName
-from .frame import FOOTERS, MAX_HEAD, OUTSIDE, Found, OpenFrame, OutsideText, Places, whole_frame
+from .frame import FOOTERS, MAX_HEAD, OUTSIDE, Found, Frame, OpenFrame, OutsideText, Places, whole_frame
 from .head import Head, near_control
 from .head_reader import HeadReader
 from .machine import TRANSCRIPT, Action, FrameState, Input, Table, whole_frame_pattern
@@ -104,6 +104,11 @@ class FrameReader:
             else:
                 self._step(Input.UNKNOWN, piece.spelling)
                 self.place.pass_over(piece.spelling)
+
+    def resume(self, frame: Frame) -> None:
+        """Goes on behind a frame of the same text that another reader has read up to its footer."""
+        self.place, self._footer = frame.behind, f"<|{frame.message.end}|>"
+        self._outside.take_blanks()
 
     def close(self) -> None:
         """The end of the input: an open frame is incomplete (§9, E-STREAM-TRUNCATED)."""

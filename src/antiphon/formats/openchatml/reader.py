@@ -14,6 +14,7 @@ from antiphon.conversation import (
     MessageEnded,
     MessageStarted,
     ParserEvent,
+    Role,
     Settings,
     TextDelta,
     ToolNamespace,
@@ -24,7 +25,7 @@ from antiphon.tokens import Control, Piece
 
 from .document import DocumentHeader
 from .finding import E_HEADER, Finding, Problem
-from .frame import Frame
+from .frame import Found, Frame
 from .frame_reader import FrameReader
 from .rules import Rules
 from .spelling import LONGEST
@@ -122,6 +123,12 @@ class Reader:
                 read += self._open(piece)
         return read + self._emit_in_order()
 
+    def feed_found(self, found: Iterable[Found], end: Place) -> list[Read]:
+        """Frames that were read already, behind the header that was fed; they end at ``end``, and stay as they are."""
+        read = self._open("", last=True)
+        self._frames.place = end.copy()
+        return read + self._emit_in_order([_copied(one) if isinstance(one, Frame) else one for one in found])
+
     def close(self) -> list[Read]:
         """The end of the transcript; an open frame or header is an error."""
         read = self._open(self._utf8.decode(b"", True), last=True) + self._emit_in_order()
@@ -203,10 +210,10 @@ class Reader:
 
     # -- the frames ---------------------------------------------------------------------------------------------------
 
-    def _emit_in_order(self, *, last: bool = False) -> list[Read]:
+    def _emit_in_order(self, read_before: Sequence[Found] = (), *, last: bool = False) -> list[Read]:
         """Messages, each behind what is wrong with it in the order of its text, however the text was cut."""
         read: list[Read] = []
-        for found in self._frames.take():
+        for found in read_before or self._frames.take():
             if isinstance(found, Frame) and self._rules is not None:
                 findings = self._rules.check_frame(found)
                 if findings or self._pending:
@@ -228,6 +235,13 @@ class Reader:
         if self._strict and not finding.warning:
             raise finding.error()
         return finding
+
+
+def _copied(frame: Frame) -> Frame:
+    """A copy where the rules may fill in the call id or the name of a call or a reply."""
+    message = frame.message
+    lacks = message.call_id is None if message.is_call else message.role is Role.TOOL
+    return replace(frame) if lacks else frame
 
 
 def _of_other_form(text: str, finding: Finding, start: Place) -> Finding:

@@ -31,7 +31,7 @@ from antiphon.formats.format import HistoryPolicy
 
 from .body import CallArguments, is_object, read_arguments
 from .document import STANDARD_EVENTS, DocumentHeader
-from .events import EventStream, WireEvent
+from .events import EventStream, WireEvent, frame_head
 from .finding import Finding
 from .head import ToolNames
 from .markers import show
@@ -304,19 +304,9 @@ def _of_messages(messages: Sequence[Message]) -> Json:
 
 
 def _frame(message: Message) -> Json:
-    """A frame in the words of §6. ``constrain``: the type behind ``<|constrain|>``; ``end`` None: it was cut off."""
-    return {
-        "role": message.role.value,
-        "to": message.recipient,
-        "call_id": message.call_id,
-        "name": message.name,
-        "intent": message.intent,
-        "channel": message.effective_channel,
-        "content_type": message.content_type,
-        "constrain": message.content_type if message.constrained else None,
-        "body": message.text,
-        "end": None if message.end is End.NONE else message.end.value,
-    }
+    """A frame in the words of §6; ``end`` None: it was cut off."""
+    end = None if message.end is End.NONE else message.end.value
+    return {**frame_head(message), "channel": message.effective_channel, "body": message.text, "end": end}
 
 
 def _shown(message: Message, debug: DebugCapability | None) -> str | Json:

@@ -66,7 +66,7 @@ class CompiledPairs:
     def __init__(self, pairs: Pairs, form: CallForm, alphabet: Alphabet) -> None:
         self.key = _core(alphabet.encode(pairs.key))
         self.key_marks = Marks((self.key, _core(alphabet.encode(form.close))))
-        self.quote = alphabet.encode(pairs.quote)
+        self.spelled_quote, self.quote = pairs.quote, alphabet.encode(pairs.quote)
         self.separator = pairs.separator.strip()
         values = [CompiledValue(value, alphabet) for value in pairs.values]
         self.values = {value.words[0]: value for value in sorted(values, key=lambda value: -len(value.words))}
@@ -128,6 +128,8 @@ class CompiledForm:
         section = form.section or Region()
         self.section_open = _core(alphabet.encode(section.open)).rstrip("[{(").rstrip()
         self.section_close = _core(alphabet.encode(section.close)).lstrip(")}]").lstrip()
+        self.fenced = not _TAG.search(self.section_open + self.section_close)
+        """No tags are round calls: such marks are text where no call is between them."""
         self.open = self._opens = _words(form.open, alphabet)
         tag = _TAG.match(self.open[0])
         if tag is not None and tag.end() < len(self.open[0]):
@@ -232,7 +234,8 @@ class CompiledDescription:
         self._give(self.reasoning, Role.REASONING_OPEN, Role.REASONING_CLOSE)
         self._give(_cores(description.content, alphabet), Role.CONTENT_OPEN, Role.CONTENT_CLOSE)
         for form in self.forms:
-            self._give((form.section_open, form.section_close), Role.SECTION_OPEN, Role.CALL_CLOSE)
+            close = "" if form.fenced else form.section_close
+            self._give((form.section_open, close), Role.SECTION_OPEN, Role.CALL_CLOSE)
             for word in form.open:
                 self._give((word, ""), Role.CALL_OPEN, Role.CALL_OPEN)
             for part in filter(_TAG.match, form.close):
@@ -242,6 +245,8 @@ class CompiledDescription:
         for end in ends:
             self._give((alphabet.encode(end), ""), Role.END, Role.END)
         self.top = Marks(self.roles)
+        opens = Role.SECTION_OPEN, Role.CALL_OPEN
+        self.call_opens = Marks(mark for mark, roles in self.roles.items() if roles.intersection(opens))
         other = [mark for mark, roles in self.roles.items() if roles & {Role.CALL_OPEN, Role.SECTION_OPEN, Role.END}]
         for form in self.forms:
             form.bound_by(other, encoded)
@@ -254,8 +259,16 @@ class CompiledDescription:
         for call in description.calls:
             for mark in self.top.all_in(alphabet.encode(call.separator)):
                 self.roles[mark].add(Role.LAYOUT)
+        close = self.reasoning[1]
+        self.thought_close = close if self.roles.get(close) == {Role.REASONING_CLOSE} else ""
+        """The mark that ends a thought, and nothing else; empty where there is none."""
+        regions = {Role.REASONING_OPEN, Role.REASONING_CLOSE, Role.CONTENT_OPEN, Role.END}
+        self.regions = Marks(mark for mark, roles in self.roles.items() if roles & regions)
+        """What begins or ends a thought or an answer."""
         self.marked = bool(description.literals)
-        self.stops = tuple(end for end in dict.fromkeys(ends) if not self._closes(alphabet.encode(end)))
+        read_on = {end for end in description.ends if self._opens_call(alphabet.encode(end))} - {*map(str, stops)}
+        free = (end for end in dict.fromkeys(ends) if end not in read_on)
+        self.stops = tuple(end for end in free if not self._closes(alphabet.encode(end)))
 
     def begun_by(self, prompt: Sequence[Piece]) -> str:
         """Returns the reply's beginning in the prompt, controls as characters; reads no more of it than needed."""
@@ -295,6 +308,10 @@ class CompiledDescription:
     def section_marks(self, forms: Sequence[CompiledForm]) -> Marks:
         """Marks that begin a call in the section of these forms, open the section anew, or close it."""
         return Marks([word for form in forms for word in (*form.open, form.section_open, form.section_close)])
+
+    def _opens_call(self, mark: str) -> bool:
+        """Whether a call may begin with the mark: its reader tells then what it is."""
+        return any(opening.startswith(mark) for opening in self.call_opens.literals)
 
     def _closes(self, mark: str) -> bool:
         return bool(self.roles[mark] & {Role.REASONING_CLOSE, Role.CONTENT_CLOSE})

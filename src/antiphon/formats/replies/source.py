@@ -267,6 +267,12 @@ class Source:
             self.set_rest_aside()
         return mark
 
+    def text_until(self, marks: Marks) -> Reading[tuple[str, str]]:
+        """The text before the next of the marks, and that, both taken."""
+        parts: list[str] = []
+        mark = yield from self.until(marks, parts.append)
+        return "".join(parts), mark
+
     @property
     def goes_on(self) -> bool:
         """Whether something follows, or may yet."""
@@ -311,6 +317,17 @@ class Source:
         mark = yield from self.ahead(marks)
         self.put_back(mark)
         return mark
+
+    def coming(self, marks: Marks, most: int) -> Reading[str]:
+        """The first of the marks that comes within ``most`` characters, where it stays; empty where none does."""
+        read = 0
+        while read <= most:
+            start, end = marks.find(self.text, self.at + read, last=self.last and not self.cut)
+            if end > start or self.last:
+                return self.text[start:end]
+            read = start - self.at
+            yield from self.more()
+        return ""
 
     def ahead(self, marks: Marks) -> Reading[str]:
         """Takes blanks, and the mark that follows them; empty where none does."""

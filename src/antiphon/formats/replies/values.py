@@ -77,43 +77,32 @@ class NestedReader:
 
     def read(self, key: str, schema: Schema, depth: int = 0) -> Reading[str | None]:
         """The value of ``key`` as JSON; None where the reply was cut in it."""
-        texts: list[str] = []
+        text = ""
         members: list[tuple[str, str]] = []
-        while mark := (yield from self._text(self._marks, texts)):
-            if mark in self._bounds:
-                self._source.put_back(mark)
+        while True:
+            between, mark = yield from self._text(self._marks)
+            text += between
+            name, end = (yield from self._text(self._name_end)) if mark and mark not in self._bounds else ("", "")
+            if not end:
                 return None
-            self.taken.append(mark)
-            names: list[str] = []
-            if not (end := (yield from self._text(self._name_end, names))):
-                return None
-            self.taken.append(end)
-            name = "".join(names)
             if mark == self._closes or depth > MOST_DEEP:
-                between = "".join(texts) if members else ""
-                self.broke = self.broke or bool(between.strip())
-                self._report("" if name == key else name, between)
-                return _joined(members, schema) if members else _leaf("".join(texts), schema)
-            child = schema.items if name == "item" else schema.member(name)
-            inner = yield from self.read(name, child, depth + 1)
+                stray = (name if name != key else "", text if members else "")
+                self.broke = self.broke or bool(stray[1].strip())
+                for each in filter(str.strip, stray):
+                    self._messages.incident("malformed_argument", self._source.position, each)
+                return _joined(members, schema) if members else _leaf(text, schema)
+            inner = yield from self.read(name, schema.items if name == "item" else schema.member(name), depth + 1)
             if inner is None:
                 return None
             members.append((name, inner))
-        return None
 
-    def _text(self, marks: Marks, into: list[str]) -> Reading[str]:
-        """The next of the marks, and into the list what stands before it."""
-
-        def put(text: str) -> None:
-            into.append(text)
-            self.taken.append(text)
-
-        return (yield from self._source.until(marks, put))
-
-    def _report(self, *texts: str) -> None:
-        """Reports text without a place in the value: a name in another tag's close, text between members."""
-        for text in filter(str.strip, texts):
-            self._messages.incident("malformed_argument", self._source.position, text)
+    def _text(self, marks: Marks) -> Reading[tuple[str, str]]:
+        """As `Source.text_until`; a mark that ends the call stays."""
+        text, mark = yield from self._source.text_until(marks)
+        if mark in self._bounds:
+            self._source.put_back(mark)
+        self.taken.append(text + (mark if mark not in self._bounds else ""))
+        return text, mark
 
 
 def _leaf(text: str, schema: Schema) -> str:
@@ -177,10 +166,8 @@ class ValueReader:
 
     def _astray(self) -> Reading[bool]:
         """Text where a key or the call's close should be; it stays in the arguments, which it breaks."""
-        parts: list[str] = []
-        mark = yield from self._source.until(self._pairs.between, parts.append)
+        text, mark = yield from self._source.text_until(self._pairs.between)
         self._source.put_back(mark)
-        text = "".join(parts)
         if text.strip():
             self._messages.incident("malformed_argument", self._source.position, text)
             self._writer.raw(text)
@@ -193,7 +180,8 @@ class ValueReader:
         while mark and mark == self._pairs.quote:  # round a key
             mark = yield from self._source.until(self._pairs.value_marks, parts.append)
         value = self._pairs.values.get(mark)
-        key = "".join(parts).strip().strip("\"'")
+        written = "".join(parts)
+        key = written.strip().strip("\"'")
         if "&" in key and mark.startswith('"') and not self._schema.may_have(key):
             key = unescape(key)  # It is an attribute.
         if mark in self._pairs.empty:
@@ -203,13 +191,13 @@ class ValueReader:
         if value is None or len(key) > _MOST_KEY:
             if mark and value is None:
                 self._source.put_back(mark)
-            return self._no_value("".join(parts)) and bool(mark)
+            return self._no_value(written) and bool(mark)
         beginning, longer = self._pairs.longer.get(mark, (None, value))
         if beginning is not None and (yield from self._source.begins(beginning)):
             value = longer
         for word in value.words[1:]:
             if not (yield from self._source.skip(word)):
-                return self._no_value("".join((*parts, mark)))
+                return self._no_value(written + mark)
         yield from self._source.skip_exactly(value.layout)
         return (yield from self._member(value, key, self._schema.member(key)))
 
@@ -280,7 +268,7 @@ class ValueReader:
         text = "".join(scan.parts)
         if not whole:
             return text.lstrip("\"'").removeprefix(self._pairs.quote), False
-        if scan.open or not text.strip():
+        if scan.open or self._pairs.spelled_quote.startswith(text.strip()):  # nothing, or a quote that was cut
             self.broke = True
             self._messages.incident("malformed_argument", self._source.position, "")
             return text.strip(), True

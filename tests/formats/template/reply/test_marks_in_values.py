@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from antiphon.conversation import Incident, Message, MessageEnded
-from antiphon.formats.replies import DescriptionParser
+from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
+from antiphon.formats.replies.description import CallForm, Pairs, Slot, Value
 from antiphon.tokens import Control, ControlScanner, Piece
 from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, controls, tags
 from kit.reply_writer import Markup
@@ -153,3 +154,31 @@ def test_a_control_that_marks_nothing_is_a_part_of_the_string_that_it_stands_in(
     reply = "".join(said(name, [("f", {"a": "so MARK it is"})])).partition("MARK")
     pieces = [*scanned(name, reply[0]), Control("<other>"), *scanned(name, reply[2])]
     assert calls_of(read(name, pieces)[0]) == [("functions.f", {"a": "so <other> it is"})]
+
+
+@pytest.mark.parametrize("open", ["```tool_code", "```python"])
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("{}\nf(a='x')\n```", ['{"a": "x"}']),
+        ("Look:\n{}\nf(a='x')\n```\nSo.", ["Look:", '{"a": "x"}', "So."]),
+        ("{}\nf(a='x')\ny = 3\n```", ['{"a": "x"}', "y = 3\n```"]),
+        ("{}\nx = 3\nprint(x)\n```", None),
+        ("{}\nprint(f(a='x'))\n```\nSo.", None),
+        ("{}\n\n```\nSo.", None),
+        ("```\nx = 3\n```\nSo.", None),
+        ("Two ticks: ``{}\nf(a='x')\n```", ["Two ticks: ``", '{"a": "x"}']),
+        ("```rust\nlet x = 3;\n```", None),
+    ],
+)
+def test_a_fence_of_calls_round_what_is_no_call_is_text(open: str, reply: str, said: list[str] | None) -> None:
+    form = CallForm(
+        section=Region(open=f"{open}\n", close="\n```"),
+        separator="\n", head=(Slot(reads="name", after="("),), close=")",
+        pairs=Pairs(values=(Value(before="=", reads="literal"),), separator=", ", python=True),
+    )  # fmt: skip
+    text = reply.replace("{}\n", f"{open}\n", 1)
+    for pieces in ([text], [*text]):
+        reader = DescriptionParser(CompiledDescription(ReplyDescription(calls=(form,)), [], []), tools=[TOOL])
+        events = [*reader.feed(pieces), *reader.close()]
+        assert [event.message.text for event in events if isinstance(event, MessageEnded)] == (said or [text])

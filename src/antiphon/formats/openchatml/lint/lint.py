@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from antiphon.formats.openchatml.reader import validate
-
 from .fixes import constrain, rewrite_head, rewrite_header
 from .own_rules import (
     bare_header,
@@ -187,8 +185,9 @@ MAX_ROUNDS = 1000
 
 
 def findings(
-    text: str, *, levels: Mapping[str, Severity] | None = None, fragment: bool = False, harmony: bool = False
-) -> list[Diagnostic]:
+    text: str | LintedText, *, levels: Mapping[str, Severity] | None = None, fragment: bool = False,
+    harmony: bool = False,
+) -> list[Diagnostic]:  # fmt: skip
     """Finds what the rules report of a transcript, in its order.
 
     ``levels``: the levels of some rules by name, in place of those of the table. ``fragment``: a transcript
@@ -196,7 +195,7 @@ def findings(
     reads.
     """
     chosen = levels or {}
-    source = LintedText(text)
+    source = LintedText(text) if isinstance(text, str) else text
     found = [*_read(source, chosen, fragment=fragment, harmony=harmony), *_checked(source, chosen)]
     reported = [diagnostic for diagnostic in found if diagnostic.level is not Severity.OFF]
     return sorted(reported, key=lambda diagnostic: diagnostic.start.offset or 0)
@@ -227,7 +226,7 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _read(source: LintedText, levels: Mapping[str, Severity], *, fragment: bool, harmony: bool) -> Iterator[Diagnostic]:
-    for finding in validate(source.text, fragment=fragment, harmony=harmony):
+    for finding in source.findings(fragment=fragment, harmony=harmony):
         at = finding.position.offset or 0
         rule = RULES[finding.rule]
         level = levels.get(rule.name, Severity.WARNING if finding.warning else Severity.ERROR)

@@ -13,11 +13,12 @@ from antiphon.conversation import Message, Role
 from antiphon.errors import Position, RenderError
 from antiphon.errors.place import Place, end_of_word
 from antiphon.formats.openchatml.document import DocumentHeader
+from antiphon.formats.openchatml.edited import EditedFrames
 from antiphon.formats.openchatml.finding import Finding
 from antiphon.formats.openchatml.frame import Frame
-from antiphon.formats.openchatml.frame_reader import FrameReader
 from antiphon.formats.openchatml.head import head_pieces
 from antiphon.formats.openchatml.head_reader import HeadReader
+from antiphon.formats.openchatml.reader import Reader, validate
 from antiphon.formats.openchatml.spelling import START
 from antiphon.formats.openchatml.yaml_header import HeaderScanner, read_header
 from antiphon.tokens import spell
@@ -29,10 +30,11 @@ _LATER_HEAD = re.compile(r"(?<=\n)<\|start\|>((?:(?!<\|(?:start|message)\|>)[^\n
 
 
 class LintedText:
-    """Everything is read once, when it is first asked for."""
+    """Everything is read once, when it is first asked for. ``edited``: the frames of the text before a change."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, edited: EditedFrames | None = None) -> None:
         self.text = text
+        self._edited = edited or EditedFrames()
         self.heads = HeadReader()
         self._lost_footers: dict[int, dict[int, bool]] = {}
         scanner = HeaderScanner()
@@ -40,6 +42,7 @@ class LintedText:
         self.header_start = len(scanner.bom)
         self.yaml_end = self.header_start + scanner.yaml_end
         self.frames_at = self.header_start + (scanner.frames_at or 0)
+        self._overlong = scanner.overlong
         header = None if scanner.overlong else read_header(scanner.text[: scanner.yaml_end], Place())
         self.header: DocumentHeader | None = None if isinstance(header, Finding) else header
         if self.header is not None:
@@ -51,14 +54,23 @@ class LintedText:
         return self.text[self.header_start : self.frames_at]
 
     @cached_property
+    def _read(self) -> EditedFrames:
+        begin = Place(self.header_start)
+        begin.pass_over(self.header_text)
+        self._edited.read(self.text, begin, () if self.header is None else self.header.builtin_tools)
+        return self._edited
+
+    @cached_property
     def frames(self) -> tuple[Frame, ...]:
-        reader = FrameReader()
-        if self.header is not None:
-            reader.heads.declare(self.header.builtin_tools)
-        reader.place.pass_over(self.text[: self.frames_at])
-        reader.feed(self.text[self.frames_at :])
-        reader.close()
-        return tuple(found for found in reader.take() if isinstance(found, Frame))
+        return tuple(found for found in self._read.found if isinstance(found, Frame))
+
+    def findings(self, *, fragment: bool = False, harmony: bool = False) -> Iterator[Finding]:
+        """What `validate` finds."""
+        if self._overlong:
+            return validate(self.text, fragment=fragment, harmony=harmony)
+        reader = Reader(strict=False, fragment=fragment, harmony=harmony)
+        header, frames = reader.feed(self.text[: self.frames_at]), reader.feed_found(self._read.found, self._read.end)
+        return (found for found in (*header, *frames, *reader.close()) if isinstance(found, Finding))
 
     @cached_property
     def _starts(self) -> list[int]:
