@@ -83,7 +83,7 @@ async def test_a_call_of_a_tool_of_the_server_runs_once_and_is_a_frame_with_its_
         return [] if ran else asks
 
     one, other = Said(free=len(asks) + 60, before=before), Said(before=before)
-    tools = {"tools": Toolbox([FunctionToolSet([look_up])]), "offer_tools": True}
+    tools: dict[str, Any] = {"tools": Toolbox([FunctionToolSet([look_up])]), "offer_tools": True}
     async with two_servers(tmp_path, one, other, lease=SHORT, **tools) as (a, b, cable), closing_session() as client:
         got = await client.post(f"{a}{PATH}?stream=true", data=ASKED, headers=RESUMABLE)
         stream = numbered(got)

@@ -75,7 +75,7 @@ class OpenChatMLTurns(PostRoute):
         request, router = order.turn(offer, always=context.offer_tools)
         draft = post.as_begun(await post.plan(model, lambda: request, memory=memory))
         debug = DebugCapability(post.exchange.owner) if post.may_see_reasoning else None
-        stream = EventStream(id, accept=order.events, debug=debug)
+        stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
         report = partial(_report, post.exchange)
         refuses = partial(_refuses, request.calls, router)
         gate = Gate(order.conversation, revealed=post.may_see_reasoning, refuses=refuses)
