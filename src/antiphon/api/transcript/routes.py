@@ -25,9 +25,10 @@ from antiphon.http.post import Post, PostRoute
 from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
 from antiphon.tools import Router, ToolCall
 from antiphon.wire.dialect import OPENAI_FINISH
+from antiphon.wire.writer import StreamForm
 
 from .read import is_streamed, read_transcript
-from .write import Gate, TranscriptWriter, open_message
+from .write import Gate, TranscriptWriter, error_event, open_message
 
 MOST_NOTES = 10
 """Changes of one answer that its header names."""
@@ -59,6 +60,9 @@ class OpenChatMLTurns(PostRoute):
 
     async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
         return await read_body(exchange.headers, receive, self._context.limits, room)
+
+    async def form(self, post: Post) -> StreamForm:
+        return StreamForm(error_event)
 
     async def answer(self, post: Post) -> None:
         context, began, tenant = self._context, post.created_at, post.tenant
