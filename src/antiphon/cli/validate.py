@@ -18,6 +18,7 @@ import typer
 
 from antiphon.errors import FormatError, ParseError, Position, RequestError
 from antiphon.formats.openchatml import Finding, finding_to_json, validate
+from antiphon.formats.openchatml.rules import cited
 
 from .excerpt import RecentText
 from .files import LINES, check_readable, chunks, files_of, is_pattern
@@ -168,8 +169,8 @@ def print_finding(finding: Finding, checked: Checked, *, place_alone: bool) -> N
     source = checked.recent.excerpt(finding.position)
     if source:
         tell(source)
-    if finding.hint:
-        tell(f"      {finding.hint}")
+    if hint := cited(finding):
+        tell(f"      {hint}")
 
 
 def print_as_json(checks: Iterable[Checked], totals: Totals) -> None:

@@ -34,8 +34,8 @@ from antiphon.formats.openchatml import (
     tools_behind,
 )
 from antiphon.formats.openchatml.finding import E_CONSTRAINT
-from antiphon.formats.openchatml.fix import differences
 from antiphon.formats.openchatml.markers import without_markers
+from antiphon.formats.openchatml.rules import differences
 from antiphon.formats.openchatml.spelling import spell_body
 from antiphon.generation import RoundEvent, StepEvents
 from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
@@ -78,7 +78,7 @@ class Gate:
         self._continued = self._awaited = open_message(conversation)
         self._header = envelope_of(conversation).header
         self._number = len(conversation.messages) - 1
-        self._writer, self._fixer = Writer(TranscriptEnvelope(self._header)), Fixer(self._header)
+        self._writer, self._fixer = Writer(TranscriptEnvelope(self._header)), Fixer(self._header, texts=True)
         for message in conversation.messages:
             if message.is_call or message.role is Role.TOOL:
                 self._writer.skip(self._fixer.message(message))
@@ -204,7 +204,7 @@ class Gate:
 
     def _whole(self, message: Message) -> Message:
         """The message as the header allows it, whatever came before it."""
-        return Fixer(self._header).message(message)
+        return Fixer(self._header, texts=True).message(message)
 
     def _write(self, message: Message) -> bool:
         try:

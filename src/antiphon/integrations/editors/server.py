@@ -75,9 +75,9 @@ class Document:
 
     def __init__(self, text: str, edited: EditedFrames, codec: PositionCodec, *, harmony: bool) -> None:
         self.edited = edited
-        self.source = LintedText(text, edited)
+        self.source = LintedText(text, edited, harmony=harmony)
         self.lines = Lines(text, codec)
-        self.findings = findings(self.source, harmony=harmony)
+        self.findings = findings(self.source)
 
     @property
     def diagnostics(self) -> list[types.Diagnostic]:
