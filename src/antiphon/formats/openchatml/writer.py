@@ -141,7 +141,7 @@ class Writer:
 
     def _check(self, message: Message, spelled: str, head: Head, body: str) -> None:
         """That a strict reader takes the frame behind those before it."""
-        if len(spelled) > MAX_HEAD:
+        if len(spelled) > MAX_HEAD and len(TOKEN.sub("", spelled)) > MAX_HEAD:
             raise self._refused(f"its head has more than {MAX_HEAD} characters", E_HEADER)
         if self._is_free and not head.needs_body and message.role is not Role.TOOL and message.end is not End.CALL:
             return
