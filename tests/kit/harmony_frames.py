@@ -99,11 +99,12 @@ class Frames:
     """Random replies, by a seed. ``hidden`` words are of thoughts.
 
     ``answer`` and ``calls``: what must be told; None: nobody knows. ``limited``: the reply is as long as it may be.
+    ``count`` is how many frames it has.
     """
 
     def __init__(self, seed: int) -> None:
         self._chance = Random(seed)
-        self._words = 0
+        self._words = self.count = 0
         self.hidden: list[str] = []
         self.answer: str | None = ""
         self.calls: list[tuple[str, Mapping[str, Any]]] | None = []
@@ -113,6 +114,7 @@ class Frames:
     def _ids(self) -> list[int]:
         said: list[int] = []
         for number in range(self._chance.choice((1, 1, 2, 2, 3, 4))):
+            self.count += 1
             start = "<|start|>assistant" if number else ""
             match self._chance.randrange(8):
                 case 0 | 1:

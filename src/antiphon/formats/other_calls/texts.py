@@ -17,7 +17,7 @@ from typing import Any
 
 from antiphon.conversation import ToolSpec
 from antiphon.formats.replies.json_text import JsonScan
-from antiphon.formats.replies.literal import as_json, leading
+from antiphon.formats.replies.literal import CLOSES, as_json, leading
 
 from .offered import (
     ARGUMENT_KEYS,
@@ -115,7 +115,6 @@ _KEYED = re.compile(r"([A-Za-z_][\w.-]{0,127})\s*((?:<arg_key>.*)?)", re.DOTALL)
 _PLANNED = re.compile(re.escape(PLAN) + r"[ \t]*`?([\w.-]+)`?(?:\(\))?[ \t]*\n+Action Input:\s*", re.IGNORECASE)
 _PYTHON_LIST = re.compile(r"\[\s*[A-Za-z_][\w.]*\s*\(")
 _STOP = re.compile("```|</")
-_CLOSES = {"{": "}", "[": "]"}
 
 
 class _NoCallError(Exception):
@@ -236,7 +235,7 @@ class _Reader:
         if scan.broken:
             stop = _STOP.search(text, at)
             at = scan.run_on(text, at, stop.start() if stop else len(text), last=True)
-        open = "".join(_CLOSES[bracket] for bracket in reversed(scan.open))
+        open = "".join(CLOSES[bracket] for bracket in reversed(scan.open))
         if not self._mends or not 0 < len(open) <= _MOST_OPEN or scan.in_string:
             raise _NoCallError
         literal = leading(text[:at].rstrip().rstrip(",") + open)

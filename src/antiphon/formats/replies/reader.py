@@ -129,7 +129,7 @@ class DescriptionParser(ForeseeingParser):
 
     def _control(self, control: Control) -> None:
         symbol = self._alphabet.symbol(control.spelling)
-        if symbol is None and self._calls.in_arguments:
+        if symbol is None and (self._calls.in_arguments or self._source.waits):
             symbol = control.spelling  # It marks nothing here, so it is a part of what the call says.
         if self.ended is not None:
             self._messages.incident("after_end", self._fed, str(control))

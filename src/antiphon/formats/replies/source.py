@@ -161,6 +161,8 @@ class Source:
         self.cut = False
         """More was to come: what is left where a literal was looked for began that, and is not read."""
         self.left = ""
+        self.waits = False
+        """What comes is not read before a mark is found that tells what it is."""
         self.plain: PlainTexts | None = None
         """What need not be fed: a piece of these is more text of the open message."""
         self.reach: Callable[[str], int] | None = None
@@ -320,14 +322,17 @@ class Source:
 
     def coming(self, marks: Marks, most: int) -> Reading[str]:
         """The first of the marks that comes within ``most`` characters, where it stays; empty where none does."""
-        read = 0
+        read, found = 0, ""
+        self.waits = True
         while read <= most:
             start, end = marks.find(self.text, self.at + read, last=self.last and not self.cut)
             if end > start or self.last:
-                return self.text[start:end]
+                found = self.text[start:end] if start <= self.at + most else ""
+                break
             read = start - self.at
             yield from self.more()
-        return ""
+        self.waits = False
+        return found
 
     def ahead(self, marks: Marks) -> Reading[str]:
         """Takes blanks, and the mark that follows them; empty where none does."""
