@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -13,9 +13,9 @@ from antiphon.conversation import Message, Role
 from antiphon.errors import Position, RenderError
 from antiphon.errors.place import Place, end_of_word
 from antiphon.formats.openchatml.document import DocumentHeader
-from antiphon.formats.openchatml.edited import EditedFrames
+from antiphon.formats.openchatml.edited import EditedFrames, GivenFrames
 from antiphon.formats.openchatml.finding import Finding
-from antiphon.formats.openchatml.frame import Frame
+from antiphon.formats.openchatml.frame import Found, Frame
 from antiphon.formats.openchatml.head import head_pieces
 from antiphon.formats.openchatml.head_reader import HeadReader
 from antiphon.formats.openchatml.reader import Reader, validate
@@ -32,7 +32,7 @@ _LATER_HEAD = re.compile(r"(?<=\n)<\|start\|>((?:(?!<\|(?:start|message)\|>)[^\n
 class LintedText:
     """Everything is read once, when it is first asked for. ``edited``: the frames of the text before a change."""
 
-    def __init__(self, text: str, edited: EditedFrames | None = None) -> None:
+    def __init__(self, text: str, edited: EditedFrames | GivenFrames | None = None) -> None:
         self.text = text
         self._edited = edited or EditedFrames()
         self.heads = HeadReader()
@@ -54,22 +54,27 @@ class LintedText:
         return self.text[self.header_start : self.frames_at]
 
     @cached_property
-    def _read(self) -> EditedFrames:
+    def _read(self) -> EditedFrames | GivenFrames:
         begin = Place(self.header_start)
         begin.pass_over(self.header_text)
         self._edited.read(self.text, begin, () if self.header is None else self.header.builtin_tools)
         return self._edited
 
+    @property
+    def found(self) -> Sequence[Found]:
+        """The frames and what is wrong with their form, in the order of the text."""
+        return self._read.found
+
     @cached_property
     def frames(self) -> tuple[Frame, ...]:
-        return tuple(found for found in self._read.found if isinstance(found, Frame))
+        return tuple(found for found in self.found if isinstance(found, Frame))
 
     def findings(self, *, fragment: bool = False, harmony: bool = False) -> Iterator[Finding]:
         """What `validate` finds."""
         if self._overlong:
             return validate(self.text, fragment=fragment, harmony=harmony)
         reader = Reader(strict=False, fragment=fragment, harmony=harmony)
-        header, frames = reader.feed(self.text[: self.frames_at]), reader.feed_found(self._read.found, self._read.end)
+        header, frames = reader.feed(self.text[: self.frames_at]), reader.feed_found(self.found, self._read.end)
         return (found for found in (*header, *frames, *reader.close()) if isinstance(found, Finding))
 
     @cached_property
