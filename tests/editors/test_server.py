@@ -253,6 +253,7 @@ TOOLS = "<|start|>developer<|message|># Tools\n\n## functions\n\ntype f = (_: {c
 USER, REPLY, IN_JSON = FRAMES[0], FRAMES[4], FRAMES[8]
 FAR = USER * 4
 THOUGHT = "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>"
+OTHER = CALL.replace("c1", "c3")
 DEVELOPER = "<|start|>developer<|message|>Be brief.<|end|>"
 ROBOT = "<|start|>robot call_id=c1<|message|>{}<|end|>"
 TOOL = "<|start|>tool call_id=c9 name=functions.f<|message|>{}<|end|>"
@@ -301,9 +302,9 @@ def test_after_any_edits_the_diagnostics_are_those_of_a_document_that_is_opened(
         (CALL + USER + IN_JSON + THOUGHT + CALL + USER, "{}<|call|>" + USER + "<", "[]<|call|>" + USER + "<"),
         (CALL + USER + IN_JSON + THOUGHT + CALL + USER, THOUGHT + CALL, THOUGHT + CALL.replace("{}", "{1}")),
         (USER + CALL + THOUGHT + IN_JSON + USER, "[]", "[1]"),
-        (USER + IN_JSON + CALL + THOUGHT + THOUGHT + CALL.replace("c1", "c3") + USER, "c3<|channel|>commentary<|constrain|>json<|message|>{}", "c3<|channel|>commentary<|constrain|>json<|message|>1"),
+        (USER + IN_JSON + CALL + THOUGHT + THOUGHT + OTHER + USER, OTHER, OTHER.replace("{}", "1")),
         (CALL + TOOL.replace(" call_id=c9", "") + FAR + REPLY, "f<|message|>{}<|end|>", "f<|message|>{1}<|end|>"),
-        (CALL + TOOL.replace(" call_id=c9", "") + FAR + REPLY, "c1 name=functions.f<|message|>{}", "c1 name=functions.f<|message|>1"),
+        (CALL + TOOL.replace(" call_id=c9", "") + FAR + REPLY, REPLY, REPLY.replace("{}", "1")),
         (CALL + FRAMES[3] + REPLY + FRAMES[3] + FAR, " call_id=c1<|channel|>", " call_id=call_0<|channel|>"),
         (FAR + THOUGHT, "Hm", "Hmm"),
         (FAR + THOUGHT, "😀", "hi"),

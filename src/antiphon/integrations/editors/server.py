@@ -78,7 +78,7 @@ class Document:
     """
 
     def __init__(self, text: str, codec: PositionCodec, *, harmony: bool, before: Document | None = None) -> None:
-        self._frames = before._frames if before else EditedFrames()
+        self._frames: EditedFrames = before._frames if before else EditedFrames()
         self.source = LintedText(text, self._frames)
         self.lines = Lines(text, codec)
         self.findings = findings(self.source, harmony=harmony) if before is None else self._changed(before, harmony)
