@@ -26,7 +26,7 @@ _CONTROL = re.compile(
     r"|<(?:start|end)_of_\w+>|<\w+_begin>|<\w+_end>|<eo[sdt]>|<end_of_utterance>|<\|\"\|>"
 )
 """Spellings that vocabularies have as controls."""
-_END = re.compile(r"eo[tsm](?:_id)?\b|end|return|</s>|\[/?EOS\]", re.IGNORECASE)
+_END = re.compile(r"eo[tsm](?:_id)?\b|(?<!action_)end|return|</s>|\[/?EOS\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

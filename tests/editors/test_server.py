@@ -336,4 +336,4 @@ def test_a_change_in_a_body_judges_few_frames_again() -> None:
     assert len(source.frames) == 603
     assert frames.change
     assert len(frames.change.found) == 1
-    assert len(affecting(source.found, frames.change) or ()) < 10
+    assert len(affecting(source.read.found, frames.change) or ()) < 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -25,7 +25,7 @@ from antiphon.formats.template.jinja_values import REASONING_NAMES, IdForm
 from antiphon.tokens import Control, ControlScanner, Piece, spell
 from bridge.templates import jinja
 from nightly.packages import LINTED
-from nightly.shapes import HISTORIES, SHAPES, TOOLS, Shape
+from nightly.shapes import DESCRIBED, HISTORIES, SHAPES, TOOLS, Shape
 
 ALIKE = 0.9
 """Jaccard's similarity of five words in a row, from which on two templates count as one."""
@@ -63,7 +63,9 @@ class Row:
     dropped: int = 0
     """Parts that the template itself leaves out of what it writes."""
     silent: int = 0
-    """1 where a reply is misread and `template check` tells of nothing."""
+    """1 where a reply is misread, or a part is left out of it, and `template check` tells of nothing."""
+    left_out: set[str] = field(default_factory=set)
+    """What `template check` is to tell of: its names of shapes."""
     faults: list[tuple[str, str]] = field(default_factory=list)
     """Names and words."""
 
@@ -84,6 +86,9 @@ def tried(path: Path) -> Row:
     if any(name.startswith("reply") for name, _ in row.faults):
         checked = check_template(format)
         row.silent = not (checked.lost or checked.found.warnings)
+    proof = format.found.proof
+    told = {*proof.unwritten, *proof.failures, *(name for name in proof.proven if name in THOUGHTS)}
+    row.silent = row.silent or not (row.left_out <= told or format.found.warnings)
     return row
 
 
@@ -189,6 +194,8 @@ def _difference(written: str, expected: str) -> str:
 
 QUESTION = [{"role": "user", "content": "Go."}]
 OFFERED = _conversation(QUESTION, TOOLS, {}).tools
+THOUGHTS = ("reasoning_answer", "reasoning_call")
+"""A template that writes these where a request thinks may leave them out elsewhere."""
 Read = tuple[str, str, tuple[tuple[str, Any], ...]]
 """Reasoning, text and calls."""
 
@@ -196,15 +203,17 @@ Read = tuple[str, str, tuple[tuple[str, Any], ...]]
 def _replies(row: Row, format: JinjaFormat, tags: str) -> None:
     """``tags``: what the tags of the format are in the vocabulary, controls or text."""
     switch = next((name for name in SWITCHES if name in format.arguments), None)
+    tools = TOOLS if _prompt(format, TOOLS, {}) is not None else DESCRIBED
     for shape in SHAPES:
         for thinks in (None, True, False) if switch and shape.reasoning else (None,):
             kwargs = {} if thinks is None or switch is None else {switch: thinks}
-            written = _written(format, shape, kwargs)
+            written = _written(format, shape, kwargs, tools)
             if written is None:
                 continue
             prompt, reply = written
             expected = _expected(shape, reply)
             row.dropped += expected != (shape.reasoning, shape.text, shape.calls)
+            row.left_out |= {*_left_out(shape, expected)}
             if expected == ("", "", ()):
                 continue
             row.replies += 1
@@ -215,31 +224,54 @@ def _replies(row: Row, format: JinjaFormat, tags: str) -> None:
                 row.faults.append((f"reply {shape.name}{_mode(thinks)}, tags as {tags}", fault))
 
 
-def _written(format: JinjaFormat, shape: Shape, kwargs: dict[str, Any]) -> tuple[list[Piece], str] | None:
+def _prompt(format: JinjaFormat, tools: list[Any], kwargs: dict[str, Any]) -> list[Piece] | None:
+    """The prompt of a question; None where the template refuses it."""
+    with suppress(AntiphonError):
+        return list(_tags(strictly(format.render(_conversation(QUESTION, tools, kwargs)))))
+    return None
+
+
+def _written(
+    format: JinjaFormat, shape: Shape, kwargs: dict[str, Any], tools: list[Any]
+) -> tuple[list[Piece], str] | None:
     """The prompt, as far as the reply goes on from it, and the reply that the template writes for the shape."""
+    begun = _prompt(format, tools, kwargs)
     try:
-        begun = list(strictly(format.render(_conversation(QUESTION, TOOLS, kwargs))))
-        conversation = _conversation([*QUESTION, shape.message], TOOLS, kwargs)
+        conversation = _conversation([*QUESTION, shape.message], tools, kwargs)
         whole = spell(list(strictly(format.render(conversation, reply_as=None))))
     except AntiphonError:
         return None
+    if begun is None:
+        return None
     kept, at = list[Piece](), 0
     for piece in begun:
-        if not whole.startswith(str(piece), at):
+        more = r"(<[^<>\n]{1,20}>)?" if str(piece).startswith("<") else ""  # the history may have a tag before it
+        found = re.compile(more + re.escape(str(piece))).match(whole, at)
+        if found is None:
             break
         kept.append(piece)
-        at += len(str(piece))
+        at = found.end()
     if len(spell(begun)) - at > 60:  # the template writes the history otherwise: there is no such reply
         return None
-    if len(kept) < len(begun) and not _has(shape.reasoning, whole[at:]) and _opens_thought(format, begun):
+    opened = len(kept) < len(begun) and _opens_thought(format, begun)
+    if opened and not _has(shape.reasoning, whole[at:]):
         return None  # the prompt has opened a thought that the template leaves out of the history
     rest = begun[len(kept)] if len(kept) < len(begun) else ""
     if isinstance(rest, str):  # what both have of a text, up to a tag that only the prompt has
         shared = re.sub(r"<[^<>]*$", "", _shared(rest, whole[at:]))
         kept, at = [*kept, shared], at + len(shared)
-    ends = (str(stop) for stop in format.stops)
-    stop = min((end for end in (whole.find(one, at) + len(one) for one in ends if one in whole[at:])), default=None)
-    return kept, whole[at:stop]
+    if opened and whole[at:].lstrip().startswith(shape.reasoning):
+        kept = begun  # its opening alone is left out
+    stops = {str(stop): len(str(stop)) for stop in format.stops}
+    stops[spell(begun).rpartition(QUESTION[0]["content"])[2]] = 0  # the header of another message
+    ends = (whole.find(stop, at) + length for stop, length in stops.items() if stop and stop in whole[at:])
+    return kept, whole[at : min(ends, default=None)]
+
+
+def _tags(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces, the tags of texts apart."""
+    for piece in pieces:
+        yield from [piece] if isinstance(piece, Control) else filter(None, re.split(r"(<[^<>\n]+>)", piece))
 
 
 def _shared(a: str, b: str) -> str:
@@ -253,6 +285,16 @@ def _expected(shape: Shape, reply: str) -> Read:
     names = [name for name, _ in shape.calls]
     calls = tuple(call for i, call in enumerate(shape.calls) if reply.count(call[0]) > names[:i].count(call[0]))
     return shape.reasoning if _has(shape.reasoning, reply) else "", shape.text if _has(shape.text, reply) else "", calls
+
+
+def _left_out(shape: Shape, expected: Read) -> Iterator[str]:
+    reasoning, text, calls = expected
+    if shape.reasoning and not reasoning:
+        yield THOUGHTS[bool(shape.calls)]
+    if shape.text and not text:
+        yield "text_call" if shape.calls else "answer"
+    if len(calls) < len(shape.calls):
+        yield "two_calls" if calls else "call"
 
 
 def _has(text: str, reply: str) -> bool:

@@ -19,6 +19,16 @@ TOOLS = [
     _tool("get_time"),
 ]
 
+
+def _described(tool: dict[str, Any]) -> dict[str, Any]:
+    properties = tool["function"]["parameters"]["properties"]
+    kept = {key: value | {"description": f"The {key}."} for key, value in properties.items() if key != "missing"}
+    return {**tool, "function": tool["function"] | {"parameters": {"type": "object", "properties": kept}}}
+
+
+DESCRIBED = [_described(tool) for tool in TOOLS]
+"""The tools for templates that want a description of each parameter, or know no null."""
+
 Call = tuple[str, dict[str, Any]]
 
 

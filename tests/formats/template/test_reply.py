@@ -35,6 +35,8 @@ LLAMA = REPLIES["llama3_1"]
 MISTRAL = ReplyDescription(calls=family_named("Mistral").calls)
 DEEPSEEK = ReplyDescription(reasoning=QWEN.reasoning, calls=family_named("DeepSeek V3").calls)
 INTERNLM = REPLIES["internlm2"]
+IN_TAGS = ReplyDescription(content=Region(open="<say>", close="</say>"), calls=QWEN.calls, ends=("</say>",))
+"""Answers whose close is the reply's end, unless a call follows."""
 TOOLS = ("functions.f", "functions.g")
 
 Read = tuple[str, str | None, str, End]
@@ -115,6 +117,8 @@ READINGS: list[tuple[ReplyDescription, str, list[Read]]] = [
      [call("f", '{"a": 1}'), call("g", "{}")]),
     (INTERNLM, 'Hm.<|action_start|><|plugin|>\n{"name": "f", "parameters": {"a": 1}}<|action_end|>',
      [final("Hm."), call("f", '{"a": 1}')]),
+    (IN_TAGS, '<say>Hm.\n</say><tool_call>\n{"name": "f"}\n</tool_call>', [final("Hm."), call("f", "{}")]),
+    (IN_TAGS, '<say>Hm.</say>\n\n<tool_call>{"name": "f"}</tool_call>', [final("Hm."), call("f", "{}")]),
 ]  # fmt: skip
 
 

@@ -147,6 +147,7 @@ def affecting(found: Sequence[Found], change: Change) -> list[Found] | None:
     if list(_effects(fresh)) != list(_effects(one for one in change.replaced if isinstance(one, Frame))):
         return None
     ids = {frame.message.call_id for frame in fresh} - {None}
+    numbered = tuple(f"{id}_" for id in ids)
     last: dict[tuple[Role, bool], int] = {}
     numbers = {*range(change.number, change.number + len(change.found)), *_turn(found[: change.number])}
     for i, one in enumerate(found):
@@ -156,7 +157,8 @@ def affecting(found: Sequence[Found], change: Change) -> list[Found] | None:
         if _lacks_id(one):  # it has one by the others
             return None
         last[one.message.role, one.head.is_legacy_reply] = i
-        if one.message.call_id in ids or _declared(one.message):
+        call_id = one.message.call_id or ""
+        if call_id in ids or call_id.startswith(numbered) or _declared(one.message):
             numbers.add(i)
     return [found[i] for i in sorted({*numbers, *last.values()})]
 

@@ -266,11 +266,14 @@ def _anchor_of(probe: Probe, atoms: Atoms) -> str:
     stem = atoms.prefix([prompt, *written])
     if header := _same_header(stem, prompt, written, atoms):
         return header
+    before = probe.reply(_ANSWER).partition(ANSWER)[0]
+    if header := _other_header(len(stem), prompt, before, written, atoms):
+        return header
     texts = (prompt, *written)
     while (tag := _last_tag(stem, atoms)) and any(_belongs(tag, stem, text, atoms) for text in texts):
         stem = stem[: stem.rstrip().rfind(tag)]
     stem = atoms.without_pair(stem)
-    if turned := _turned(stem, prompt, probe.reply(_ANSWER).partition(ANSWER)[0], atoms):
+    if turned := _turned(stem, prompt, before, atoms):
         return turned
     anchor = _last_part(stem, prompt, probe.prompt(after=[_CALL]), atoms)
     # Words before its header, by which prompts with and without reasoning differ, are not of it.
@@ -287,6 +290,16 @@ def _same_header(stem: str, prompt: str, written: list[str], atoms: Atoms) -> st
     differ = len(before) > 1 and len(set(map(str.strip, before))) == 1
     known = differ and atoms.tags(header) and all(header in text for text in written)
     return header if known and header not in stem else ""
+
+
+def _other_header(start: int, prompt: str, before: str, written: list[str], atoms: Atoms) -> str:
+    """The header of a reply, where the history alone has a tag before it; else empty."""
+    opened = _last_tag(prompt, atoms)
+    if any(closes(opened, tag) and tag != opened for text in written for tag in atoms.tags(text)):
+        prompt = prompt.rstrip().removesuffix(opened)
+    header, own = prompt[start:].strip(), before[start:].strip()
+    more = own.endswith(header) and own != header and all(header in text for text in written)
+    return header if more and atoms.tags(header) else ""
 
 
 def _turned(stem: str, prompt: str, before: str, atoms: Atoms) -> str:

@@ -366,6 +366,8 @@ def _found(candidate: _Candidate, proof: Proof) -> Found:
     """Drops calls that are not read back, with a warning: a model claims only forms that are proven."""
     description = candidate.description
     warnings = [_not_read_back(proof.failures)] if proof.failed else []
+    if proof.habits.unclosed:
+        warnings.append("a thought is opened before an answer without one and not closed: both are written alike")
     if {"call", "one_argument"} <= {*proof.failures} and candidate.origin in ("derived", "family"):
         description = replace(description, calls=())
         warnings.append("calls are not understood, so none are read")

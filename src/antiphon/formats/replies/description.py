@@ -136,11 +136,12 @@ class Habits(msgspec.Struct, frozen=True, kw_only=True):
     """Habits of a template's replies that a reader need not know.
 
     ``text_beside``: where a text stands beside calls; empty where none does, or where that is not known.
-    ``unopened``: a reply without a thought begins with the close of one.
+    ``unopened``: a reply without a thought begins with the close of one. ``unclosed``: it stands behind an opened one.
     """
 
     text_beside: Literal["", "before", "behind"] = ""
     unopened: bool = False
+    unclosed: bool = False
 
 
 NO_HABITS = Habits()

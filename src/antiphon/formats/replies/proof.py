@@ -35,6 +35,7 @@ _EMPTY: Json = {"zqka": "", "zqkb": {}, "zqkc": []}
 _CODE = {"zqka": "def f(x):\n    return {'a': \"b\"}\n", "zqkb": "if a < b && c > d:\n\tpass"}
 _EDGES = {"zqka": "  zqva  ", "zqkb": "\nzqvb\n"}
 _UNICODE = {"zqka": "Zürich 東京 🙂 é", "zqkb": "\u2028zq"}
+_BACKSLASHES = {"zqka": "C:\\new 't' \\d", "zqkb": "zq\\n"}
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -81,6 +82,7 @@ def _argument_shapes() -> Iterator[Shape]:
         "code": _CODE,
         "edge_blanks": _EDGES,
         "unicode": _UNICODE,
+        "backslashes": _BACKSLASHES,
         "null": {"zqka": None, "zqkb": "zqvb"},
         "nested_null": {"zqka": {"zqin": None, "zqleaf": [None, 1]}, "zqkb": "zqvb"},
     }
@@ -169,6 +171,8 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True):
     prompt: tuple[Piece, ...]
     reply: tuple[Piece, ...]
     expected: tuple[Part, ...]
+    unclosed: bool
+    """A thought that the template opens, and does not close, is before a reply without one."""
 
 
 class _Prover:
@@ -204,6 +208,8 @@ class _Prover:
                 return replace(habits, text_beside="before" if written.expected[0].kind == "answer" else "behind")
             case "answer" if close and "".join(map(str, written.reply)).lstrip().startswith(close):
                 return replace(habits, unopened=True)
+            case "answer" if written.unclosed:
+                return replace(habits, unclosed=True)
             case _:
                 return habits
 
@@ -234,16 +240,17 @@ class _Prover:
         return tuple(replace(call, call_id=pattern.format(name=call.name, index=i)) for i, call in enumerate(calls))
 
     def _split(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> _Written | None:
-        begun, at = self._divided(marked, text, prompt, shape)
+        begun, at, unclosed = self._divided(marked, text, prompt, shape)
         reply = self._of_one_message(text[at:])
         calls = self._with_ids(shape.reply.calls)
         expected = _expected(replace(shape.reply, calls=calls), marked.plain(reply))
         if not expected:
             return None
-        return _Written(prompt=tuple(marked.pieces(begun)), reply=tuple(marked.pieces(reply)), expected=expected)
+        pieces = tuple(marked.pieces(reply))
+        return _Written(prompt=tuple(marked.pieces(begun)), reply=pieces, expected=expected, unclosed=unclosed)
 
-    def _divided(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> tuple[str, int]:
-        """The prompt, and where the reply to it begins in what the template wrote.
+    def _divided(self, marked: MarkedText, text: str, prompt: str, shape: Shape) -> tuple[str, int, bool]:
+        """The prompt, where the reply to it begins in what the template wrote, and whether a thought is open there.
 
         Where the prompt opens reasoning, the history may leave that opening out; and a prompt that opens it is none for
         a reply that the template writes without any.
@@ -253,11 +260,11 @@ class _Prover:
         reasoning = self._description.reasoning or Region()
         opened = bool(reasoning.open.strip()) and prompt.rstrip().endswith(reasoning.open.strip())
         if opened and marked.plain(text[anchored:]).lstrip().startswith(shape.reply.reasoning[:8] or "\0"):
-            return prompt, anchored
+            return prompt, anchored, False
         if not prompt or not text.startswith(prompt):
-            return text[:anchored], anchored
+            return text[:anchored], anchored, False
         unclosed = opened and not shape.reply.reasoning and reasoning.close.strip() not in text
-        return text[: anchored if unclosed else len(prompt)], len(prompt)
+        return text[: anchored if unclosed else len(prompt)], len(prompt), unclosed
 
     def _of_one_message(self, text: str) -> str:
         """The reply without messages behind it: a template may write one as two, or add a prompt unbidden."""

@@ -79,9 +79,9 @@ class Document:
 
     def __init__(self, text: str, codec: PositionCodec, *, harmony: bool, before: Document | None = None) -> None:
         self._frames: EditedFrames = before._frames if before else EditedFrames()
-        self.source = LintedText(text, self._frames)
+        self.source = LintedText(text, self._frames, harmony=harmony)
         self.lines = Lines(text, codec)
-        self.findings = findings(self.source, harmony=harmony) if before is None else self._changed(before, harmony)
+        self.findings = findings(self.source) if before is None else self._changed(before, harmony)
 
     @property
     def diagnostics(self) -> list[types.Diagnostic]:
@@ -89,17 +89,17 @@ class Document:
 
     def _changed(self, before: Document, harmony: bool) -> list[Diagnostic]:
         """The same as `findings` of the text, where only what was read again is judged, if it can be."""
-        found = self.source.found
-        change = self._frames.change
+        found = self.source.read.found
+        change = None if self.source.overlong else self._frames.change
         context = affecting(found, change) if change else None
         if change is None or context is None:
-            return findings(self.source, harmony=harmony)
+            return findings(self.source)
         text, old_text = self.source.text, before.source.text
         start = change.start if change.number else 0
-        part = LintedText(text, GivenFrames(context, self._frames.end))
+        part = LintedText(text, GivenFrames(context, self._frames.end), harmony=harmony)
         earlier = [one for one in before.findings if _at(one) < start]
         again = [
-            one for one in findings(part, harmony=harmony)
+            one for one in findings(part)
             if start <= _at(one) < change.new.offset or _at(one) == len(text)
         ]  # fmt: skip
         later = [

@@ -9,7 +9,7 @@ import pytest
 from antiphon.formats.replies import CallForm, Members, Pairs, Region, ReplyDescription, Slot, Value
 from antiphon.formats.replies.describe import DescriptionCache, Found, describe
 from antiphon.formats.replies.proof import Cuts
-from antiphon.formats.template.jinja import JinjaCache
+from antiphon.formats.template.jinja import JinjaCache, jinja_format
 from antiphon.formats.template.trials import TemplateProbe
 from antiphon.tokens import Control
 from kit.family_templates import FAMILIES
@@ -205,9 +205,9 @@ def test_a_shape_that_does_not_come_back_is_named_with_what_was_read() -> None:
     argument = "{{ k + '=' }}{%- if v is string %}{{ '\"' + v + '\"' }}{%- else %}{{ v }}{%- endif %}"
     reply = "{{ '<run>' }}" + each("{{ f.name + '(' }}" + pairs(argument, ", ") + "{{ ')' }}", "\n") + "{{ '</run>' }}"
     found = found_in(template(reply=reply))
-    assert found.proof.failures == ("code",)
+    assert found.proof.failures == ("code", "backslashes")
     assert found.proof.failed[0].expected != found.proof.failed[0].read
-    assert found.warnings == ("code is not read back as it is written",)
+    assert found.warnings == ("code and backslashes are not read back as they are written",)
     assert found.description.calls
 
 
@@ -319,6 +319,38 @@ def test_blanks_that_differ_hide_no_reply(source: str, anchor: str) -> None:
     assert found.proof.failed == ()
     assert found.description.anchor.strip() == anchor.strip()
     assert {"answer", "call", "two_calls"} <= {*found.proof.proven}
+
+
+@pytest.mark.parametrize("opened", ["", "<muse>\n"])
+def test_the_prompt_may_leave_out_the_first_tag_of_a_replys_header(opened: str) -> None:
+    thought = "{{ '<muse>\n' + m.reasoning_content + '\n</muse>\n' }}"
+    source = template(reply=_HERMES_CALLS, header="<|b|><|a|>", thought=thought, prompt="{{ " + repr(opened) + " }}")
+    found = found_in(source.replace("prompt %}{{ '<|b|>", "prompt %}{{ '"), cuts="every")
+    assert found.proof.failed == ()
+    assert (found.description.anchor, found.description.reasoning) == (
+        "<|a|>",
+        Region(open="<muse>\n", close="\n</muse>\n"),
+    )
+
+
+def test_an_end_that_calls_begin_with_is_left_to_the_reader() -> None:
+    call = "{{ '<|e|>call<|b|>' }}" + '{"name": {{ f.name | tojson }}, "arguments": ' + ARGUMENTS + "}"
+    controls = [Control("<|e|>"), Control("</s>")]
+    format = jinja_format(template(reply=each(call)), controls, {"eos_token": "</s>"})
+    assert {"answer", "call", "text_call"} <= {*format.found.proof.proven}
+    assert format.stops == (Control("</s>"),)
+    ended = jinja_format(template(reply=each(call)), controls, {"eos_token": "<|e|>"})
+    assert ended.stops == (Control("<|e|>"),)
+
+
+def test_a_thought_that_the_template_opens_and_does_not_close_is_told() -> None:
+    opens = "{{ '<muse>\n' if loop.last else '' }}{# </muse> #}"
+    source = template(reply=_HERMES_CALLS, text=opens + "{{ m.content }}", prompt="{{ '<muse>\n' }}")
+    found = found_in(source)
+    assert found.description.reasoning == Region(open="<muse>\n", close="</muse>")
+    assert found.warnings == (
+        "a thought is opened before an answer without one and not closed: both are written alike",
+    )
 
 
 @pytest.mark.parametrize("end", ["[e~[", "[|end|]", "~!~"])
