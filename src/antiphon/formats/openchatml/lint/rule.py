@@ -12,7 +12,7 @@ from antiphon.conversation import Message
 from antiphon.errors import FormatError, Position, RenderError
 from antiphon.errors.place import Place, end_of_word
 from antiphon.formats.openchatml.document import VERSION, DocumentHeader
-from antiphon.formats.openchatml.edited import EditedFrames
+from antiphon.formats.openchatml.edited import EditedFrames, GivenFrames
 from antiphon.formats.openchatml.finding import Finding, Severity, nearest
 from antiphon.formats.openchatml.frame import Frame
 from antiphon.formats.openchatml.head import ATTRIBUTES, head_pieces
@@ -95,37 +95,59 @@ def written(frame: Frame) -> Message:
 
 
 class LintedText:
-    """A transcript, header and frames with their places, whatever is wrong with them. It is read once.
+    """A transcript, header and frames with their places, whatever is wrong with them. It is read once, when asked for.
 
     ``edited``: the frames of the text before a change.
     """
 
     def __init__(
-        self, text: str, edited: EditedFrames | None = None, *, fragment: bool = False, harmony: bool = False
-    ) -> None:
+        self, text: str, edited: EditedFrames | GivenFrames | None = None, *, fragment: bool = False,
+        harmony: bool = False,
+    ) -> None:  # fmt: skip
         self.text = text
         self.heads = HeadReader()
+        self._edited = edited or EditedFrames()
+        self._flags = {"fragment": fragment, "harmony": harmony}
         self._lost_footers: dict[int, dict[int, bool]] = {}
         scanner = HeaderScanner()
         scanner.feed(text, last=True)
         self.header_start = len(scanner.bom)
         self.yaml_end = self.header_start + scanner.yaml_end
         self.frames_at = self.header_start + (scanner.frames_at or 0)
+        self.overlong = scanner.overlong
         header = None if scanner.overlong else read_header(scanner.text[: scanner.yaml_end], Place())
         self.header: DocumentHeader | None = None if isinstance(header, Finding) else header
-        reader = _MendingReader(frozenset(_CALL_ID.findall(text)), fragment=fragment, harmony=harmony)
-        found = reader.feed(text if scanner.overlong else text[: self.frames_at])
-        if not scanner.overlong:
-            known, begin = edited or EditedFrames(), Place(self.header_start)
-            begin.pass_over(self.header_text)
-            known.read(text, begin, () if self.header is None else self.header.builtin_tools)
-            found += reader.feed_found(known.found, known.end)
-        self.findings = [one for one in (*found, *reader.close()) if isinstance(one, Finding)]
-        self.frames, self._mends = reader.frames, reader.mends
-        self._starts = [frame.places.start.offset for frame in self.frames]
         self.state = RuleState(self.header, harmony=harmony)
         if self.header is not None:
             self.heads.declare(self.header.builtin_tools)
+
+    @cached_property
+    def read(self) -> EditedFrames | GivenFrames:
+        """The frames, not judged yet."""
+        begin = Place(self.header_start)
+        begin.pass_over(self.header_text)
+        self._edited.read(self.text, begin, () if self.header is None else self.header.builtin_tools)
+        return self._edited
+
+    @cached_property
+    def _judged(self) -> tuple[_MendingReader, list[Finding]]:
+        reader = _MendingReader(frozenset(_CALL_ID.findall(self.text)), **self._flags)
+        found = reader.feed(self.text if self.overlong else self.text[: self.frames_at])
+        if not self.overlong:
+            found += reader.feed_found(self.read.found, self.read.end)
+        return reader, [one for one in (*found, *reader.close()) if isinstance(one, Finding)]
+
+    @property
+    def findings(self) -> list[Finding]:
+        return self._judged[1]
+
+    @property
+    def frames(self) -> list[Frame]:
+        return self._judged[0].frames
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [frame.places.start.offset for frame in self.frames]
 
     @property
     def header_text(self) -> str:
@@ -171,7 +193,7 @@ class LintedText:
         frame = self.frame_at(at)
         if frame is None or rule.mend is None:
             return None
-        mended = self._mends.get((frame.places.start.offset, rule.name))
+        mended = self._judged[0].mends.get((frame.places.start.offset, rule.name))
         if rule.name not in RULES:
             mended = rule.mend(written(frame), self.state)
         return self._edit(frame, mended) if mended is not None else None
