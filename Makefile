@@ -19,7 +19,7 @@ PEERS := .peers/smg/.ready .peers/litellm/.ready
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: surface help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-replies compat-suites fuzz-openchatml lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
+.PHONY: surface help setup serve test acceptance corpora lint types contracts check model lock spec house clean oracles fuzz-harmony fuzz-frames fuzz-replies compat-suites fuzz-openchatml fuzz-convert lmdeploy check-structured check-vllm fuzz-api test-clients bad-requests hostile soak tenants sandbox-kernel chaos chaos-cluster mutants mcp-conformance postgres check-ray vocabularies fuzz-vocabularies
 
 help:            ## this list
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z%-]+):[^#]*## */  make \1\t/' | expand -t 24
@@ -165,17 +165,23 @@ bridge: oracles  ## whether each next prompt goes on with the ids before: 259 te
 grammars: oracles ## whether grammars admit all that 259 templates write, and 21 walks by the mask of each are read as what was asked for (DRAWS=3 WALKS=3)
 	cd tests && ../$(BIN)/python -m bridge.grammars --draws $(or $(DRAWS),3) --walks $(or $(WALKS),3)
 
-fuzz-replies: setup ## 100,000 damaged replies in every format and as many random frames of Harmony, over every wire and back (DRAWS=20000 SEED=1)
-	$(BIN)/python tests/fuzz/replies.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
+fuzz-frames: setup ## 100,000 replies in random frames of Harmony, over every wire, stored, and back (DRAWS=20000 SEED=1)
 	$(BIN)/python tests/fuzz/harmony_frames.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
+
+fuzz-replies: fuzz-frames ## the same, and 100,000 damaged replies in every format
+	$(BIN)/python tests/fuzz/replies.py $(or $(DRAWS),100000) --seed $(or $(SEED),1)
 
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
-fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers
+fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers; or DRAWS=20000 of each; EXCHANGES=1500 over HTTP
 	$(BIN)/python tests/fuzz/openchatml.py 600
 	$(BIN)/python tests/fuzz/openchatml_exits.py 600
 	$(BIN)/python tests/fuzz/openchatml_readers.py 120
+	$(BIN)/python tests/fuzz/openchatml_exchanges.py $(or $(EXCHANGES),1500)
+
+fuzz-convert: setup ## 5,000 random chats through every pair of forms and back: what differs is a line, and no other line is (DRAWS=20000 SEED=1)
+	$(BIN)/python tests/fuzz/conversions.py $(or $(DRAWS),5000) --seed $(or $(SEED),1)
 
 lmdeploy: setup  ## every built-in chat template against the LMDeploy releases that had it: fetches 0.8 GB, of which 0.5 MB stay
 	$(BIN)/python tests/formats/template/fetch_lmdeploy.py .lmdeploy

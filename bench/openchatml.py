@@ -1,22 +1,41 @@
-"""Reading and writing OpenChatML beside json of the same conversation, in one run.
+"""Reading and writing OpenChatML beside json of the same conversation, and beside an older Antiphon.
 
-    python bench/openchatml.py
+    python bench/openchatml.py [--old COMMIT] [--rounds 3]
 
-Prints megabytes (10^6 bytes) a second and frames a minute of one core, in processor time, and each as a ratio to
-`json.loads` / `json.dumps`.
+Prints megabytes (10^6 bytes) a second and frames a minute of one core, in processor time: the least of the rounds, each
+in a process of its own. Without ``--old`` each as a ratio to `json.loads` / `json.dumps`; with it, to what Antiphon did
+at that commit, by turns.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gateways import checkout
 
 from antiphon.conversation import Conversation, End, Message, Role
 from antiphon.formats.openchatml import iter_write, read, to_json, validate, write
 
 PROSE = "The quick brown fox jumps over the lazy dog; 2 < 3, and é is no ASCII. " * 14 + "\n"
+ENVELOPES = (
+    ('{"city": "Paris"}', '{"ok": true, "content": {"celsius": 21}}'),
+    ('{"city": "Atlantis"}', '{"ok": false, "error": {"code": "E-TOOL-FAILED", "message": "no such city"}}'),
+    ('{"city": "Rome"}', '{"ok": false, "error": {"code": "E-TOOL-CANCELLED", "message": "stopped"}}'),
+    ('{"city": "Oslo", "deadline_ms": 200}', '{"ok": false, "error": {"code": "E-TOOL-TIMEOUT", "message": "late"}}'),
+)
+"""Arguments of a call and its result: one that went well, an error, a cancel, a deadline."""
+Figures = dict[str, dict[str, float]]
+"""Seconds of each row, and the size and frames, by the name of a conversation."""
 
 
 def best(work: Callable[[], object], rounds: int = 5) -> float:
@@ -39,37 +58,68 @@ def long_bodies() -> Conversation:
 
 
 def short_frames() -> Conversation:
+    pair = (
+        Message(role=Role.USER, text="What is 2 + 2?"),
+        Message(role=Role.ASSISTANT, text="4.", channel="final", end=End.RETURN),
+    )
+    return Conversation(pair * 5000)
+
+
+def tool_frames() -> Conversation:
     messages: list[Message] = []
     for i in range(5000):
-        call_id = f"call_{i}"
+        call_id, (arguments, result) = f"call_{i}", ENVELOPES[i % len(ENVELOPES)]
         messages += (
-            Message(role=Role.USER, text="What is 2 + 2?"),
-            Message(role=Role.ASSISTANT, text="{}", recipient="functions.f", channel="commentary", content_type="json",
-                    constrained=True, call_id=call_id, end=End.CALL),
-            Message(role=Role.TOOL, text='{"ok":true}', name="functions.f", recipient="assistant", channel="commentary",
+            Message(role=Role.ASSISTANT, text=arguments, recipient="functions.f", channel="commentary",
+                    content_type="json", constrained=True, call_id=call_id, end=End.CALL),
+            Message(role=Role.TOOL, text=result, name="functions.f", recipient="assistant", channel="commentary",
                     call_id=call_id),
-            Message(role=Role.ASSISTANT, text="4.", channel="final", end=End.RETURN),
         )  # fmt: skip
     return Conversation(tuple(messages))
 
 
-def compare(name: str, conversation: Conversation) -> None:
+def measured(conversation: Conversation) -> dict[str, float]:
+    """Seconds of what is done with the conversation; its megabytes and its frames."""
     text = write(conversation)
     value = to_json(conversation)
     dumped = json.dumps(value, ensure_ascii=False)
-    size, frames = len(text.encode()) / 1e6, len(conversation.messages)
-    loads, dumps = best(lambda: json.loads(dumped)), best(lambda: json.dumps(value, ensure_ascii=False))
     chunks = [text[i : i + 4096] for i in range(0, len(text), 4096)]
-    rows = [
-        ("read", best(lambda: read(text)), loads),
-        ("read, 4 KiB chunks", best(lambda: read(chunks)), loads),
-        ("validate", best(lambda: list(validate(chunks))), loads),
-        ("write", best(lambda: write(conversation)), dumps),
-    ]
-    print(f"\n{name}: {size:.1f} MB, {frames} frames; json.loads {loads * 1e3:.1f} ms, json.dumps {dumps * 1e3:.1f} ms")
-    print(f"  {'':20} {'MB/s':>8} {'frames/min':>12} {'x json':>8}")
-    for what, seconds, peer in rows:
-        print(f"  {what:20} {size / seconds:8.0f} {frames / seconds * 60:12,.0f} {seconds / peer:8.1f}")
+    assert sum(map(len, iter_write(conversation))) == len(text)
+    return {
+        "megabytes": len(text.encode()) / 1e6,
+        "frames": len(conversation.messages),
+        "json.loads": best(lambda: json.loads(dumped)),
+        "json.dumps": best(lambda: json.dumps(value, ensure_ascii=False)),
+        "read": best(lambda: read(text)),
+        "read, 4 KiB chunks": best(lambda: read(chunks)),
+        "validate": best(lambda: list(validate(chunks))),
+        "write": best(lambda: write(conversation)),
+    }
+
+
+CONVERSATIONS = {"long bodies": long_bodies, "short frames": short_frames, "tool frames": tool_frames}
+
+
+def alone(source: Path) -> Figures:
+    """All that is measured, in a process of its own."""
+    environ = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run([sys.executable, __file__, "--alone"], env=environ, check=True, capture_output=True)
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def least(rounds: list[Figures]) -> Figures:
+    return {name: {row: min(one[name][row] for one in rounds) for row in rows} for name, rows in rounds[0].items()}
+
+
+def table(now: Figures, old: Figures | None) -> None:
+    for name, rows in now.items():
+        size, frames = rows.pop("megabytes"), int(rows.pop("frames"))
+        loads, dumps = rows.pop("json.loads"), rows.pop("json.dumps")
+        print(f"\n{name}: {size:.1f} MB, {frames} frames; json.loads {loads * 1e3:.1f} ms, dumps {dumps * 1e3:.1f} ms")
+        print(f"  {'':20} {'MB/s':>8} {'frames/min':>12} {'x old' if old else 'x json':>8}")
+        for what, seconds in rows.items():
+            ratio = old[name][what] / seconds if old else seconds / (dumps if what == "write" else loads)
+            print(f"  {what:20} {size / seconds:8.0f} {frames / seconds * 60:12,.0f} {ratio:8.2f}")
 
 
 def stream(megabytes: int) -> Iterator[bytes]:
@@ -94,11 +144,24 @@ def memory() -> None:
 
 
 def main() -> None:
-    memory()
-    compare("long bodies", long_bodies())
-    compare("short frames", short_frames())
-    parts = sum(len(part) for part in iter_write(short_frames()))
-    assert parts == len(write(short_frames()))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--old", help="a commit")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.alone:
+        print(json.dumps({name: measured(make()) for name, make in CONVERSATIONS.items()}))
+        return
+    with ExitStack() as stack:
+        sources = [Path(__file__).parents[1] / "src"]
+        if chosen.old:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            sources.append(stack.enter_context(checkout(chosen.old, folder)))
+        rounds = [[alone(source) for source in sources] for _ in range(chosen.rounds)]
+    now, *old = map(least, map(list, zip(*rounds, strict=True)))
+    table(now, *(old or [None]))
+    if not chosen.old:
+        memory()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // Text cut anywhere becomes frames, as the machine of docs/openchatml.md says (§3, §6; A-O04, A-O22 … A-O25).
 
+import { nearControl } from "./near.js";
 import { ESCAPE_OR_TOKEN, openTail } from "./spelling.js";
 
 const FOOTERS = { "<|end|>": "end", "<|call|>": "call", "<|return|>": "return" };
@@ -7,8 +8,8 @@ const MAX_HEAD = 4096;
 const ENDLITERAL = "<|endliteral|>";
 
 /**
- * Reads frames. `sink` is told of them as they come: `problem(code, message, offset)`, `head(parts, offset)` where a
- * body opens, `text(text, isLiteral, offset)`, and `end(footer, offset)`, whose footer is null for a frame cut off.
+ * Reads frames. `sink` is told of them as they come: `problem(code, message, offset, hint)`, `head(parts, offset)` where a
+ * body opens, `text(text, isLiteral, offset, isEscape)`, and `end(footer, offset)`, whose footer is null for a frame cut off.
  */
 export class FrameReader {
   constructor(sink, offset = 0) {
@@ -17,7 +18,7 @@ export class FrameReader {
     this.buffer = "";
     this.state = "outside";
     this.skipping = false;
-    this.literal = false;
+    this.footer = null;
   }
 
   feed(text) {
@@ -41,7 +42,10 @@ export class FrameReader {
     this.buffer = "";
     if (this.state === "outside") return;
     const where = { head: "a head", body: "a message", literal: "a literal block" }[this.state];
-    this.problem("E-STREAM-TRUNCATED", `the text ends inside ${where}`);
+    const hint =
+      this.state === "head" ? nearControl(this.headText) : "A message ends with <|end|>, <|return|> or <|call|>.";
+    this.problem("E-STREAM-TRUNCATED", `the text ends inside ${where}`, hint);
+    this.footer = null;
     if (this.state !== "head") this.sink.end(null, this.offset);
     this.state = "outside";
   }
@@ -56,8 +60,12 @@ export class FrameReader {
     return found && { at: found.index, spelled: found[0], escaped: found[1] === "<" };
   }
 
-  problem(code, message, offset = this.offset) {
-    this.sink.problem(code, message, offset);
+  problem(code, message, hint = null, offset = this.offset) {
+    this.sink.problem(code, message, offset, hint);
+  }
+
+  get headText() {
+    return `<|start|>${this.parts.map((part) => part.text ?? part.control).join("")}`;
   }
 
   text(text) {
@@ -71,7 +79,7 @@ export class FrameReader {
   escape(spelled) {
     if (this.state === "outside") this.skip(spelled);
     else if (this.state === "head") this.addToHead(spelled);
-    else this.sink.text(spelled.slice(1), false, this.offset);
+    else this.sink.text(spelled.slice(1), false, this.offset, true);
   }
 
   control(spelled) {
@@ -86,7 +94,9 @@ export class FrameReader {
     const blank = /^[ \t\r\n]*/.exec(text)[0].length;
     if (this.skipping || blank === text.length) return;
     this.skipping = true;
-    this.problem("E-PARSE-HEADER", "text stands outside any frame", this.offset + blank);
+    const hint = "A frame is <|start|>ROLE<|message|>TEXT<|end|>.";
+    const more = this.footer ? ` If the ${this.footer} before it is text, write <${this.footer} there.` : "";
+    this.problem("E-PARSE-HEADER", "text stands outside any frame", hint + more, this.offset + blank);
   }
 
   outside(spelled) {
@@ -108,7 +118,8 @@ export class FrameReader {
     else this.parts.push({ text });
     this.length += text.length;
     if (this.length <= MAX_HEAD) return;
-    this.problem("E-PARSE-HEADER", `no <|message|> within ${MAX_HEAD} characters of a head`, this.started);
+    const hint = "A frame is <|start|>ROLE<|message|>TEXT<|end|>.";
+    this.problem("E-PARSE-HEADER", `no <|message|> within ${MAX_HEAD} characters of a head`, hint, this.started);
     this.state = "outside";
     this.skipping = true;
   }
@@ -120,7 +131,7 @@ export class FrameReader {
     } else if (spelled === "<|channel|>" || spelled === "<|constrain|>") {
       this.parts.push({ control: spelled });
     } else {
-      this.problem("E-PARSE-HEADER", `${spelled} stands in a head, before any <|message|>`);
+      this.problem("E-PARSE-HEADER", `${spelled} stands in a head, before any <|message|>`, nearControl(this.headText));
       this.state = "outside";
       if (spelled === "<|start|>") this.openHead();
     }
@@ -129,12 +140,13 @@ export class FrameReader {
   inBody(spelled) {
     if (spelled in FOOTERS) {
       this.state = "outside";
+      this.footer = spelled;
       this.sink.end(FOOTERS[spelled], this.offset);
     } else if (spelled === "<|literal|>") {
       this.state = "literal";
       this.sink.text("", true, this.offset);
     } else {
-      this.problem("E-PARSE-HEADER", `${spelled} stands in a body`);
+      this.problem("E-PARSE-HEADER", `${spelled} stands in a body`, `As text it is written <${spelled}.`);
       this.sink.text(spelled, false, this.offset);
     }
   }

@@ -1,26 +1,34 @@
-// The header (§2): where it ends, what it says, and the settings that rules depend on (A-O28, A-O30).
+// The header (page 2): where it ends, what it says, and the settings that rules depend on (A-O28, A-O30).
 
-import { Malformed, Unsupported, parseYaml } from "./yaml.js";
+import { FormError, YamlError, parseYaml } from "./yaml.js";
+import { yamlWords } from "./yaml-words.js";
 
 const START = "<|start|>";
-const MAX_HEADER = 65_536;
+export const MAX_HEADER = 65_536;
 
-/** What a text begins with: `yaml` (null where only blanks are before the frames), and where the frames begin. */
+/** Where a header's text ends and where the frames begin; `isEmpty`: only blanks are before them. */
 export function splitHeader(source) {
   const bom = source.startsWith("\ufeff") ? 1 : 0;
   const text = source.slice(bom);
   const first = /^[ \t\r\n]*<\|start\|>/.exec(text);
-  const frame = first
-    ? first[0].length - START.length
-    : text.startsWith(START)
-      ? 0
-      : text.indexOf(`\n${START}`) + 1 || text.length;
+  const frame = first ? first[0].length - START.length : frameIn(text);
   const fence = /^[ \t\r\n]*---[ \t]*\r?\n/.exec(text);
   const close = fence ? closingFence(text, fence[0].length, frame) : null;
   const [yamlEnd, framesAt] = close ?? [frame, frame];
-  const tooLong = framesAt > MAX_HEADER;
-  const yaml = /^[ \t\r\n]*$/.test(text.slice(0, framesAt)) ? null : text.slice(0, yamlEnd);
-  return { yaml, framesAt: bom + (tooLong ? text.indexOf(`\n${START}`) + 1 || text.length : framesAt), tooLong };
+  const isTooLong = framesAt > MAX_HEADER && [...text.slice(0, framesAt)].length > MAX_HEADER;
+  const isEmpty = /^[ \t\r\n]*$/.test(text.slice(0, framesAt));
+  return {
+    bom,
+    yaml: text.slice(0, yamlEnd),
+    isEmpty,
+    isTooLong,
+    framesAt: bom + (isTooLong ? frameIn(text) : framesAt),
+  };
+}
+
+/** Where a line begins with `<|start|>`; the end when none does. */
+function frameIn(text) {
+  return text.indexOf(`\n${START}`) + 1 || text.length;
 }
 
 function closingFence(text, from, limit) {
@@ -30,18 +38,39 @@ function closingFence(text, from, limit) {
   return [start, from - 1 + found.index + found[0].length];
 }
 
-/** The header as JSON, its version as text. Throws `Malformed` or `Unsupported`. */
+/** The header as JSON, its version as text; or what is wrong with it, `{problem: {message, at, hint}}`. */
 export function readHeader(yaml) {
-  const fields = parseYaml(yaml, { texts: ["version"] });
-  if (!isMapping(fields)) throw new Malformed("the header is not a mapping of keys");
-  if (!("version" in fields)) throw new Malformed("the header has no version");
-  const version = /^([0-9]+)\.[0-9]+$/.exec(fields.version);
-  if (!version) throw new Malformed(`the version ${fields.version} is not major.minor`);
-  if (version[1] !== "1" && version[1] !== "2") throw new Malformed(`unsupported version ${fields.version}`);
-  return fields;
+  let fields;
+  try {
+    fields = parseYaml(yaml, { texts: ["version"] });
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    const { message, hint } = error instanceof FormError ? { message: error.message, hint: null } : yamlWords(error);
+    return { problem: { message, hint, at: placed(yaml, error) } };
+  }
+  if (!isMapping(fields)) return wrong("the header is not a mapping of keys");
+  if (!("version" in fields)) return wrong("the header has no version", 0, 'Begin with version: "2.2".');
+  const { text, at } = fields.version;
+  if (text === undefined) return wrong("the version is no word", at, 'Write version: "2.2".');
+  const [, major] = /^([0-9]+)\.[0-9]+$/.exec(text) ?? [];
+  if (major === undefined) return wrong(`the version '${text}' is not major.minor`, at);
+  if (major !== "1" && major !== "2")
+    return wrong(`unsupported version ${text}`, at, "unsupported_version: this is a reader of versions 1 and 2.");
+  return { header: { ...fields, version: text } };
 }
 
-export { Malformed, Unsupported };
+const wrong = (message, at = 0, hint = null) => ({ problem: { message, at, hint } });
+
+/** The place of an error, or of what it is about, on a line that has something; else the last line's first word. */
+function placed(yaml, error) {
+  const end = yaml.trimEnd().length;
+  const lineEnd = (at) => (/[\r\n]/.exec(yaml.slice(at)) ?? { index: Infinity }).index + at;
+  const isWithin = (at) => at !== null && at <= Math.min(yaml.length, lineEnd(end));
+  const known = [error.at, error.context].find(isWithin);
+  if (known !== undefined) return known;
+  const last = yaml.slice(0, end).search(/[^\r\n]*$/);
+  return last + yaml.slice(last).search(/\S|$/);
+}
 
 /** What rules need to know of a header; null for a text without one. */
 export function settingsOf(header) {

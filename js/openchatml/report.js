@@ -15,13 +15,12 @@ export function report(bytes, words) {
     fragment: "--fragment" in flags,
     harmony: "--harmony" in flags,
   });
-  const { valid, header, unsupported } = found;
-  const errors = found.errors.map(({ code, line, message }) => ({ code, line, message }));
+  const { valid, errors, warnings, header } = found;
   return {
     valid,
     errors,
+    warnings,
     header,
-    unsupported,
     ...views(found.frames),
     resumed: resumed(found.frames),
     calls: calls(found.frames),

@@ -1,163 +1,261 @@
-// The rules that span frames: ids, channels, footers, capabilities, bodies (§5 … §8; A-O01, A-O12 … A-O15, A-O30).
+// The rules that span frames: ids, channels, footers, capabilities, bodies (pages 4 … 7, 11; A-O01, A-O12 … A-O15, A-O30).
 
-import { Malformed, parseYaml } from "./yaml.js";
+import { jsonObject, jsonProblem } from "./json.js";
+import { DeclaredTools } from "./tools.js";
+import { typeOf, typeProblem } from "./types.js";
+
+const MARKER = /<\|(?:start|end)_(?:reflect|introspect|reason)\|>/;
 
 export const isCall = (frame) => frame.role === "assistant" && ![null, "assistant", "user", "all"].includes(frame.to);
-const isFunction = (frame) => frame.to?.startsWith("functions.") ?? false;
+export const isFunction = (frame) => frame.to?.startsWith("functions.") ?? false;
+/** Whether a value limits a run: a whole number above 0. */
+export const isDeadline = (value) => Number.isInteger(value) && value > 0;
 const isLegacyReply = (frame) => frame.role === "tool" && frame.author !== "tool";
+const isFinal = (frame) => frame.role === "assistant" && frame.channel === "final";
 
 /** Checks frames in their order, and gives replies and calls the ids and names that their text leaves out. */
 export class Rules {
   constructor(settings, { harmony = false } = {}) {
     this.settings = settings;
     this.harmony = harmony || settings.harmony;
-    this.wholeTurns = harmony;
-    this.requireChannels = settings.harmony ? settings.requireChannels : harmony;
+    this.asked = harmony;
+    this.wholeProfile = harmony || settings.requireChannels;
+    this.tools = new DeclaredTools(settings.tools);
     this.open = new Map();
     this.answered = new Set();
+    this.forms = new Set();
     this.last = null;
     this.made = 0;
   }
 
-  /** `report(code, message, offset)` is told of each error. */
+  /** `report({code, message, offset, hint, warning})` is told of each error and warning. */
   settle(frame, report) {
-    const head = (message, code = "E-PARSE-HEADER") => report(code, message, frame.started + 1);
-    if (this.settings.legacy) this.version1(frame, head);
-    this.channels(frame, head);
-    if (isCall(frame)) this.call(frame, head);
-    else if (frame.role === "tool" && !frame.unknown) this.reply(frame, head);
-    this.allowed(frame, head);
-    this.body(frame, report);
-    this.footer(frame, report);
+    this.frame = frame;
+    this.report = report;
+    if (this.settings.legacy) this.version1();
+    this.channels();
+    if (this.wholeProfile) this.marks();
+    if (isCall(frame)) this.call();
+    else if (frame.role === "tool" && !frame.unknown) this.reply();
+    this.allowed();
+    this.body();
+    if (frame.role === "system" || frame.role === "developer") this.tools.add(frame.body);
+    this.doubtful();
+    this.footer();
     this.last = frame;
   }
 
   close(report, offset) {
     const { last } = this;
-    if (
-      !this.wholeTurns ||
-      last?.role !== "assistant" ||
-      last.end !== "end" ||
-      isCall(last) ||
-      last.channel === "final"
-    )
-      return;
-    report("E-STREAM-TRUNCATED", "no <|return|> or <|call|> at the end", offset);
+    if (last?.role !== "assistant" || last.end !== "end" || isCall(last)) return;
+    if (isFinal(last)) return;
+    const hint = "An assistant's turn ends with a final answer or a call.";
+    const message = "no <|return|> or <|call|> at the end";
+    report({ code: "E-STREAM-TRUNCATED", message, offset, hint, warning: !this.asked });
   }
 
-  version1(frame, head) {
-    const used =
-      frame.hasChannel ||
-      frame.constrain !== null ||
-      frame.to !== null ||
-      frame.writtenId !== null ||
-      frame.intent !== null;
-    const newer = ["developer", "tool"].includes(frame.role) || frame.literal || ["call", "return"].includes(frame.end);
-    if (used || newer) head("a feature of version 2 in a transcript of version 1");
+  /** What is wrong with a part of the head, or at its "end". */
+  head(place, message, { hint = null, code = "E-PARSE-HEADER", warning = false } = {}) {
+    const { started, places } = this.frame;
+    const offset = started + "<|start|>".length + (places[place] ?? 0);
+    this.report({ code, message, offset, hint, warning });
   }
 
-  channels(frame, head) {
-    if (!frame.hasChannel && this.requireChannels && ["assistant", "tool"].includes(frame.role)) {
-      head(`the ${frame.role} message has no channel`, "E-PARSE-CHANNEL-MISSING");
-      return;
+  version1() {
+    const { frame } = this;
+    const used = [
+      ["channel", frame.hasChannel],
+      ["constrain", frame.constrain !== null],
+      ["to", frame.to !== null],
+      ["call_id", frame.writtenId !== null],
+      ["intent", frame.intent !== null],
+      ["role", ["developer", "tool"].includes(frame.role)],
+      ["end", frame.literal || ["call", "return"].includes(frame.end)],
+    ].find(([, isUsed]) => isUsed);
+    const hint = 'Write version: "2.2" in the header.';
+    if (used) this.head(used[0], "a feature of version 2 in a transcript of version 1", { hint });
+  }
+
+  channels() {
+    const { frame, settings } = this;
+    if (!frame.hasChannel && this.wholeProfile && ["assistant", "tool"].includes(frame.role)) {
+      const hint = "The harmony profile requires one of analysis, commentary and final.";
+      return this.head("end", `the ${frame.role} message has no channel`, { hint, code: "E-PARSE-CHANNEL-MISSING" });
     }
     if (!isCall(frame)) return;
-    const allowed = isFunction(frame) ? this.settings.toolCallsIn : this.settings.builtinsIn;
-    if (!allowed.includes(frame.channel))
-      head(`${frame.to} is called on ${allowed.join(" or ")}, not on ${frame.channel}`);
+    const allowed = isFunction(frame) ? settings.toolCallsIn : settings.builtinsIn;
+    if (allowed.includes(frame.channel)) return;
+    const what = isFunction(frame) ? "functions" : "built-in tools";
+    const message = `${what} are called on ${allowed.join(" or ")}, not on ${frame.channel}`;
+    this.head(frame.hasChannel ? "channel" : "end", message);
   }
 
-  call(frame, head) {
+  /** HIP-1.4, HIP-1.6: JSON arguments say that they are JSON, and a plan on commentary that it is one. */
+  marks() {
+    const { frame } = this;
+    const type = frame.content_type;
+    if (
+      isCall(frame) &&
+      frame.constrain === null &&
+      (typeOf(type) === "json" || (type === null && jsonObject(frame.body)))
+    ) {
+      const hint = "HIP-1.4: <|constrain|>json before <|message|>.";
+      this.head("end", "the JSON arguments of the call are not marked as JSON", { hint });
+    }
+    if (
+      frame.role === "assistant" &&
+      frame.hasChannel &&
+      frame.channel === "commentary" &&
+      !frame.to &&
+      !frame.intent
+    ) {
+      const hint = "HIP-1.6: intent=preamble for a plan that may be shown; status or debug for what is none.";
+      this.head("channel", "the commentary to nobody has no intent", { hint });
+    }
+  }
+
+  isUsed(id) {
+    return this.open.has(id) || this.answered.has(id);
+  }
+
+  call() {
+    const { frame } = this;
     if (frame.call_id === null) {
-      if (!this.harmony) head("the call has no call_id");
-      frame.call_id = this.newId();
-    } else if (this.open.has(frame.call_id) || this.answered.has(frame.call_id)) {
-      head(`the call_id ${frame.call_id} is used twice`);
+      if (!this.harmony) this.head("end", "the call has no call_id", { hint: "Each call carries a unique call_id=." });
+      while (this.isUsed(`call_${this.made}`)) this.made += 1;
+      frame.call_id = `call_${this.made}`;
+    } else if (this.isUsed(frame.call_id)) {
+      this.head("call_id", `the call_id '${frame.call_id}' is used twice`, { hint: "Unique in the transcript." });
     }
-    this.open.set(frame.call_id, frame.to);
+    if (!this.open.has(frame.call_id)) this.open.set(frame.call_id, frame.to);
+    const undeclared = this.tools.undeclared(frame.to);
+    const hint = undeclared ?? this.tools.unlisted(frame.to);
+    if (hint) this.head("to", `${frame.to} is not declared`, { hint, code: "E-CALL-SCHEMA", warning: !undeclared });
   }
 
-  newId() {
-    while (this.open.has(`call_${this.made}`) || this.answered.has(`call_${this.made}`)) this.made += 1;
-    this.made += 1;
-    return `call_${this.made - 1}`;
-  }
-
-  reply(frame, head) {
-    if (frame.call_id === null && !this.findCall(frame, head)) return;
-    if (!this.open.has(frame.call_id) && !this.answered.has(frame.call_id)) {
-      head(`the reply to ${frame.call_id} answers no call`, "E-CALL-SCHEMA");
-      return;
+  reply() {
+    const { frame } = this;
+    const code = "E-CALL-SCHEMA";
+    if (frame.call_id === null) {
+      const hint = "A reply echoes the call_id of its call.";
+      if (!isLegacyReply(frame) && !this.harmony) this.head("end", "the tool's reply has no call_id", { hint });
+      const found = [...this.open].find(([, tool]) => frame.name === null || frame.name === tool);
+      if (!found) return this.head("role", `no open call of ${frame.name} for this reply`, { code });
+      frame.call_id = found[0];
     }
-    frame.name ??= this.open.get(frame.call_id) ?? null;
+    if (!this.isUsed(frame.call_id))
+      return this.head("call_id", `the reply to '${frame.call_id}' answers no call`, { code });
+    const called = this.open.get(frame.call_id);
     this.open.delete(frame.call_id);
     this.answered.add(frame.call_id);
+    if (called === undefined) this.head("call_id", `'${frame.call_id}' was answered before`, { code, warning: true });
+    else if (frame.name === null) frame.name = called;
+    else if (called !== frame.name)
+      this.head("name", `${frame.name} answers a call of ${called}`, { code, warning: true });
   }
 
-  /** The oldest open call of the reply's tool (A-O15). */
-  findCall(frame, head) {
-    if (!isLegacyReply(frame) && !this.harmony) head("the tool's reply has no call_id");
-    const found = [...this.open].find(([, tool]) => frame.name === null || frame.name === tool);
-    if (!found) head(`no open call of ${frame.name} for this reply`, "E-CALL-SCHEMA");
-    else frame.call_id = found[0];
-    return found !== undefined;
-  }
-
-  allowed(frame, head) {
-    const { roles, channels, tokens } = this.settings;
-    if (
-      roles &&
-      !roles.some(
-        (role) => role === frame.author || (role.endsWith(".*") && frame.author.startsWith(role.slice(0, -1))),
-      )
-    )
-      head(`the role ${frame.author} is not among the header's capabilities`);
+  allowed() {
+    const { frame, settings } = this;
+    const { roles, channels, tokens } = settings;
+    const isGlob = (role) => role.endsWith(".*") && frame.author.startsWith(role.slice(0, -1));
+    if (roles && !roles.some((role) => role === frame.author || isGlob(role)))
+      this.unlisted("role", `the role '${frame.author}'`);
     if (channels && frame.hasChannel && !channels.includes(frame.channel))
-      head(`the channel ${frame.channel} is not among the header's capabilities`);
-    if (!tokens) return;
+      this.unlisted("channel", `the channel '${frame.channel}'`);
     const used = [
-      "start",
-      "message",
-      frame.hasChannel && "channel",
-      frame.constrain !== null && "constrain",
-      frame.end,
-    ];
-    const missing = [...used, ...(frame.literal ? ["literal", "endliteral"] : [])].find(
-      (name) => name && !tokens.includes(`<|${name}|>`),
-    );
-    if (missing) head(`<|${missing}|> is not among the header's capabilities`);
+      ...[frame.hasChannel && "channel", frame.constrain !== null && "constrain"],
+      ...(frame.literal ? ["literal", "endliteral"] : []),
+      ...["start", "message", frame.end],
+    ].filter(Boolean);
+    const missing = tokens && used.map((name) => `<|${name}|>`).find((token) => !tokens.includes(token));
+    if (missing) this.unlisted("role", missing);
   }
 
-  body(frame, report) {
-    if (frame.constrain !== null && !isOfType(frame.body, frame.constrain)) {
-      report("E-BODY-CONSTRAINT-VIOLATION", `the body is not ${frame.constrain}`, frame.bodyAt);
-    } else if (
-      isCall(frame) &&
-      isFunction(frame) &&
-      frame.end !== null &&
-      [null, "json"].includes(frame.content_type)
-    ) {
-      if (this.harmony && frame.constrain === null) return;
-      if (!isOfType(frame.body, "json") || !/^[ \t\r\n]*\{/.test(frame.body))
-        report("E-CALL-SCHEMA", `the arguments of ${frame.to} are not a JSON object`, frame.bodyAt);
+  unlisted(place, what) {
+    this.head(place, `${what} is not among the header's capabilities`);
+  }
+
+  /** A place in a body is exact where it is spelled as it reads. */
+  bodyProblem(code, { message, offset = 0, hint = null, warning = false }) {
+    const { bodyAt, plain } = this.frame;
+    this.report({ code, message, offset: bodyAt + (plain ? offset : 0), hint, warning });
+  }
+
+  body() {
+    const { frame } = this;
+    const broken = frame.constrain !== null && typeProblem(frame.body, frame.constrain);
+    if (broken) return this.bodyProblem("E-BODY-CONSTRAINT-VIOLATION", broken);
+    if (frame.role === "tool") return this.envelope();
+    if (!isCall(frame)) return;
+    const isTyped = frame.content_type === null || typeOf(frame.content_type) === "json";
+    if (isFunction(frame) && frame.end !== null && isTyped && (frame.constrain !== null || !this.harmony)) {
+      const wrong = jsonProblem(frame.body);
+      const message = `the arguments of ${frame.to} are not a JSON object`;
+      if (wrong || !/^[ \t\r\n]*\{/.test(frame.body))
+        return this.bodyProblem("E-CALL-SCHEMA", { message, offset: wrong?.offset ?? 0 });
     }
+    const deadline = frame.body.includes("deadline_ms") && jsonObject(frame.body)?.deadline_ms;
+    if (deadline !== false && deadline !== undefined && !isDeadline(deadline))
+      this.bodyProblem("E-CALL-SCHEMA", { message: "deadline_ms is not a positive whole number", warning: true });
   }
 
-  footer(frame, report) {
+  /** 7.6: an envelope says what went wrong, exactly when something did. */
+  envelope() {
+    const value = jsonObject(this.frame.body);
+    if (typeof value?.ok !== "boolean") return;
+    const { ok, error = null } = value;
+    const code = "E-CALL-SCHEMA";
+    if (ok && error !== null) this.bodyProblem(code, { message: "the reply says ok, and has an error", warning: true });
+    if (
+      ok ||
+      (error &&
+        (typeof error === "string" ||
+          (typeof error === "object" && !Array.isArray(error) && Object.keys(error).length)))
+    )
+      return;
+    const hint = 'A tool says what went wrong: {"ok": false, "error": {"code": "E-TOOL-TIMEOUT", "message": "…"}}';
+    this.bodyProblem(code, { message: "the reply says that the tool failed, and not why", hint, warning: true });
+  }
+
+  doubtful() {
+    const { frame } = this;
+    const marker = frame.role === "assistant" && !(frame.hasChannel && frame.channel === "analysis") && frame.markerAt;
+    if (marker !== false && marker !== undefined) {
+      const hint = "Reasoning belongs to analysis, with its markers.";
+      const message = "a reflection marker stands outside analysis";
+      this.report({ code: "E-PERM-VISIBILITY", message, offset: marker, hint, warning: true });
+    }
+    if (frame.role !== "assistant") {
+      if (frame.role !== "tool") this.forms.clear();
+      return;
+    }
+    const hasCalls = frame.body.includes('"tool_calls"') && "tool_calls" in (jsonObject(frame.body) ?? {});
+    if (!isCall(frame) && !hasCalls) return;
+    this.forms.add(isCall(frame));
+    if (this.forms.size < 2) return;
+    this.forms.clear();
+    const hint = "A turn never mixes <|call|> and tool_calls; write each call as a frame.";
+    this.head("role", "the turn calls with <|call|> and with tool_calls", {
+      hint,
+      code: "E-CALL-SCHEMA",
+      warning: true,
+    });
+  }
+
+  footer() {
+    const { frame } = this;
+    const wrong = (message, hint = null, warning = false) =>
+      this.report({ code: "E-PARSE-HEADER", message, offset: frame.footerAt, hint, warning });
     if (frame.end === "call" && !isCall(frame))
-      report("E-PARSE-HEADER", "<|call|> ends a message that is no call", frame.footerAt);
-    if (isCall(frame) && ["end", "return"].includes(frame.end))
-      report("E-PARSE-HEADER", `the call ends with <|${frame.end}|>`, frame.footerAt);
+      wrong("<|call|> ends a message that is no call", "Only an assistant's message to a tool ends with <|call|>.");
+    else if (isCall(frame) && ["end", "return"].includes(frame.end))
+      wrong(`the call ends with <|${frame.end}|>`, "A call ends with <|call|>.");
+    else if (frame.end === "return" && !isFinal(frame) && !frame.unknown)
+      wrong("<|return|> ends a message that is no final answer", null, true);
   }
 }
 
-/** Whether a body is of a type that is known here, which json and yaml are. */
-function isOfType(text, type) {
-  try {
-    if (type === "json") JSON.parse(text);
-    if (type === "yaml") parseYaml(text);
-    return true;
-  } catch (error) {
-    return type === "yaml" && !(error instanceof Malformed);
-  }
-}
+/** Where a reflection marker begins in a text of a body; -1 where there is none. */
+export const markerIn = (text) => text.search(MARKER);
+/** A text without reflection markers. */
+export const withoutMarkers = (text) => text.replace(new RegExp(MARKER, "g"), "");

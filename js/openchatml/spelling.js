@@ -46,6 +46,27 @@ function isCharacter(bytes, length) {
   }
 }
 
+/** A text as a body that reads as it: escaped, with literal blocks where an escape says it not (A-O22 … A-O25). */
+export function spellBody(text) {
+  const head = text.replace(/<+$/, "");
+  const tail = text.slice(head.length);
+  const escaped = (part) => part.replace(new RegExp(TOKEN, "g"), "<$&");
+  const spelled = head.split(/((?<!<)<*[\udc80-\udcff]+)/).map((part, i) => (i % 2 ? literal(part) : escaped(part)));
+  return spelled.join("") + (tail && literal(tail));
+}
+
+const literal = (text) => `<|literal|>${text}<|endliteral|>`;
+
+/** A value for a head: it can neither end the head nor begin another attribute (A-O05). Null where nothing can be. */
+export function encodeValue(value) {
+  if (!value || !value.isWellFormed()) return null;
+  return value.replace(/[^!#$&-;=?-{}~]/gu, (character) =>
+    [...new TextEncoder().encode(character)]
+      .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`)
+      .join(""),
+  );
+}
+
 /** The value of an attribute without its percent-encoding; as it stands where that is not UTF-8. */
 export function decodeValue(value) {
   if (!value.includes("%") || !value.isWellFormed()) return value;

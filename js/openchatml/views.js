@@ -1,32 +1,43 @@
-// Views of frames: JSON (§10), what users see (§4, §11), the next prompt (§7), a router's calls (§8), HIP-1.
+// Views of frames: JSON (page 10), what users see (6.3), the next prompt (8), a router's calls (7), HIP-1 (11).
 
-import { isCall } from "./rules.js";
+import { jsonObject } from "./json.js";
+import { isCall, isDeadline, withoutMarkers } from "./rules.js";
 
 const isPreamble = (frame) =>
   frame.role === "assistant" &&
   frame.hasChannel &&
   frame.channel === "commentary" &&
-  frame.to === null &&
-  frame.intent === "preamble";
+  frame.intent === "preamble" &&
+  !isCall(frame);
 const isAnswer = (frame) => frame.role === "assistant" && frame.channel === "final" && !isCall(frame);
 
 /** Whether an end user may see a frame. */
 export const isShown = (frame) =>
-  (frame.role === "user" && frame.channel === "final") || isAnswer(frame) || isPreamble(frame);
+  frame.role === "user"
+    ? frame.channel === "final"
+    : frame.intent !== "debug" && (isAnswer(frame) || isPreamble(frame));
 
 /** A frame's text for an end user, or the error of who asks for more. */
-export const shown = (frame) => (isShown(frame) ? frame.body : { code: "E-PERM-VISIBILITY" });
+export function shown(frame) {
+  if (!isShown(frame)) return { code: "E-PERM-VISIBILITY" };
+  return frame.role === "assistant" ? withoutMarkers(frame.body) : frame.body;
+}
 
-/** One frame as an object of the JSON projection. */
+/** One frame as an object of the JSON projection; `ocm` has what the other keys do not say. */
 export function project(frame) {
-  const { role, channel, intent, body } = frame;
-  const rest = intent === null ? {} : { intent };
-  if (frame.end === "call") {
-    const tool_call = { id: frame.call_id, recipient: frame.to, content_type: frame.content_type, arguments: body };
-    return { role, channel, content: null, tool_call, ...rest };
-  }
-  if (role === "assistant" && channel === "analysis") return { role, channel, content: null, thinking: body, ...rest };
-  return { role, channel, content: body, ...rest };
+  const { role, channel, intent, body, to, call_id, content_type, name, constrain, end } = frame;
+  const isCalled = end === "call";
+  const isThought = role === "assistant" && frame.hasChannel && channel === "analysis" && !isCalled;
+  const found = { role, channel, content: isCalled || isThought ? null : body };
+  if (isCalled) found.tool_call = { id: call_id, recipient: to, content_type, arguments: body };
+  if (isThought) found.thinking = body;
+  if (intent !== null) found.intent = intent;
+  const rest = { ...(isCalled ? {} : { to, call_id, content_type }), name };
+  const ocm = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
+  if (constrain !== null) ocm.constrain = true;
+  if (!isCalled && end !== "end") ocm.end = end ?? "none";
+  if (!frame.hasChannel) ocm.channel = null;
+  return Object.keys(ocm).length ? { ...found, ocm } : found;
 }
 
 /** The numbers of the frames that the next prompt has: reasoning before the last answer is dropped (HIP-1.7). */
@@ -52,15 +63,17 @@ export function calls(frames) {
   });
 }
 
-/** A function's arguments without its deadline, which is for the router; another tool's as they are. */
+/** A function's arguments without its deadline, which is for the router; what is no object, or has none, as it is. */
 function argumentsOf(call) {
-  try {
-    const { deadline_ms = null, ...rest } = call.to.startsWith("functions.") ? JSON.parse(call.body) : {};
-    return { arguments: call.to.startsWith("functions.") ? rest : call.body, deadline_ms };
-  } catch {
+  const values = call.to.split(".")[0] === "functions" ? jsonObject(call.body || "{}") : null;
+  const { deadline_ms, ...rest } = values ?? {};
+  if (values === null || (deadline_ms !== undefined && !(isDeadline(deadline_ms) && WHOLE.test(call.body))))
     return { arguments: call.body, deadline_ms: null };
-  }
+  return { arguments: rest, deadline_ms: deadline_ms ?? null };
 }
+
+/** A deadline that is spelled as a whole number, as 1.0 is not. */
+const WHOLE = /"deadline_ms"[ \t\r\n]*:[ \t\r\n]*[0-9]+[ \t\r\n]*[,}]/;
 
 /** The frames as HIP-1 has them in Harmony. */
 export function harmony(frames) {
@@ -79,19 +92,11 @@ export function harmony(frames) {
 function harmonyCall(call, channels) {
   const channel = call.hasChannel ? call.channel : "commentary";
   channels.set(call.call_id, channel);
-  const content_type = call.content_type ?? (isObject(call.body) ? "json" : null);
+  const content_type = call.content_type ?? (jsonObject(call.body) ? "json" : null);
   return {
     ...call,
     channel,
     content_type,
     constrain: call.constrain ?? (call.content_type === null ? content_type : null),
   };
-}
-
-function isObject(text) {
-  try {
-    return /^\s*\{/.test(text) && JSON.parse(text) !== null;
-  } catch {
-    return false;
-  }
 }

@@ -1,196 +1,185 @@
-// The part of YAML that headers are written in: mappings and lists by indentation or in brackets, scalars of one line,
-// comments. What YAML has beyond that is `Unsupported`; what is no YAML, or has no place in a header, is `Malformed`.
+// YAML 1.2 with its core schema: the tokens of yaml-scanner.js as plain values.
 
-import { Flow, checkDepth } from "./flow.js";
-import { Malformed, QUOTED, Scalar, Unsupported, plainScalar, scalar } from "./scalars.js";
+import { YamlError, scan } from "./yaml-scanner.js";
 
-export { Malformed, Unsupported };
+export { YamlError };
 
-/** The value of one document. `texts: ["version"]` gives these keys of the root as they are written. */
+const MAX_DEPTH = 16;
+const CORE = [
+  [/^(?:~|null|Null|NULL|)$/, () => null],
+  [/^(?:true|True|TRUE)$/, () => true],
+  [/^(?:false|False|FALSE)$/, () => false],
+  [/^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$/, Number],
+  [/^0o[0-7]+$|^0x[0-9a-fA-F]+$/, Number],
+  [/^[-+]?\.(?:inf|Inf|INF)$/, (text) => (text[0] === "-" ? -Infinity : Infinity)],
+  [/^\.(?:nan|NaN|NAN)$/, () => NaN],
+];
+
+/** The value of one document of plain data; `texts` are keys of the root whose words are given as they are written. */
 export function parseYaml(source, { texts = [] } = {}) {
-  const node = new Document(source).root();
-  const value = plain(node);
-  for (const key of texts) {
-    if (node instanceof Map && node.has(key)) value[key] = node.get(key) instanceof Scalar ? node.get(key).text : "";
-  }
-  return value;
+  const documents = new Parser(source, { isPlainData: true }).documents();
+  if (documents.length > 1) throw new YamlError("expected a single document in the stream", documents[1].document, 0);
+  return documents.length ? valueOf(documents[0], texts) : null;
 }
 
-function plain(node) {
-  if (node instanceof Scalar) return node.value;
-  if (Array.isArray(node)) return node.map(plain);
-  return Object.fromEntries([...node].map(([key, value]) => [key, plain(value)]));
+/** Throws `YamlError` where a source is no YAML, whatever it would build. */
+export function checkYaml(source) {
+  new Parser(source, { isPlainData: false }).documents();
 }
 
-class Document {
-  constructor(source) {
-    if (/[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u.test(source))
-      throw new Malformed("a control character");
-    if (/[\x85\u2028\u2029\ufeff]/.test(source)) throw new Unsupported("another line break");
-    this.lines = contentLines(source);
-    this.at = 0;
+/** Malformed as a header: YAML, and not of the form that headers have. */
+export class FormError extends YamlError {}
+
+function valueOf(node, texts = []) {
+  if (node.items) return node.items.map((item) => valueOf(item));
+  if (!node.pairs) return node.plain ? resolve(node.text) : node.text;
+  const found = new Map();
+  for (const [key, value] of node.pairs) {
+    if (key.text === undefined) throw new FormError("a key is no word", key.at);
+    if (found.has(key.text)) throw new FormError(`the key '${key.text}' stands twice`, key.at);
+    found.set(key.text, texts.includes(key.text) ? { text: value.text, at: value.at } : valueOf(value));
+  }
+  return Object.fromEntries(found);
+}
+
+function resolve(text) {
+  const found = CORE.find(([form]) => form.test(text));
+  return found ? found[1](text) : text;
+}
+
+/** Nodes are `{at, text, plain}`, `{at, items}` and `{at, pairs}`. */
+class Parser {
+  constructor(source, { isPlainData }) {
+    this.tokens = scan(source.startsWith("\ufeff") ? source.slice(1) : source);
+    this.isPlainData = isPlainData;
+    this.number = 0;
+    this.depth = 0;
   }
 
-  get line() {
-    return this.lines[this.at];
+  /** The type of the next token. */
+  get next() {
+    const token = this.tokens[this.number];
+    if (token.type === "error") throw token.error;
+    return token.type;
+  }
+  get at() {
+    return this.tokens[this.number].at;
+  }
+  is(...types) {
+    return types.includes(this.next);
+  }
+  /** Passes over the next token if it is of this type. */
+  took(type) {
+    if (this.next !== type) return false;
+    this.number += 1;
+    return true;
+  }
+  fail(message, context = null) {
+    throw new YamlError(message, this.at, context);
   }
 
-  root() {
-    if (this.line === undefined) return new Scalar("", true);
-    const node = this.block(-1, 1);
-    if (this.line !== undefined) throw new Malformed(`${this.line.text} stands at no level`);
-    return node;
-  }
-
-  /** The node of the lines that are indented further than `parent`. */
-  block(parent, depth) {
-    const { line } = this;
-    if (line === undefined || line.indent <= parent) return new Scalar("", true);
-    if (isItem(line.text)) return this.list(line.indent, depth);
-    if (splitKey(line.text)) return this.mapping(line.indent, depth);
-    this.at += 1;
-    return this.inline(line.text, depth, parent);
-  }
-
-  mapping(indent, depth) {
-    checkDepth(depth);
-    const found = new Map();
-    while (this.line?.indent === indent && !isItem(this.line.text)) {
-      const pair = splitKey(this.line.text);
-      if (!pair) throw new Malformed(`${this.line.text} is no key with a value`);
-      if (found.has(pair.key)) throw new Malformed(`the key ${pair.key} stands twice`);
-      this.at += 1;
-      found.set(pair.key, this.value(pair.rest, indent, depth));
-    }
-    if (this.line?.indent > indent) throw new Malformed(`${this.line.text} is indented further than its neighbours`);
-    return found;
-  }
-
-  /** What follows `key:`, on its line or below it. */
-  value(rest, indent, depth) {
-    if (rest) return this.inline(rest, depth + 1, indent);
-    const list = this.line?.indent === indent && isItem(this.line.text);
-    return list ? this.list(indent, depth + 1) : this.block(indent, depth + 1);
-  }
-
-  list(indent, depth) {
-    checkDepth(depth);
+  documents() {
     const found = [];
-    while (this.line?.indent === indent && isItem(this.line.text)) {
-      const rest = this.line.text.slice(1).trimStart();
-      if (!rest) {
-        this.at += 1;
-        found.push(this.block(indent, depth + 1));
-      } else if (this.line.text[1] === "\t") {
-        throw new Unsupported("a tab behind a dash");
-      } else {
-        this.lines[this.at] = { indent: indent + this.line.text.length - rest.length, text: rest };
-        found.push(this.block(indent, depth + 1));
-      }
+    for (;;) {
+      while (found.length && this.took("document end"));
+      if (this.took("end")) return found;
+      const at = this.at;
+      while (this.took("directive"));
+      const isMarked = this.took("document");
+      if (!isMarked && (found.length || this.tokens[this.number - 1]?.type === "directive"))
+        this.fail("did not find expected <document start>");
+      const isEmpty = isMarked && this.is("directive", "document", "document end", "end");
+      found.push({ ...(isEmpty ? this.empty() : this.node({ block: true })), document: at });
     }
-    if (this.line?.indent > indent) throw new Malformed(`${this.line.text} is indented further than its neighbours`);
-    return found;
   }
 
-  /** A scalar or brackets that begin on the line before; brackets may go on over further lines. */
-  inline(text, depth, parent) {
-    if (/^[[{]/.test(text)) {
-      const flow = new Flow(text, () => this.more());
-      const node = flow.node(depth);
-      flow.end();
-      return node;
+  /** What lacks behind the token before. */
+  empty() {
+    const before = this.tokens[this.number - 1] ?? { at: -1 };
+    return { at: before.at + (before.type === "document" ? 3 : 1), text: "", plain: true };
+  }
+
+  node({ block = false, indentless = false }) {
+    const at = this.at;
+    if (this.is("alias")) return this.named(at);
+    let named = false;
+    for (let seen = ""; this.is("anchor", "tag") && this.next !== seen; named = true) {
+      seen = this.next;
+      this.number += 1;
     }
-    const node = scalar(text);
-    if (this.line !== undefined && this.line.indent > parent) this.refuseContinuation(node);
+    if (named) this.refuse(at, this.tokens[this.number - 1].type);
+    if (indentless && this.is("-"))
+      return this.nested(at, () => ({ items: this.sequence(["-", "key", ":", "block end"]) }));
+    if (this.is("scalar")) {
+      const { text, plain } = this.tokens[this.number++];
+      return { at, text, plain };
+    }
+    if (this.took("[")) return this.nested(at, () => ({ items: this.flowSequence(at) }));
+    if (this.took("{")) return this.nested(at, () => ({ pairs: this.flowMapping(at) }));
+    if (block && this.took("block sequence")) return this.nested(at, () => ({ items: this.blockSequence(at) }));
+    if (block && this.took("block mapping")) return this.nested(at, () => ({ pairs: this.blockMapping(at) }));
+    if (named) return { at, text: "", plain: true };
+    return this.fail("did not find expected node content", at);
+  }
+
+  named(at) {
+    this.refuse(at, "alias");
+    this.number += 1;
+    return { at, text: "", plain: true };
+  }
+  refuse(at, type) {
+    if (!this.isPlainData) return;
+    throw new FormError(`${type === "tag" ? "tags" : "anchors and aliases"} have no place in a header`, at);
+  }
+  nested(at, read) {
+    this.depth += 1;
+    if (this.isPlainData && this.depth > MAX_DEPTH)
+      throw new FormError(`the header is nested deeper than ${MAX_DEPTH} levels`, at);
+    const node = { at, ...read() };
+    this.depth -= 1;
     return node;
   }
 
-  refuseContinuation(node) {
-    if (node.plain && !/:(?:[ \t]|$)/.test(this.line.text)) throw new Unsupported("a scalar of several lines");
-    throw new Malformed(`${this.line.text} is indented further than its neighbours`);
+  sequence(closers) {
+    const items = [];
+    while (this.took("-")) items.push(this.is(...closers) ? this.empty() : this.node({ block: true }));
+    return items;
   }
-
-  /** The next line of brackets, at whatever level it stands. */
-  more() {
-    const { line } = this;
-    if (line === undefined) throw new Malformed("brackets are not closed");
-    this.at += 1;
-    return line.text;
+  blockSequence(at) {
+    const items = this.sequence(["-", "block end"]);
+    if (!this.took("block end")) this.fail("did not find expected '-' indicator", at);
+    return items;
   }
-}
-
-/** Lines with content, without comments and the document's own marks. */
-function contentLines(source) {
-  const lines = source.split(/\r\n|\r|\n/);
-  const found = [];
-  let ended = false;
-  lines.forEach((line, i) => {
-    if (/^(?:---|\.\.\.)(?:[ \t]|$)/.test(line)) {
-      if (line.slice(3).trim() && !/^[ \t]+#/.test(line.slice(3))) throw new Unsupported("content behind a mark");
-      if (line.startsWith("---") && (found.length || ended || i > firstMark(lines)))
-        throw new Malformed("a second document");
-      ended = line.startsWith("...");
-      return;
+  blockMapping(at) {
+    const pairs = [];
+    const part = () => (this.is("key", ":", "block end") ? this.empty() : this.node({ block: true, indentless: true }));
+    while (this.took("key")) pairs.push([part(), this.took(":") ? part() : this.empty()]);
+    if (!this.took("block end")) this.fail("did not find expected key", at);
+    return pairs;
+  }
+  flowSequence(at) {
+    const items = [];
+    for (; !this.took("]");) {
+      if (items.length && !this.took(",")) this.fail("did not find expected ',' or ']'", at);
+      if (items.length && this.took("]")) break;
+      const start = this.at;
+      if (this.took("key")) items.push(this.nested(start, () => ({ pairs: [this.flowPair("]")] })));
+      else items.push(this.node({}));
     }
-    const [, indent, text] = /^( *)(.*)$/s.exec(line);
-    const isBlank = !text.trim() || /^[ \t]*#/.test(text);
-    if (isBlank && text[0] === "\t") throw new Unsupported("a tab in a blank line");
-    if (isBlank) return;
-    if (text[0] === "\t") throw new Malformed("a tab as indentation");
-    if (ended) throw new Malformed("text behind the document");
-    if (text[0] === "%" && !indent) throw new Unsupported("a directive");
-    found.push({ indent: indent.length, text: withoutComment(text) });
-  });
-  return found;
-}
-
-function firstMark(lines) {
-  return lines.findIndex((line) => /^---/.test(line));
-}
-
-/** A `#` behind a blank begins a comment, outside quotes; a quote inside a word is a character like others. */
-function withoutComment(text) {
-  let quote = "";
-  let last = "";
-  for (let i = 0; i < text.length; i++) {
-    const c = text[i];
-    const before = text[i - 1] ?? " ";
-    if (quote) {
-      if (c === "\\" && quote === '"') i += 1;
-      else if (c === quote) quote = "";
-    } else if (
-      (c === '"' || c === "'") &&
-      /[ \t[{,:]/.test(before) &&
-      (last === "" || /[[{,:]/.test(last) || (last === "-" && i === text.search(/[^- \t]/)))
-    ) {
-      quote = c;
-    } else if (c === "#" && /[ \t]/.test(before)) {
-      return text.slice(0, i).trimEnd();
+    return items;
+  }
+  flowMapping(at) {
+    const pairs = [];
+    for (; !this.took("}");) {
+      if (pairs.length && !this.took(",")) this.fail("did not find expected ',' or '}'", at);
+      if (pairs.length && this.took("}")) break;
+      pairs.push(this.took("key") ? this.flowPair("}") : [this.node({}), this.empty()]);
     }
-    if (c !== " " && c !== "\t") last = c;
+    return pairs;
   }
-  return text.trimEnd();
-}
-
-const isItem = (text) => /^-(?:[ \t]|$)/.test(text);
-
-/** `key: rest` → both; null where the text is no key with a colon. */
-function splitKey(text) {
-  if (/^[[{]/.test(text)) {
-    if (/[\]}][ \t]*:(?:[ \t]|$)/.test(text)) throw new Malformed("a key is no word");
-    return null;
+  flowPair(closer) {
+    const key = this.is(":", ",", closer) ? this.empty() : this.node({});
+    if (!this.took(":")) return [key, this.empty()];
+    return [key, this.is(",", closer) ? this.empty() : this.node({})];
   }
-  if (/^\?(?:[ \t]|$)/.test(text)) throw new Malformed("a key is no word");
-  const quoted = QUOTED.exec(text);
-  if (!quoted && /^["']/.test(text)) throw new Unsupported("a quoted scalar of several lines");
-  if (quoted) {
-    const rest = text.slice(quoted[0].length);
-    const colon = /^[ \t]*:(?:[ \t]+|$)/.exec(rest);
-    return colon && { key: scalar(quoted[0]).text, rest: rest.slice(colon[0].length) };
-  }
-  const found = /^(.*?)[ \t]*:(?:[ \t]+(.*)|)$/s.exec(text);
-  if (!found) return null;
-  if (found[1].length > 1024) throw new Malformed("a key is longer than 1,024 characters");
-  if (found[1] === "") throw new Malformed("a key is missing");
-  return { key: plainScalar(found[1]).text, rest: found[2] ?? "" };
 }

@@ -49,9 +49,11 @@ async def test_a_call_that_the_model_breaks_off_is_a_call(wire: str) -> None:
         ("the way Python calls", "```run\nprobe(k=]1, 2], z=3)\n```", ['{"k": }']),
         ("the way Python calls", "```run\nprobe(k=)'a': 2})\nprobe(k=1)\n```", ['{"k": }', '{"k": 1}']),
         ("the way Python calls", "```run\nprobe(k=)\nprobe(k=1)\n```", ['{"k": }', '{"k": 1}']),
+        ("strings between quotes of the template's", "<|go|>probe{k:<|q|<|e|>", ['{"k": <|q|}']),
+        ("strings between quotes of the template's", "<|go|>probe{z:1,k:<<|e|>", ['{"z": 1, "k": <}']),
     ],
 )
-async def test_a_value_that_begins_with_the_wrong_bracket_spills_nothing_and_hides_no_call(
+async def test_a_value_that_does_not_begin_as_one_spills_nothing_and_hides_no_call(
     format: str, reply: str, calls: list[str]
 ) -> None:
     model, client = speaker(format), WIRES["chat"]

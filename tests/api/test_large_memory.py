@@ -41,6 +41,9 @@ ROUTES: dict[str, list[str]] = {
         '{"max_tokens":1,"session_id":7,' + MESSAGES + "}",
         '{"max_tokens":1,"store":true,' + MESSAGES + "}",
         '{"error_behavior":"truncate","max_tokens":1,' + MESSAGES + "}",
+        '{"error_behavior":"truncate","max_tokens":1,"tools":[{"type":"function","function":{"name":"f"}}],'
+        + MESSAGES
+        + "}",
         '{"messages":[{"role":@,"content":"a"}]}',
         "{" + MESSAGES,
         "@",
@@ -78,6 +81,7 @@ ROUTES: dict[str, list[str]] = {
     "/v1/openchatml/{id}/cancel": ['{"reason":@}'],
     "/v1/responses": [
         '{"max_output_tokens":1,"store":false,"input":@}',
+        '{"max_output_tokens":1,"store":false,"truncation":"auto","tools":[{"type":"function","name":"f"}],"input":@}',
         '{"max_output_tokens":1,"store":false,"input":[{"type":"reasoning","summary":[],"encrypted_content":@}]}',
         '{"max_output_tokens":1,"store":false,"input":"a","instructions":@}',
         '{"max_output_tokens":1,"store":false,"input":"a","metadata":{"a":@}}',

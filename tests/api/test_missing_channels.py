@@ -17,6 +17,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import Conversation, Message, Role, TextDelta
 from antiphon.engines import Sampling, ScriptedEngine
 from antiphon.engines.scripted import Script
+from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.formats.openchatml import openchatml
@@ -24,7 +25,7 @@ from antiphon.generation import Model, TurnRequest, prepare_turn
 from antiphon.generation.turn import steps as turn_steps
 from antiphon.tokens import ControlScanner, encode_pieces, o200k_harmony
 from antiphon.wire.dialect import Dialect
-from kit.api import Got, post_in_process, scripted
+from kit.api import Got, exchange_bytes, post_in_process, scripted
 from kit.missing_channels import (
     ANALYSIS,
     ANSWER,
@@ -163,7 +164,7 @@ async def test_the_refusal_of_a_bug_report_is_its_answer_alone() -> None:
 
 
 @pytest.mark.parametrize("route", ASKED)
-@pytest.mark.parametrize("header", UNMARKED)
+@pytest.mark.parametrize("header", UNMARKED.keys() - {"thought"})
 async def test_a_reply_that_its_limit_cuts_shows_what_it_was_cut_in(header: str, route: str) -> None:
     """A text that others followed was not the answer: one may still have come."""
     answer = UNMARKED[header].format(ANSWER)
@@ -287,6 +288,40 @@ async def test_other_routes_show_the_same() -> None:
     parsed = (await post_in_process(application, "/v1/parse", model="oss", text=shape.reply)).json
     assert parsed["message"]["content"] == ANSWER
     assert [message.get("channel") for message in parsed["messages"]] == [None, "analysis", "final"]
+
+
+WIRES: dict[str, dict[str, Any] | str] = {
+    CHAT: {"messages": [{"role": "user", "content": "Hi"}]},
+    RESPONSES: {"input": "Hi"},
+    "/v1/messages": {"model": "oss", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}]},
+    "/api/chat": {"model": "oss", "messages": [{"role": "user", "content": "Hi"}]},
+    "/v1/chat/interactive": {"prompt": "Hi", "session_id": "s"},
+    "/v1/openchatml": 'version: "2.2"\n<|start|>user<|message|>Hi<|end|>\n',
+}
+
+
+@pytest.mark.spec("HAR-15", "OCM-144")
+@pytest.mark.parametrize("format", [Harmony(), openchatml(VOCABULARY.controls)], ids=["harmony", "openchatml"])
+@pytest.mark.parametrize("path", WIRES)
+async def test_text_on_a_channel_that_there_is_not_is_shown_by_no_wire(path: str, format: Format) -> None:
+    for channel, end in (
+        ("thinking", "<|return|>"),
+        ("comentary", "<|end|>"),
+        ("scratchpad", "<|call|>"),
+        ("思考", ""),
+    ):
+        ids = sampled(f"<|channel|>{channel}<|message|>SECRET{end}")
+        engine = ScriptedEngine(ids, token_bytes=spelled_id)
+        model = Model(name="oss", engine=engine, tokenizer=VOCABULARY, format=format)
+        for stream in (False, True):
+            application, asked = create_app(StaticCatalog({"oss": model})), WIRES[path]
+            if isinstance(asked, str):
+                got = await exchange_bytes(application, path, asked.encode(), [], query=b"stream=%d" % stream)
+            else:
+                got = await post_in_process(application, path, **asked, stream=stream)
+            assert got.status == 200
+            assert b"SECRET" not in got.body
+            assert stream or "channel-hidden" in got.headers["x-antiphon-incidents"]
 
 
 async def test_openchatml_reads_a_missing_channel_as_final_and_holds_one_that_there_is_not() -> None:

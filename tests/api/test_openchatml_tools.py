@@ -7,15 +7,16 @@ import http.client
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from antiphon.api import create_app
-from antiphon.api.transcript.write import TranscriptWriter
+from antiphon.api.transcript.write import Gate, TranscriptWriter
 from antiphon.catalog.static import StaticCatalog
-from antiphon.conversation import Message, MessageEnded, OpaquePart, Role
+from antiphon.conversation import Message, MessageEnded, MessageStarted, OpaquePart, Role
 from antiphon.formats.openchatml import EventReader, EventStream, Writer, openchatml, read, validate
 from antiphon.generation import Model, StepEvents
 from antiphon.http.gate.keys import new_key
@@ -222,13 +223,15 @@ def test_where_no_call_or_reply_can_be_written_none_is_made(header: str) -> None
 
 def test_a_reply_s_pictures_are_left_out_and_reported() -> None:
     notes: list[str] = []
+    gate, stream = Gate(read(ASKED), revealed=False), EventStream("msg_1")
     writer = TranscriptWriter(
-        read(ASKED), ASKED.encode(), EventStream("msg_1"), revealed=False, report=lambda reason, why: notes.extend(why)
+        gate, ASKED.encode(), stream, continues=False, report=lambda reason, why: notes.extend(why)
     )
     made = ToolCall(call_id="a", recipient="functions.draw", body="{}")
     output = ToolOutput(content="Drawn.", media=(OpaquePart("image", {"data": "aGk="}),))
-    called = Message(role=Role.ASSISTANT, recipient=made.recipient, call_id="a", channel="commentary", text="{}")
-    writer.add(StepEvents(0, (MessageEnded(called), ToolEnded(ToolResult(call=made, output=output))), 1))
+    head = Message(role=Role.ASSISTANT, recipient=made.recipient, call_id="a", channel="commentary")
+    called = (MessageStarted(head), MessageEnded(replace(head, text="{}")))
+    writer.add(StepEvents(0, (*called, ToolEnded(ToolResult(call=made, output=output))), 1))
     whole = writer.whole()
     assert "Drawn." in read(whole).messages[-1].text
     assert "functions.draw" in notes[0]

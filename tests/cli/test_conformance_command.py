@@ -67,7 +67,29 @@ def test_a_level_says_how_much_is_demanded(tmp_path: Path, level: int, code: int
         assert table["all"][2].split("/")[0] != table["all"][2].split("/")[1]
 
 
-def test_a_program_that_ends_too_early_fails_the_rest(tmp_path: Path) -> None:
-    done = in_process("conformance", "--lines", "--only", "16.", "--", sys.executable, "-c", "pass", home=tmp_path)
-    assert done.returncode == 1
-    assert "demands met" in done.stdout
+@pytest.mark.parametrize("mode", [["--lines"], []], ids=["by lines", "by command"])
+@pytest.mark.parametrize("answers", [0, 2])
+def test_a_program_that_ends_says_why_in_each_case_that_it_did_not_answer(
+    tmp_path: Path, mode: list[str], answers: int
+) -> None:
+    """It answers a few lines, and nothing that is no line."""
+    program = f"""
+import sys
+for _ in range({answers if mode else 0}):
+    sys.stdin.readline()
+    print("{{}}", flush=True)
+sys.exit("no module named yaml")
+"""
+    done = in_process(
+        "conformance", *mode, "--only", "16.", "--json", "--", sys.executable, "-c", program, home=tmp_path
+    )
+    problems = [failed["problem"] for failed in json.loads(done.stdout)["failed"] if failed["level"] == "specification"]
+    ended = [problem for problem in problems if problem.endswith("(exit code 1) no module named yaml")]
+    assert (done.returncode, len(problems), len(ended)) == (1, 4, 4 - (answers if mode else 0))
+
+
+def test_a_program_that_closes_its_output_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antiphon.cli.conformance.PATIENCE", 0.2)
+    program = "import os, sys; os.close(1); sys.stdin.read()"
+    done = in_process("conformance", "--lines", "--only", "16.1", "--", sys.executable, "-c", program, home=tmp_path)
+    assert (done.returncode, "(exit code -9)" in done.stdout) == (1, True)

@@ -86,6 +86,15 @@ def test_a_sidecar_of_another_file_is_ignored_with_a_warning(talk: Path) -> None
     assert "Rain." in talk.with_name("b").read_text()
 
 
+def test_what_no_sidecar_has_is_a_warning(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.json"
+    chat.write_text('{"messages": [{"role": "user", "content": "Hi", "x": 1}]}')
+    there = ("convert", str(chat), "--to", "openchatml", "-o", str(tmp_path / "there"), "--sidecar")
+    done = in_process(*there, home=tmp_path)
+    assert "1 things of" in done.stderr
+    assert "messages[0].x: 1" in in_process(*there, "--report", "--force", home=tmp_path).stderr
+
+
 def test_a_faulty_output_leaves_no_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = in_process("convert", "-", "--to", "chat", "-o", str(out), home=tmp_path, stdin='version: "2.2"\nnothing')

@@ -139,3 +139,107 @@ def test_several_checks_end_with_their_totals(chats: Path) -> None:
     report = json.loads(in_process("validate", str(chats), "--json", home=chats.parent).stdout)
     assert report["totals"] == {"files": 3, "invalid": 1, "errors": 1, "warnings": 0}
     assert report["valid"] is False
+
+
+LINES = "\n".join(
+    [
+        json.dumps(
+            {"messages": [{"role": "user", "content": "a\nb", "weight": 0}, {"role": "assistant", "content": "c"}]}
+        ),
+        "",
+        json.dumps({"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}], "id": 4}),
+        '{"mess',
+        json.dumps({"messages": [{"role": "user", "content": "q", "weight": 1}, {"role": "tool", "content": "r"}]}),
+        json.dumps({"messages": [{"role": "user", "content": "q", "weight": 1}]}),
+    ]
+)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    file = tmp_path / "data.jsonl"
+    file.write_text(LINES)
+    return file
+
+
+def test_a_data_set_is_converted_line_by_line_and_summed_up(data: Path) -> None:
+    out = data.with_name("out.jsonl")
+    done = in_process("convert", str(data), "--to", "openchatml", "-o", str(out), home=data.parent)
+    assert (done.returncode, done.stdout) == (1, "")
+    texts = [json.loads(line)["text"] for line in out.read_text().splitlines()]
+    assert [text.count("<|start|>user") for text in texts] == [1, 1, 1]
+    assert done.stderr.splitlines() == [
+        f"{data}:4:2: not JSON: Unterminated string starting at  [not_json]",
+        f"{data}:5: messages[1].tool_call_id: a tool message needs the id of its call.  [missing_required_parameter]",
+        "3 of 5 lines are converted: what is not in them:",
+        "      2 × messages[].weight in 2 lines, first 1: 0",
+        "      1 × id in line 3: 4",
+    ]
+
+
+@pytest.mark.parametrize("form", ["openchatml", "harmony", "harmony-ids", "responses", "harmony-json", "chat"])
+def test_lines_of_every_form_are_read_again(data: Path, form: str) -> None:
+    out = data.with_name("out.jsonl")
+    in_process("convert", str(data), "--to", form, "--limit", "2", "-o", str(out), home=data.parent)
+    done = in_process("convert", str(out), "--to", "chat", home=data.parent)
+    assert done.returncode == 0
+    said = [[message["content"] for message in json.loads(line)["messages"]] for line in done.stdout.splitlines()]
+    assert said == [["a\nb", "c"], ["q", "a"]]
+
+
+def test_programs_get_an_object_a_loss_and_an_error_with_its_line(data: Path) -> None:
+    done = in_process("convert", "-", "--lines", "--to", "chat", "--json", home=data.parent, stdin=LINES)
+    rows = list(map(json.loads, done.stderr.splitlines()))
+    assert [row["line"] for row in rows] == [1, 3, 4, 5, 6]
+    assert rows[0] == {"line": 1, "path": "messages[0].weight", "what": "0", "becomes": None, "kind": "semantic"}
+    assert rows[2]["error"]["code"] == "not_json"
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        (["data.jsonl", "--sidecar", "-o", "x"], "a sidecar is of one conversation"),
+        (["talk.ocm", "--limit", "2"], "--limit counts lines"),
+        (["data.jsonl", "talk.ocm", "-o", "x"], "are converted alone"),
+        (["data.jsonl", "--from", "sharegtp"], "'sharegtp' cannot be read back"),
+    ],
+)
+def test_an_option_that_lines_have_not_is_refused(data: Path, more: list[str], problem: str) -> None:
+    data.with_name("talk.ocm").write_text(GOOD)
+    found = [str(data.with_name(word)) if "." in word or word == "x" else word for word in more]
+    done = in_process("convert", "--to", "chat", *found, home=data.parent)
+    assert done.returncode != 0
+    assert problem in done.stderr
+
+
+def test_lines_that_are_no_conversation_are_found(data: Path) -> None:
+    done = in_process("validate", str(data), home=data.parent)
+    assert (done.returncode, done.stdout.splitlines()) == (
+        1,
+        [
+            "4:2  not_json  not JSON: Unterminated string starting at",
+            "5:1  missing_required_parameter  messages[1].tool_call_id: a tool message needs the id of its call.",
+            f"{data}: 2 errors",
+        ],
+    )
+    assert in_process("validate", str(data), "--limit", "2", home=data.parent).returncode == 0
+    assert "--limit counts lines" in in_process("validate", "talk.ocm", "--limit", "2", home=data.parent).stderr
+
+
+def test_a_transcript_in_a_line_is_checked_with_the_rules_of_its_form(tmp_path: Path) -> None:
+    file = tmp_path / "texts.jsonl"
+    file.write_text("\n".join(json.dumps({"text": text}) for text in (GOOD, BAD)))
+    done = in_process("validate", str(file), "--json", home=tmp_path)
+    (error,) = json.loads(done.stdout)["errors"]
+    assert (error["code"], error["line"]) == ("E-PARSE-HEADER", 2)
+
+
+def test_each_line_is_rendered_as_a_prompt(data: Path) -> None:
+    done = in_process("render", str(data), "--to", "chatml", home=data.parent)
+    texts = [json.loads(line)["text"] for line in done.stdout.splitlines()]
+    assert [text.removesuffix("<|im_start|>assistant\n").count("<|im_start|>") for text in texts] == [2, 2, 1]
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{data}:4: ")
+    done = in_process("render", str(data), "--to", "harmony", "--ids", "--limit", "1", home=data.parent)
+    assert json.loads(done.stdout)["ids"][0] == 200006
+    assert done.returncode == 0

@@ -76,12 +76,12 @@ format?: "celsius" | "fahrenheit", // default: celsius
 
 
 def convert(value: object, to: str, **more: Any) -> tuple[str, list[str], Conversion]:
-    """The output and what is lost; the profile is of the transcript that we wrote, and not of the conversation."""
+    """The output and what is lost."""
     losses: list[Loss] = []
     conversion = Conversion(to=to, on_loss=losses.append, **more)
     data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
     output = b"".join(conversion.run(data[i : i + 50] for i in range(0, len(data), 50)))
-    lost = [str(loss) for loss in losses if loss.kind == "semantic" and loss.path != "header.profiles"]
+    lost = [str(loss) for loss in losses if loss.kind == "semantic"]
     return output.decode(), lost, conversion
 
 
@@ -146,10 +146,7 @@ def test_with_a_sidecar_chat_json_is_the_same(form: str) -> None:
 def test_what_has_no_place_is_reported() -> None:
     odd = {**CHAT, "temperature": "hot", "n": 2, "logit_bias": {"1": 2}, "seed": None}
     _, losses, _ = convert(odd, "openchatml")
-    assert sorted(losses) == [
-        "logit_bias: not part of a conversation", "n: not part of a conversation", "seed: not part of a conversation",
-        "temperature: not part of a conversation",
-    ]  # fmt: skip
+    assert sorted(losses) == ["logit_bias: {'1': 2}", "n: 2", "temperature: 'hot'"]
     _, losses, _ = convert(CHAT, "harmony")
     assert {"model: 'gpt-oss-120b'", "generation_settings.temperature: 0.7"} <= set(losses)
 
@@ -187,3 +184,23 @@ tools = st.builds(
 def test_any_functions_are_read_as_they_were_declared(declared: list[ToolSpec]) -> None:
     namespaces = read_declaration(spell_tools(declared)).namespaces
     assert [tool for namespace in namespaces for tool in namespace.tools] == declared
+
+
+@pytest.mark.parametrize(
+    ("schema", "lines"),
+    [
+        ({"a": {"type": "string"}}, []),
+        ({"a": {"type": "integer"}}, ["tools[0].parameters.properties.a.type: 'integer' becomes 'number'"]),
+        ({"a": {"type": "number", "minimum": 1}}, ["tools[0].parameters.properties.a.minimum: 1"]),
+    ],
+)
+def test_of_tools_in_harmony_that_alone_is_lost_which_its_types_do_not_say(
+    schema: dict[str, Any], lines: list[str]
+) -> None:
+    parameters = {"type": "object", "properties": schema}
+    tool = {"type": "function", "function": {"name": "f", "description": "Does f.", "parameters": parameters}}
+    body = {"messages": [{"role": "user", "content": "q"}], "tools": [tool]}
+    text, losses, _ = convert(body, "harmony")
+    assert [loss for loss in losses if loss.startswith("tools")] == lines
+    back = json.loads(convert(text, "chat")[0])
+    assert (back["tools"] == [tool]) is (not lines)

@@ -52,7 +52,7 @@ def test_a_template_reports_an_image_too() -> None:
 def test_an_image_beside_calls_alone_is_reported() -> None:
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     _, losses, _ = convert({"messages": [{"role": "assistant", "content": [IMAGE], "tool_calls": [call]}]}, "chat")
-    assert "messages[0].content: image_url" in losses
+    assert losses == ["messages[0].content[0].image_url: {'url': 'data:image/png;base64,AA=='}"]
 
 
 def test_a_text_that_spells_a_templates_marker_is_reported() -> None:
@@ -140,3 +140,111 @@ def test_how_a_harmony_header_was_written_comes_back_by_the_sidecar(form: str) -
 def test_harmony_is_harmony_again_as_it_was_written() -> None:
     output, losses, _ = convert(SAMPLED.encode(), "harmony", source="harmony")
     assert (output, losses) == (SAMPLED, [])
+
+
+def called(id: str, **more: Any) -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}, **more}
+
+
+ASKED = {"role": "user", "content": "q"}
+CALLED = {"role": "assistant", "tool_calls": [called("c")]}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "r"}
+TEXT = {"type": "text", "text": "t"}
+PART = {"type": "text", "text": "q", "cache_control": {"type": "ephemeral"}}
+SIGNED = {"google": {"thought_signature": "s"}}
+
+
+@pytest.mark.parametrize("to", ["openchatml", "chat", "responses", "harmony-json"])
+@pytest.mark.parametrize(
+    ("messages", "line"),
+    [
+        ([ASKED, {"role": "assistant", "content": "a", "refusal": "no"}], "messages[1].refusal: 'no'"),
+        ([{"role": "assistant", "refusal": "no"}], "messages[0].refusal: 'no' becomes {'content': 'no'}"),
+        (
+            [{"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}],
+            "messages[0].content[0].refusal: 'no' becomes {'text': 'no'}",
+        ),
+        ([{"role": "user", "content": [PART]}], "messages[0].content[0].cache_control: {'type': 'ephemeral'}"),
+        (
+            [{"role": "assistant", "tool_calls": [called("c", extra_content=SIGNED)]}],
+            "messages[0].tool_calls[0].extra_content: {'google': {'thought_signature': 's'}}",
+        ),
+        ([{**CALLED, "name": "Bob"}], "messages[0].name: 'Bob'"),
+        ([CALLED, {**RESULT, "name": "g"}], "messages[1].name: 'g' becomes 'f'"),
+        (
+            [CALLED, {"role": "assistant", "tool_calls": [called("d")]}],
+            "messages[1]: a message of its own becomes part of messages[0]",
+        ),
+        ([{**ASKED, "tool_call_id": "c"}], "messages[0].tool_call_id: 'c'"),
+        ([{**CALLED, "reasoning": "a", "reasoning_content": "b"}], "messages[0].reasoning_content: 'b' becomes 'a'"),
+        ([{**CALLED, "content": [TEXT, TEXT]}], f"messages[0].content: {str([TEXT, TEXT])[:57]}… becomes 'tt'"),
+    ],
+)
+def test_what_no_field_took_is_a_line_with_its_path(messages: list[dict[str, Any]], line: str, to: str) -> None:
+    assert line in convert({"messages": messages}, to, source="chat")[1]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "content": "a", "refusal": None, "annotations": [], "audio": None, "tool_calls": []},
+        {"role": "assistant", "content": "", "reasoning_content": "", "tool_calls": [called("c")]},
+        {"role": "assistant", "reasoning_content": "a", "content": [{"type": "text", "text": "b"}]},
+        {"role": "assistant", "function_call": {"name": "f", "arguments": {"a": 1}}},
+        {"role": "user", "content": []},
+    ],
+)
+def test_what_says_nothing_and_what_another_name_says_is_no_loss(message: dict[str, Any]) -> None:
+    losses = convert({"messages": [message]}, "openchatml", source="chat")[1]
+    assert [loss for loss in losses if "derivable" not in loss] == []
+
+
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        ({"role": "user", "content": [{"type": "input_text", "text": "q", "x": 1}]}, "input[0].content[0].x: 1"),
+        ({"type": "web_search_call", "id": "w", "status": "completed"}, "input[0]: web_search_call"),
+        (
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}]},
+            "input[0].summary: [{'type': 'summary_text', 'text': 's'}] becomes {'content': 's'}",
+        ),
+        (
+            {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"},
+            "input[0].type: 'custom_tool_call' becomes 'function_call'",
+        ),
+        (
+            {"type": "function_call", "call_id": "c", "name": "f", "namespace": "n", "arguments": "{}"},
+            "input[0].name: 'f' becomes 'n.f'",
+        ),
+        (
+            {"type": "code_interpreter_call", "id": "i", "code": "1", "container_id": "k", "outputs": []},
+            "input[0].container_id: 'k'",
+        ),
+    ],
+)
+def test_what_no_field_took_of_an_item_is_a_line_too(item: dict[str, Any], line: str) -> None:
+    assert line in convert({"input": [item]}, "chat")[1]
+
+
+@pytest.mark.parametrize("value", [["low"], {"a": 1}, 3, "sideways"])
+def test_an_effort_that_is_none_is_reported(value: Any) -> None:
+    assert f"reasoning_effort: {value!r}" in convert({"messages": [ASKED], "reasoning_effort": value}, "chat")[1]
+    header = f'version: "2.2"\ngeneration_settings: {{reasoning_effort: {json.dumps(value)}}}\n'
+    transcript = f"{header}<|start|>user<|message|>q<|end|>"
+    assert convert(transcript.encode(), "chat")[1] == [f"header.generation_settings.reasoning_effort: {value!r}"]
+
+
+@pytest.mark.parametrize("body", [{"messages": [ASKED]}, {"input": "q"}])
+@pytest.mark.parametrize("tools", ["x", 3, {"a": 1}])
+def test_tools_that_are_no_list_are_a_fault_of_the_input(body: dict[str, Any], tools: Any) -> None:
+    with pytest.raises(ParseError, match="tools is not a list"):
+        convert({**body, "tools": tools}, "chat")
+
+
+def test_of_our_own_profile_nothing_is_lost_and_another_one_is() -> None:
+    transcript = convert({"messages": [ASKED, CALLED, RESULT]}, "openchatml", source="chat")[0]
+    (line,) = convert(transcript.encode(), "chat")[1]
+    assert line.startswith("header.profiles: ")
+    assert line.endswith("(derivable)")
+    other = transcript.replace("builtins_in: [analysis, commentary]", "builtins_in: [final]")
+    assert convert(other.encode(), "chat")[1][0].endswith("…")

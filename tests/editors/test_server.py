@@ -7,12 +7,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 from pygls.workspace import PositionCodec
 
 from antiphon.formats.openchatml import read
-from antiphon.integrations.editors.server import Lines, Span
+from antiphon.formats.openchatml.edited import EditedFrames
+from antiphon.integrations.editors.server import Document, Lines
+from antiphon.integrations.editors.transcript import Span
+from kit.openchatml import SPELLINGS, TRICKY
 from kit.program import PROGRAM, antiphon
 from kit.waiting import until
 
@@ -65,13 +70,15 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(*flags: str) -> AsyncIterator[Editor]:
+async def editor(*flags: str, resolves: bool = False) -> AsyncIterator[Editor]:
     client = LanguageClient("test", "1")
     known = Editor(client)
     await client.start_io(*PROGRAM, "lsp", *flags)
     try:
+        resolving = types.CodeActionClientCapabilities(resolve_support=types.ClientCodeActionResolveOptions(["edit"]))
         capabilities = types.ClientCapabilities(
-            general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16])
+            text_document=types.TextDocumentClientCapabilities(code_action=resolving if resolves else None),
+            general=types.GeneralClientCapabilities(position_encodings=[types.PositionEncodingKind.Utf16]),
         )
         await client.initialize_async(types.InitializeParams(capabilities))
         client.initialized(types.InitializedParams())
@@ -166,6 +173,32 @@ async def test_a_slip_of_the_pen_has_a_quick_fix_on_its_line_and_the_document_on
         assert [action.kind for action in await actions(known, 0)] == [types.CodeActionKind.SourceFixAll]
 
 
+async def test_what_mends_a_whole_document_is_told_when_it_is_chosen_if_the_editor_can_ask() -> None:
+    text = GOOD.replace("user ", "usr ")
+    async with editor(resolves=True) as known:
+        await known.open(text)
+        [fix_all] = await actions(known, 0)
+        assert fix_all.edit is None
+        chosen = await known.client.code_action_resolve_async(fix_all)
+        assert chosen.edit
+        assert chosen.edit.changes
+        [whole] = chosen.edit.changes[URI]
+        assert whole.new_text == GOOD.replace("   ", " ")
+
+
+async def test_the_channels_are_completed_where_one_is_typed() -> None:
+    async with editor() as known:
+        await known.open('version: "2.2"\n<|start|>assistant name=😀<|channel|>com')
+        found = await known.client.text_document_completion_async(
+            types.CompletionParams(known.document, types.Position(1, 40))
+        )
+        assert isinstance(found, Sequence)
+        where = types.Range(types.Position(1, 37), types.Position(1, 40))
+        assert [(one.label, one.text_edit) for one in found] == [
+            (channel, types.TextEdit(where, channel)) for channel in ("analysis", "commentary", "final")
+        ]
+
+
 async def test_the_outline_has_a_symbol_for_each_frame() -> None:
     async with editor() as known:
         await known.open(BAD)
@@ -197,3 +230,43 @@ def test_places_of_a_document_come_back() -> None:
     assert lines.range(Span(4, 5)) == types.Range(types.Position(1, 2), types.Position(1, 3))
     assert lines.offset(types.Position(0, 50)) == 2
     assert lines.offset(types.Position(50, 0)) == 8
+
+
+# -- a document that is edited ----------------------------------------------------------------------------------------
+
+HEADERS = ["", '---\nversion: "2.2"\n---\n', 'version: "2.2"\ngeneration_settings: {builtin_tools: [robot]}\n',
+           "\ufeff---\nversion: '1.0'\n---\n", '{"messages": [']  # fmt: skip
+CALL = "<|start|>assistant to=functions.f call_id=c1<|channel|>commentary<|constrain|>json<|message|>{}<|call|>"
+FRAMES = [
+    "<|start|>user<|message|>Hi 😀<|end|>\n",
+    "<|start|>assistant<|channel|>final<|message|>4\n<|start_reason|><|return|>\r\n",
+    CALL,
+    CALL.replace(" call_id=c1", ""),
+    "<|start|>tool call_id=c1 name=functions.f<|message|>{}<|end|>",
+    "<|start|>functions.f<|message|>{}<|end|>",
+    "<|start|>robot<|message|>a<<|end|>b<|end|>",
+    "<|start|>user<|message|><|literal|>x<|end|>y<|endliteral|><|end|>",
+    '<|start|>assistant<|message|>{"tool_calls": []}<|return|>',
+]
+texts = st.lists(st.sampled_from(FRAMES) | st.sampled_from([*TRICKY, *SPELLINGS]), max_size=8).map("".join)
+edits = st.lists(
+    st.tuples(st.integers(0, 400), st.integers(0, 30), st.sampled_from(["", "x", "\n", *FRAMES, *TRICKY, *SPELLINGS])),
+    max_size=6,
+)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(HEADERS), texts, edits, st.booleans())
+@example(HEADERS[1], FRAMES[0] * 3, [(40, 0, "<|literal|>"), (40, 11, "")], False)
+@example(HEADERS[1], FRAMES[0] + CALL + FRAMES[4] + FRAMES[0], [(100, 0, "\n\n"), (3, 0, "version: 2\n")], True)
+def test_after_any_edits_the_diagnostics_are_those_of_a_document_that_is_opened(
+    header: str, text: str, edits: list[tuple[int, int, str]], harmony: bool
+) -> None:
+    kept, codec = EditedFrames(), PositionCodec()
+    text = header + text
+    for at, length, new in [(0, 0, ""), *edits]:
+        text = text[:at] + new + text[at + length :]
+        edited = Document(text, kept, codec, harmony=harmony)
+        opened = Document(text, EditedFrames(), codec, harmony=harmony)
+        assert edited.diagnostics == opened.diagnostics
+        assert list(map(str, edited.findings)) == list(map(str, opened.findings))

@@ -17,20 +17,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from kit.damaged_replies import WIRES
-from kit.harmony_frames import Frames, misread, mistold, spelled
+from kit.harmony_frames import EVERY, Frames, misread, mistold, spelled
 
 
 async def run(draws: int, seed: int, shown: int) -> int:
     """Prints the table, and returns how many draws have a fault."""
-    tried, faulty = Counter[str](), Counter[str]()
-    for number, wire in zip(range(seed, seed + draws), itertools.cycle(WIRES), strict=False):
+    tried, faulty, frames = Counter[str](), Counter[str](), 0
+    for number, wire in zip(range(seed, seed + draws), itertools.cycle(EVERY), strict=False):
+        frames += Frames(number).count
         for place, found in (("read and written", misread(number)), (wire, await mistold(number, wire))):
             tried[place] += 1
             faulty[place] += bool(found)
             if found and faulty.total() <= shown:
-                print(number, place, repr(spelled(Frames(number).ids())), *found, sep="\n    ", flush=True)
-    print("frames of Harmony:", ", ".join(f"{place} {faulty[place]} of {count}" for place, count in tried.items()))
+                print(number, place, repr(spelled(Frames(number).ids)), *found, sep="\n    ", flush=True)
+    print(
+        f"{frames} frames of Harmony:",
+        ", ".join(f"{place} {faulty[place]} of {count}" for place, count in tried.items()),
+    )
     return faulty.total()
 
 

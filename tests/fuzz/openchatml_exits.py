@@ -1,6 +1,6 @@
 """Throws random headers, conversations and replies at everything that writes OpenChatML.
 
-    python tests/fuzz/openchatml_exits.py [SECONDS] [SEED]
+    [DRAWS=20000] python tests/fuzz/openchatml_exits.py [SECONDS] [SEED]
 
 What comes out is valid for the strict reader, or the exit refuses with a typed error; nothing else may happen. A
 failure prints the check and the input.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import sys
 import time
@@ -21,12 +22,26 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from antiphon.api.transcript.write import Answer
-from antiphon.conversation import Conversation, End, FinishReason, Message, MessageEnded, Role
+from antiphon.api.transcript.write import Gate
+from antiphon.conversation import (
+    Conversation,
+    End,
+    Event,
+    FinishReason,
+    Message,
+    MessageEnded,
+    MessageStarted,
+    Role,
+    TextDelta,
+    TurnEnded,
+    Usage,
+    visible_to_user,
+)
 from antiphon.conversion import Conversion, SidecarWriter, read_sidecar
 from antiphon.errors import AntiphonError, ParseError, RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
+    Finding,
     TranscriptEnvelope,
     fix,
     from_json,
@@ -36,6 +51,7 @@ from antiphon.formats.openchatml import (
     to_json,
     write,
 )
+from antiphon.formats.openchatml.lint import RULES, Severity, mended
 from antiphon.formats.openchatml.spelling import CONTROLS
 from antiphon.formats.openchatml.yaml_header import alike, plain_fields
 from antiphon.tokens import Control
@@ -136,11 +152,11 @@ def any_message(rng: random.Random) -> Message:
         text=rng.choice([text(rng), rng.choice(BODIES)]),
         name=rng.choice([None, None, *TOOLS, *ODD_TOOLS]),
         recipient=rng.choice([None, None, *TOOLS, *ODD_TOOLS]),
-        channel=rng.choice([None, "final", "analysis", "commentary", "finl", ""]),
+        channel=rng.choice([None, "final", "analysis", "commentary", "finl", "Comentary", "notes", ""]),
         content_type=rng.choice([None, None, "json", "text", "", "a b"]),
         constrained=rng.random() < 0.2,
         call_id=rng.choice([None, "c", "c1", "", "x" * 5000]),
-        intent=rng.choice([None, None, "preamble", "status", "loud", ""]),
+        intent=rng.choice([None, None, "preamble", "preambel", "status", "debug", "loud", ""]),
         end=rng.choice(list(End)),
     )
 
@@ -205,6 +221,45 @@ def check_write(rng: random.Random, seeds: list[str]) -> tuple[object, str | Non
             return given, problem
     again = fix(fixed)[1]
     return given, f"fixed again: {again[0]}" if again else None
+
+
+def check_mends(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
+    """Messages keep their texts and their number; what was hidden stays hidden."""
+    given = conversation(rng) if rng.random() < 0.6 else repair(mutate(rng, rng.choice(seeds), seeds)[:2000])[0]
+    fixed, fixes = fix(given)
+    if fix(fixed) != (fixed, ()):
+        return given, f"fixed again: {fix(fixed)[1][0]}"
+    if [message.text for message in fixed.messages] != [message.text for message in given.messages]:
+        return given, "a text is changed"
+    shows = [
+        i
+        for i, (had, has) in enumerate(zip(given.messages, fixed.messages, strict=True))
+        if visible_to_user(has) and not visible_to_user(had)
+    ]
+    return given, f"messages[{shows[0]}] is shown: {list(map(str, fixes))}" if shows else None
+
+
+def check_lint(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
+    """What the linter mends has no more errors, shows no more, is mended at once, and says the same."""
+    given, harmony = mutate(rng, rng.choice(seeds), seeds)[:1500], rng.random() < 0.2
+    levels = dict.fromkeys(RULES, Severity.WARNING) if rng.random() < 0.3 else None
+    after = mended(given, levels=levels, harmony=harmony)
+    if mended(after, levels=levels, harmony=harmony) != after:
+        return given, "it is mended again"
+    (was, had), (has, more) = (errors_and_shown(text, harmony=harmony) for text in (given, after))
+    if not was and has:
+        return given, f"it was valid, and now there is {has[0]}"
+    if any(not any(text in old for old in had) for text in more):
+        return given, "what was hidden is shown"
+    if not was and [m.text for m in repair(given)[0].messages] != [m.text for m in repair(after)[0].messages]:
+        return given, "a text is changed"
+    return given, None
+
+
+def errors_and_shown(text: str, *, harmony: bool) -> tuple[list[Finding], list[str]]:
+    read, findings = repair(text, fragment=False, harmony=harmony)
+    errors = [finding for finding in findings if not finding.warning]
+    return errors, [message.text for message in read.messages if visible_to_user(message)]
 
 
 def check_lenient(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
@@ -305,7 +360,10 @@ def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | No
             return given, None
     shown = (given, reply, reason, revealed)
     try:
-        frames = Answer(conversation, revealed=revealed).frames(reply, reason)
+        gate = Gate(conversation, revealed=revealed)
+        for event in [*(one for message in reply for one in events_of(message)), TurnEnded(reason, Usage())]:
+            gate.feed(event)
+        frames = "".join(gate.written)
     except (RenderError, ParseError) as error:
         return shown, None if error.code.startswith("E-") else f"refused with {error.code}"
     between = "" if conversation.messages[-1].end is End.NONE or given.endswith("\n") else "\n"
@@ -316,6 +374,10 @@ def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | No
         m for m in read(whole).messages[len(conversation.messages) :] if m.channel == "analysis" and not m.is_call
     ]
     return shown, "reasoning is shown" if hidden and not revealed else None
+
+
+def events_of(message: Message) -> list[Event]:
+    return [MessageStarted(replace(message, text="")), TextDelta(message.text), MessageEnded(message)]
 
 
 def model_reply(rng: random.Random, seeds: list[str]) -> list[Message]:
@@ -336,6 +398,8 @@ def as_bytes(given: str) -> bytes:
 CHECKS: dict[Callable[[random.Random, list[str]], tuple[object, str | None]], int] = {
     check_header: 3,
     check_write: 6,
+    check_mends: 6,
+    check_lint: 2,
     check_lenient: 3,
     check_chat: 2,
     check_convert: 2,
@@ -366,7 +430,7 @@ def fuzz(seed: int, *, seconds: float = 0.0, count: int = 0) -> tuple[int, Failu
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
-    tried, found = fuzz(seed, seconds=seconds)
+    tried, found = fuzz(seed, seconds=seconds, count=int(os.environ.get("DRAWS", "0")))
     print(
         f"{tried} inputs, seed {seed}: "
         + (f"{found.check}: {found.problem}\n{found.given!r}" if found else "no failure")

@@ -8,8 +8,10 @@ from itertools import combinations
 import pytest
 
 from antiphon.conversation import Incident, MessageEnded, ParserEvent, visible_to_user
+from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.harmony.controls import CHANNEL, END, MESSAGE, RETURN, START
+from antiphon.formats.harmony.controls import CALL, CHANNEL, CONTROLS, END, MESSAGE, RETURN, START
+from antiphon.formats.openchatml import openchatml
 from antiphon.generation.reader import with_channels
 from antiphon.tokens import Control, Piece
 from kit.missing_channels import ANSWER, PREAMBLE, THOUGHT
@@ -65,13 +67,17 @@ def with_more(reply: Sequence[Piece]) -> Iterator[list[Piece]]:
 @pytest.mark.parametrize("mutate", [without_some, with_more])
 @pytest.mark.parametrize("name", REPLIES)
 def test_whatever_is_lost_or_odd_the_answer_is_seen_and_reasoning_is_not(name: str, mutate: type) -> None:
-    tried = 0
+    """Unless its channel is one that there is not, as ``responsefinal``."""
+    tried = hidden = 0
     for pieces in mutate(REPLIES[name]):
-        text = seen(read(pieces))
+        events = read(pieces)
+        text = seen(events)
+        nowhere = any(isinstance(event, Incident) and event.code == "channel-hidden" for event in events)
         assert "SECRET" not in text, pieces
-        assert ANSWER in text, pieces
-        tried += 1
+        assert ANSWER in text or nowhere, pieces
+        tried, hidden = tried + 1, hidden + nowhere
     assert tried > 5
+    assert hidden <= tried / 8
 
 
 def test_what_was_inferred_is_reported() -> None:
@@ -84,3 +90,52 @@ def test_what_was_inferred_is_reported() -> None:
     assert inferred(*REPLIES["thought"]) == []
     assert inferred(MESSAGE, ANSWER, RETURN) == ["final"]
     assert inferred(MESSAGE, THOUGHT, END, START, "assistant", *REPLIES["answer"]) == ["analysis"]
+
+
+NO_CHANNELS = [
+    *(
+        "thinking",
+        "thought",
+        "reasoning",
+        "internal",
+        "reflection",
+        "scratchpad",
+        "notes",
+        "reply",
+        "x",
+        "1",
+        "思考",
+        "мысли",
+    ),
+    *("analysys", "analisis-2", "comentary", "fnal", "RESPONSE", "answers", "analysisfinal"),
+]
+OPENCHATML = openchatml(CONTROLS)
+
+
+@pytest.mark.spec("HAR-15", "HAR-67", "OCM-144")
+@pytest.mark.parametrize("format", [HARMONY, OPENCHATML], ids=["harmony", "openchatml"])
+@pytest.mark.parametrize("channel", NO_CHANNELS)
+def test_text_on_a_channel_that_there_is_not_is_reasoning_however_the_reply_ends(channel: str, format: Format) -> None:
+    head: list[Piece] = [CHANNEL, channel, MESSAGE, THOUGHT]
+    for end in ([RETURN], [END], [CALL], [], [END, START, "assistant", *head, RETURN]):
+        parser = format.parser()
+        events = with_channels([*parser.feed([*head, *end]), *parser.close()], format)
+        messages = [event.message for event in events if isinstance(event, MessageEnded)]
+        assert {message.channel for message in messages} == {"analysis"}
+        assert {message.text for message in messages} == {THOUGHT}
+        hidden = [event for event in events if isinstance(event, Incident) and event.code == "channel-hidden"]
+        assert len(hidden) == len(messages)
+
+
+@pytest.mark.parametrize("format", [HARMONY, OPENCHATML], ids=["harmony", "openchatml"])
+@pytest.mark.parametrize("channel", ["response", "answer", "output", "??", "-", ""])
+def test_a_word_for_the_answer_in_place_of_a_channel_is_the_answer_where_there_is_no_other(
+    channel: str, format: Format
+) -> None:
+    named: list[Piece] = [CHANNEL, *([channel] if channel else []), MESSAGE, ANSWER]
+    other: list[Piece] = [END, START, "assistant", CHANNEL, "final", MESSAGE, PREAMBLE, RETURN]
+    for more, shown in (([RETURN], ANSWER), ([END], ANSWER), ([], ANSWER), (other, PREAMBLE)):
+        parser = format.parser()
+        text = seen(with_channels([*parser.feed([*named, *more]), *parser.close()], format))
+        missing_is_final = format is OPENCHATML and not channel
+        assert text == (f"{ANSWER}\n\n{PREAMBLE}" if missing_is_final and more is other else shown)

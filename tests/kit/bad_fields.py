@@ -39,7 +39,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),
     *(
         ({"tools": [{"type": "function", "function": {"name": name}}]}, "tools[0].function.name")
-        for name in ("a b", "<|x|>", "x" * 65)
+        for name in ("a b", "<|x|>", "x" * 65, ".a", "a.", "a..b", ".")
     ),
     ({"tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
     ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),

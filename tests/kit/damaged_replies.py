@@ -498,6 +498,21 @@ Wire = Chat | Responses | Messages | Ollama
 WIRES: Mapping[str, Wire] = {"chat": Chat(), "responses": Responses(), "messages": Messages(), "ollama": Ollama()}
 
 
+def limited(wire: Wire, request: dict[str, Any], most: int | None) -> dict[str, Any]:
+    """The request whose answer has ``most`` tokens; None: as many as it says."""
+    match wire:
+        case _ if most is None:
+            return request
+        case Chat():
+            return {**request, "max_completion_tokens": most}
+        case Responses():
+            return {**request, "max_output_tokens": max(16, most)}
+        case Messages():
+            return {**request, "max_tokens": most}
+        case Ollama():
+            return {**request, "options": {"num_predict": most}}
+
+
 def _events(got: Got) -> list[dict[str, Any]]:
     lines = got.body.decode().split("\n")  # not `splitlines`, which splits within a text too
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
@@ -596,16 +611,7 @@ async def faults(draw: Draw) -> list[str]:
     model.reply[:] = model.ids(said.text)
     request = wire.request([])
     if said.how == "length":
-        most = max(1, len(model.reply))
-        match draw.wire:
-            case "chat":
-                request["max_completion_tokens"] = most
-            case "responses":
-                request["max_output_tokens"] = max(16, most)
-            case "messages":
-                request["max_tokens"] = most
-            case _:
-                request["options"] = {"num_predict": most}
+        request = limited(wire, request, max(1, len(model.reply)))
     model.engine.requests.clear()
     got = await post_in_process(model.app, wire.path, **request, stream=False)
     flow = await post_in_process(model.app, wire.path, **request, stream=True)

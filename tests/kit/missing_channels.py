@@ -49,7 +49,7 @@ GOES_ON = {
     "preamble, call": (ANNOUNCED + CALL, PREAMBLE, (ARGUMENTS,)),
     "call without its end": (CALL.removesuffix("<|call|>"), "", (ARGUMENTS,)),
     "unmarked": (f"<|start|>assistant<|message|>{ANSWER}<|return|>", ANSWER, ()),
-    "unknown": (f"<|start|>assistant<|channel|>reply<|message|>{ANSWER}<|return|>", ANSWER, ()),
+    "named": (f"<|start|>assistant<|channel|>output<|message|>{ANSWER}<|return|>", ANSWER, ()),
     "no header": (f"{ANSWER}<|return|>", ANSWER, ()),
     "number between": (f" 364 {FINAL}", ANSWER, ()),
 }
@@ -81,7 +81,7 @@ def grouped() -> dict[str, dict[str, Shape]]:
 def _answers() -> dict[str, Shape]:
     found: dict[str, Shape] = {}
     thought = ANALYSIS.removeprefix("<|start|>assistant")
-    for header in ("bare", "no channel", "empty channel", "marks", "response", "assistant", "thought"):
+    for header in ("bare", "no channel", "empty channel", "marks", "response", "assistant"):
         start = "" if header == "bare" else "<|start|>assistant"
         for rest, end in ENDS_WITH.items():
             reply = UNMARKED[header].format(ANSWER) + end

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
-import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
-import { Reply, calls, harmony, project, read, resumed, shown } from "../index.js";
-import { report } from "../report.js";
-import { Malformed, Unsupported, parseYaml } from "../yaml.js";
+import { Reply, calls, harmony, project, read, resumed, shown, validate, write, writeFrame } from "../index.js";
+import { FormError, YamlError, parseYaml } from "../yaml.js";
 
-const SUITE = new URL("../../../tests/spec/openchatml/", import.meta.url);
 const CHAT = `version: 2.2
 model: m
 <|start|>user<|message|>What is 2 + 2?<|end|>
@@ -91,26 +88,186 @@ test("a reply streams its answer and nothing else", () => {
   );
 });
 
-test("headers are a part of YAML; the rest is named", () => {
+test("headers are YAML 1.2 with its core schema, and plain data", () => {
   assert.deepEqual(parseYaml("a: [1, {b: 'it''s'}]\nc:\n- x # comment\n- y: 1\n  z: ~\n"), {
     a: [1, { b: "it's" }],
     c: ["x", { y: 1, z: null }],
   });
-  for (const text of ["a: |\n  text", "a: one\n  two", 'a: "one\n  two"'])
-    assert.throws(() => parseYaml(text), Unsupported);
-  for (const text of ["a: [1", "a: 1\na: 2", "a: &x 1", "\ta: 1", "a: b: c", "- a\nb: 1", "a: !!str 1"])
-    assert.throws(() => parseYaml(text), Malformed);
+  assert.deepEqual(
+    parseYaml('a: |\n  one\n   two\n\nb: >-\n  one\n  two\nc: one\n  two\nd: "one\n\n  two\\\n  three"\n'),
+    {
+      a: "one\n two\n",
+      b: "one two",
+      c: "one two",
+      d: "one\ntwothree",
+    },
+  );
+  assert.deepEqual(parseYaml("[no, On, 012, 0o17, 0x1F, 1e3, .5, 12:30, 1_000, ~, 'null', 2025-01-01]"), [
+    ...["no", "On", 12, 15, 31, 1000, 0.5, "12:30", "1_000", null, "null", "2025-01-01"],
+  ]);
+  for (const text of ["a: [1", "\ta: 1", "a: b: c", "- a\nb: 1", 'a: "b', "a: @b", "a\nb: 1"])
+    assert.throws(() => parseYaml(text), YamlError, text);
+  for (const text of [
+    "a: 1\na: 2",
+    "a: &x 1",
+    "a: *x",
+    "a: !!str 1",
+    "[a]: 1",
+    `a: ${"[".repeat(16)}${"]".repeat(16)}`,
+  ])
+    assert.throws(() => parseYaml(text), FormError, text);
 });
 
-test("the suite's first level: what is valid, and which code is first", () => {
-  for (const name of readdirSync(SUITE).filter((file) => file.endsWith(".json"))) {
-    for (const { id, transcript, flags = [], specification = {} } of JSON.parse(
-      readFileSync(new URL(name, SUITE), "utf8"),
-    )) {
-      if (!("valid" in specification)) continue;
-      const found = report(Buffer.from(transcript), flags);
-      assert.equal(found.valid, specification.valid, id);
-      assert.equal(found.errors[0]?.code, specification.error?.code ?? found.errors[0]?.code, id);
-    }
+test("an error has its column, in characters, and a hint", () => {
+  const { errors } = read("version: 2.2\n<|start|>user name=😀 <|channel|>finl<|message|>x<|end|>");
+  assert.deepEqual(
+    errors.map(({ line, column, hint }) => [line, column, hint]),
+    [
+      [2, 20, "A value is visible ASCII without controls; other characters are percent-encoded."],
+      [2, 33, "Did you mean final? analysis, commentary or final."],
+    ],
+  );
+});
+
+test("validate gives errors and warnings in the text's order", () => {
+  const text = "version: 2.2\n<|start|>user<|message|>a<|return|>\n<|start|>bob<|message|>b<|end|>";
+  assert.deepEqual(
+    validate(text).map(({ line, warning = false }) => [line, warning]),
+    [
+      [2, true],
+      [3, false],
+    ],
+  );
+});
+
+test("what is written reads as it was, whatever its texts hold", () => {
+  const words = [
+    "<|end|>",
+    "<<|start|>",
+    "<",
+    "<<",
+    "<|literal|>",
+    "<|endliteral|>",
+    "é😀",
+    "\n",
+    "---",
+    "\udc80",
+    "%",
+    "<|",
+    "a",
+  ];
+  for (let n = 0; n < 400; n++) {
+    const body = [n % 13, Math.floor(n / 13) % 13, (n * 7) % 13].map((i) => words[i]).join("");
+    const name = body.replaceAll("\udc80", "") || "x";
+    const frames = [
+      { role: "user", name, channel: null, body, end: "end" },
+      {
+        role: "assistant",
+        to: "functions.f",
+        call_id: `c ${n}`,
+        channel: "commentary",
+        constrain: "json",
+        body: "{}",
+        end: "call",
+      },
+      {
+        role: "tool",
+        name: "functions.f",
+        call_id: `c ${n}`,
+        to: "assistant",
+        channel: "commentary",
+        body,
+        end: "end",
+      },
+      { role: "assistant", channel: "final", intent: null, body, end: "return" },
+    ];
+    const header = { version: "2.10", [name]: [name, 1.5, { no: null, key: ["yes", -Infinity] }] };
+    const found = read(write({ header, frames }));
+    assert.deepEqual([found.errors, found.header], [[], header]);
+    frames.forEach(({ channel, ...rest }, i) => {
+      for (const [key, value] of Object.entries(rest))
+        assert.equal(found.frames[i][key], value, JSON.stringify([key, body]));
+      assert.equal(found.frames[i].hasChannel, channel !== null);
+    });
   }
 });
+
+test("what was read is written, and reads the same", () => {
+  const { header, frames } = read(CHAT);
+  const again = read(write({ header, frames }));
+  const keys = ["role", "to", "call_id", "name", "channel", "constrain", "body", "end"];
+  const bare = (frame) => keys.map((key) => frame[key]);
+  assert.deepEqual([again.valid, again.header, again.frames.map(bare)], [true, header, frames.map(bare)]);
+});
+
+test("what no transcript can say is refused", () => {
+  for (const frame of [
+    { role: "bob" },
+    { role: "user", name: "" },
+    { role: "user", name: "\udc80" },
+    { role: "user", channel: "odd" },
+    { role: "user", end: "done" },
+    { role: "user", intent: "joke" },
+  ])
+    assert.throws(() => writeFrame(frame), TypeError, JSON.stringify(frame));
+  for (const frames of [
+    [{ role: "assistant", to: "functions.f", channel: "commentary", body: "{}", end: "call" }],
+    [{ role: "tool", name: "functions.f", call_id: "c1", channel: "commentary" }],
+    [{ role: "user", end: null }, { role: "user" }],
+    [{ role: "user", constrain: "json", body: "{" }],
+  ])
+    assert.throws(() => write({ frames }), TypeError, JSON.stringify(frames));
+  assert.throws(() => write({ header: {} }), TypeError);
+  assert.match(write({ frames: [{ role: "assistant", body: "half", end: null }] }), /half$/);
+});
+
+test("a paragraph ends with a flush, and markers of reflection are not shown, wherever the text is cut", () => {
+  const text = "<|channel|>final<|message|>One.\n\n<|start_reflect|>Two<|x|>.<|return|>";
+  for (let cut = 0; cut <= text.length; cut++) {
+    const reply = new Reply("r");
+    const events = [text.slice(0, cut), text.slice(cut)].flatMap((piece) => reply.feed(piece)).concat(reply.close());
+    const told = events.map(({ type, delta }) => delta ?? `(${type.split(".").at(-1)})`).join("");
+    assert.equal(told, "One.\n\n(flush)Two<|x|>.(flush)(done)", `${cut}`);
+  }
+});
+
+const DEEP = "[".repeat(9000);
+const BODIES = {
+  json: {
+    right: ["[1]", "{}", '"\\u00e9"', " null ", "-0.5e+1", DEEP + "]".repeat(9000)],
+    wrong: ["", "[1,]", "{a: 1}", "NaN", "01", "1 2", '"\n"', DEEP],
+  },
+  yaml: {
+    right: ["a: &x [1]\nb: *x", "", "--- !!str a\n--- b\n", "%YAML 1.2\n---\na"],
+    wrong: ["a: [", "\tb: 1", "a: b: c", "{a b: c", "- a\nb"],
+  },
+  toml: {
+    right: ["a = 1", "", "[a]\nb.c = [1, 2,]\n[[d]]\n[[d]]\n[d.e]", "a = '''\nx'''", "t = 1979-05-27T07:32:00Z"].concat(
+      ["x = {a = 1, b.c = 2}", "f = 6.626e-34", "h = 0xDEAD_beef", 'a = """\n"x" """'],
+    ),
+    wrong: ["a =", "a = 1\na = 2", "[a]\n[a]", "a = 01", "a = {b = 1,}", 'a = "\\x"', "a 1", "a = 1 b = 2"].concat([
+      "[[a]]\n[a]",
+      "a = 1\n[a.b]",
+      "a = {}\na.b = 1",
+      "[a.b]\n[a]\nb.c = 1",
+    ]),
+  },
+  xml: {
+    right: ["<a/>", "<é:b/>", `<?xml version="1.0"?><a b="c" d='e'>x &amp; <![CDATA[<]]><b/><!-- c --><?p q?></a>\n`],
+    wrong: ["", "<a>", "<a></b>", "<a/><b/>", "<a b=c/>", "<a b='1' b='2'/>", "a<a/>", "<a>&x;</a>"].concat([
+      "<!DOCTYPE a><a/>",
+      "<a><!-- -- --></a>",
+      "<a>]]></a>",
+    ]),
+  },
+};
+
+for (const [type, { right, wrong }] of Object.entries(BODIES))
+  test(`a body behind a type is ${type}`, () => {
+    const isValid = (body) => read(`version: 2.2\n<|start|>user<|constrain|>${type}<|message|>${body}<|end|>`).valid;
+    assert.deepEqual(
+      right.filter((body) => !isValid(body)),
+      [],
+    );
+    assert.deepEqual(wrong.filter(isValid), []);
+  });

@@ -10,8 +10,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import TemporaryFile
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -44,7 +46,12 @@ def command(
         int, typer.Option(min=1, max=3, help="Up to 1 the specification, 2 choices where it is silent, 3 diagnostics.")
     ] = 3,
     lines: Annotated[
-        bool, typer.Option("--lines", help="The program is started once and reads each case as a line of JSON.")
+        bool,
+        typer.Option(
+            "--lines",
+            help="The program is started once and reads each case as a line of JSON. It gets no word of it: what it"
+            " needs to be told stands behind -- too.",
+        ),
     ] = False,
     cases: Annotated[Path | None, typer.Option(help="A folder of other cases.", file_okay=False)] = None,
     only: Annotated[str, typer.Option(help="Cases whose id, topic or clause holds this.")] = "",
@@ -132,39 +139,49 @@ def by_command(words: Sequence[str]) -> Implementation:
         done = subprocess.run(  # noqa: S603
             [*words, *flags], input=transcript, capture_output=True, timeout=PATIENCE, check=False
         )
-        tail = done.stderr.decode("utf-8", "replace").strip()[-200:]
-        return _report(done.stdout, f"(exit code {done.returncode}) {tail}")
+        return _report(done.stdout, _ending(done.returncode, BytesIO(done.stderr)))
 
     return implementation
 
 
 @contextmanager
 def by_lines(words: Sequence[str]) -> Iterator[Implementation]:
-    """The same for a program that answers each line ``{"base64", "flags"}`` with its report on a line."""
-    process = subprocess.Popen([*words], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - as above
-    assert process.stdin is not None
-    assert process.stdout is not None
-    stdin, stdout = process.stdin, process.stdout
+    """The same for a program that answers each line ``{"base64", "flags"}`` with its report on a line.
 
-    def implementation(transcript: bytes, flags: Sequence[str]) -> object:
-        request = {"base64": base64.b64encode(transcript).decode(), "flags": list(flags)}
-        patience = threading.Timer(PATIENCE, process.kill)
-        patience.start()
+    One that ends, or is ended after `PATIENCE`, fails the rest of the cases with its exit code and standard error.
+    """
+    with (
+        TemporaryFile() as stderr,
+        subprocess.Popen([*words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as process,  # noqa: S603 - as above
+    ):
+
+        def implementation(transcript: bytes, flags: Sequence[str]) -> object:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            request = {"base64": base64.b64encode(transcript).decode(), "flags": list(flags)}
+            patience = threading.Timer(PATIENCE, process.kill)
+            patience.start()
+            try:
+                with suppress(BrokenPipeError):  # it has ended
+                    process.stdin.write(jsonlib.dumps(request).encode() + b"\n")
+                    process.stdin.flush()
+                answer = process.stdout.readline()
+                ending = "" if answer else _ending(process.wait(), stderr)
+            finally:
+                patience.cancel()
+            return _report(answer, ending)
+
         try:
-            stdin.write(jsonlib.dumps(request).encode() + b"\n")
-            stdin.flush()
-            return _report(stdout.readline(), "")
+            yield implementation
         finally:
-            patience.cancel()
+            process.kill()
+            with suppress(BrokenPipeError):  # what it had not read
+                process.communicate()
 
-    try:
-        yield implementation
-    finally:
-        process.kill()
-        with suppress(BrokenPipeError):  # what it had not read
-            stdin.close()
-        stdout.close()
-        process.wait()
+
+def _ending(code: int, stderr: IO[bytes]) -> str:
+    stderr.seek(0)
+    return f"(exit code {code}) {stderr.read().decode('utf-8', 'replace').strip()[-200:]}".rstrip()
 
 
 def _report(answer: bytes, otherwise: str) -> Mapping[str, Any]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from antiphon.conversion import Conversion, Loss, SidecarWriter, read_sidecar
+from antiphon.conversion import Conversion, LineConversions, Loss, SidecarWriter, read_sidecar
 from antiphon.errors import AntiphonError, ConfigError
 from antiphon.writing import check_writable, write
 
 from .app import error_object
 from .completions import form_names
 from .excerpt import RecentText
-from .files import SIDECAR, STANDARD, SUFFIXES, chunks, files_below, is_pattern, output
-from .options import JsonOption, as_json, print_json
+from .files import LINES, SIDECAR, STANDARD, SUFFIXES, chunks, files_below, is_pattern, output
+from .options import JsonOption, LimitOption, LinesOption, as_json, check_limit, print_json
 from .terminal import each_of, say, tell, then_waiting
 
 # Many conversions in one run: folders are walked, names stay, and what is lost is summed up by its kind.
@@ -36,11 +36,36 @@ _NUMBER = re.compile(r"\[\d+\]")
 
 @dataclass(slots=True)
 class LossCount:
-    """Losses of one kind: how many, in which files (the first is named), and the first as an example."""
+    """Losses of one kind: how many, in how many files or lines, and the first place and loss as an example."""
 
     example: Loss
-    files: dict[Path, None] = field(default_factory=dict)
+    first: str
+    last: str = ""
+    places: int = 0
     count: int = 0
+
+
+class LossCounts(dict[tuple[str, str], LossCount]):
+    """Losses by their path, without numbers, and how grave they are."""
+
+    def lose(self, place: str, loss: Loss) -> None:
+        """Counts a loss. Those of one place come one behind the other."""
+        known = self.setdefault((_NUMBER.sub("[]", loss.path), loss.kind), LossCount(loss, place))
+        known.places += known.last != place
+        known.last = place
+        known.count += 1
+
+    def sorted(self) -> list[tuple[tuple[str, str], LossCount]]:
+        """The gravest and most frequent first."""
+        return sorted(self.items(), key=lambda item: (item[0][1] != "semantic", -item[1].count, item[0]))
+
+    def tell(self, places: str, *, named: str = "") -> None:
+        """Prints a line for each on stderr: ``12 × messages[].call_id in 3 files, first a.json: 'w1'``."""
+        for (path, _), lost in self.sorted():
+            what = str(lost.example).removeprefix(f"{lost.example.path}: ")
+            shown = what if len(what) <= SHOWN else f"{what[:SHOWN]}…"
+            several = f"{lost.places} {places}, first " if lost.places > 1 else named
+            tell(f"{lost.count:>7} × {path} in {several}{lost.first}: {shown}", file=sys.stderr)
 
 
 @dataclass(slots=True)
@@ -52,7 +77,7 @@ class ManyConversions:
     force: bool = False
     converted: dict[Path, Path] = field(default_factory=dict)
     failed: dict[Path, AntiphonError] = field(default_factory=dict)
-    losses: dict[tuple[str, str], LossCount] = field(default_factory=dict)
+    losses: LossCounts = field(default_factory=LossCounts)
 
     def run(self, paths: Sequence[Path], source: str | None, convert: Convert) -> None:
         """Converts every file of the paths, whatever becomes of the others."""
@@ -64,7 +89,7 @@ class ManyConversions:
         for file in each_of(list(inputs), "converting"):
             try:
                 target = self._target(inputs[file], reserved)
-                convert(file, target, partial(self._lose, file))
+                convert(file, target, partial(self.losses.lose, str(file)))
                 self.converted[file] = target
             except AntiphonError as error:
                 self.failed[file] = error
@@ -82,11 +107,6 @@ class ManyConversions:
         reserved.add(target.resolve())
         return target
 
-    def _lose(self, file: Path, loss: Loss) -> None:
-        known = self.losses.setdefault((_NUMBER.sub("[]", loss.path), loss.kind), LossCount(loss))
-        known.files[file] = None
-        known.count += 1
-
     def report(self, *, as_json: bool) -> None:
         """One line for each file that failed, then what was lost, the gravest and most frequent first."""
         if as_json:
@@ -98,31 +118,18 @@ class ManyConversions:
             tell(f"{file}: {place}{error.message}  [{error.code}]{hint}", file=sys.stderr)
         done = f"{len(self.converted)} of {len(self.converted) + len(self.failed)} files are in {self.out}"
         tell(done + (": what is not in them:" if self.losses else ""), file=sys.stderr)
-        for (path, _), lost in self._sorted():
-            tell(loss_line(path, lost), file=sys.stderr)
-
-    def _sorted(self) -> list[tuple[tuple[str, str], LossCount]]:
-        return sorted(self.losses.items(), key=lambda item: (item[0][1] != "semantic", -item[1].count, item[0]))
+        self.losses.tell("files")
 
     def as_object(self) -> Mapping[str, Any]:
         """The same for programs."""
         done = [{"file": str(file), "out": str(out)} for file, out in self.converted.items()]
         failed = [{"file": str(file), "error": error_object(error)} for file, error in self.failed.items()]
         losses = [
-            {"path": path, "kind": kind, "count": lost.count, "files": len(lost.files),
-             "first": str(next(iter(lost.files))), "example": lost.example}
-            for (path, kind), lost in self._sorted()
+            {"path": path, "kind": kind, "count": lost.count, "files": lost.places, "first": lost.first,
+             "example": lost.example}
+            for (path, kind), lost in self.losses.sorted()
         ]  # fmt: skip
         return {"converted": done, "failed": failed, "losses": losses}
-
-
-def loss_line(path: str, lost: LossCount) -> str:
-    """``12 × messages[].call_id in 3 files, first a.json: 'w1'``."""
-    what = str(lost.example).removeprefix(f"{lost.example.path}: ")
-    shown = what if len(what) <= SHOWN else f"{what[:SHOWN]}…"
-    first, *more = lost.files
-    where = f"in {first}" if not more else f"in {len(more) + 1} files, first {first}"
-    return f"{lost.count:>7} × {path} {where}: {shown}"
 
 
 def command(
@@ -145,17 +152,25 @@ def command(
     ] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Take the best reading of a faulty input.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace outputs that are there.")] = False,
+    lines: LinesOption = False,
+    limit: LimitOption = None,
     json: JsonOption = False,
 ) -> None:
     """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr (--json: a line each).
 
     Several files and folders are converted into the folder OUT under the same names, with one summary of what is
-    lost (--json: one object). Exit code 1 where one failed; the others are converted.
+    lost (--json: one object). Exit code 1 where one failed; the others are converted. So are the lines of a data set.
     """
     run = partial(convert, to=to, source=source, lenient=lenient, sidecar=sidecar, force=force)
     if len(files) > 1 or files[0].is_dir() or is_pattern(files[0]):
         many(files, out, ManyConversions(out or STANDARD, to, force), source, run, json=json)
         return
+    if lines or files[0].suffix == LINES:
+        if sidecar:
+            raise ConfigError("a sidecar is of one conversation, not of lines")
+        data_set(files[0], out, LineConversions(to, source, lenient, limit), force=force, report=report, json=json)
+        return
+    check_limit(limit, lines=False)
     if sidecar and (out is None or out == STANDARD):
         raise ConfigError("a sidecar is written beside a file", hint="Name one with -o.")
     count = 0
@@ -173,6 +188,41 @@ def command(
         tell(f"{count} things are not in the output; --report lists them", file=sys.stderr)
 
 
+def data_set(file: Path, out: Path | None, lines: LineConversions, *, force: bool, report: bool, json: bool) -> None:
+    """Converts a file's lines. Tells of each that failed, then what is lost by its kind; or JSON for programs."""
+    losses = LossCounts()
+
+    def lose(number: int, loss: Loss) -> None:
+        losses.lose(str(number), loss)
+        if json:
+            print(as_json({"line": number, **asdict(loss)}, indent=False), file=sys.stderr)
+        elif report:
+            say(f"{number}: {loss}")
+
+    def fail(number: int, error: AntiphonError) -> None:
+        if json:
+            print(as_json({"line": number, "error": error_object(error)}, indent=False), file=sys.stderr)
+        else:
+            at = error.position
+            column = f":{at.column}" if at and at.line == 1 else ""
+            say(f"{file}:{number}{column}: {error.message}  [{error.code}]{f'  {error.hint}' if error.hint else ''}")
+
+    lines.on_loss, lines.on_error = lose, fail
+    lines.on_warning = lambda number, warning: say(f"warning: {number}: {warning}")
+    if out not in (None, STANDARD):
+        check_writable(out, replace=force)
+    words = f"converting {file}" if out not in (None, STANDARD) or not sys.stdout.isatty() else ""
+    with output(out, replace=force) as sink, then_waiting(chunks(file), words) as parts:
+        for line in lines.run(parts):
+            sink.write(line)
+    if not json:
+        lost = ": what is not in them:" if losses else ""
+        tell(f"{lines.read - lines.failed} of {lines.read} lines are converted{lost}", file=sys.stderr)
+        losses.tell("lines", named="line ")
+    if lines.failed:
+        raise typer.Exit(1)
+
+
 def many(
     files: list[Path],
     out: Path | None,
@@ -185,8 +235,8 @@ def many(
     """Several files into a folder. Raises `ConfigError` without one."""
     if out is None or out == STANDARD or out.is_file():
         raise ConfigError("several files are converted into a folder", hint="Name one with -o.")
-    if STANDARD in files:
-        raise ConfigError("standard input is converted alone")
+    if STANDARD in files or any(file.suffix == LINES for file in files):
+        raise ConfigError(f"standard input, and lines of *{LINES}, are converted alone")
     conversions.run(files, source, convert)
     conversions.report(as_json=json)
     if conversions.failed:
@@ -222,6 +272,8 @@ def convert(
     with recent.shown_with_errors(), output(out, replace=force) as sink, then_waiting(chunks(file), words) as parts:
         for part in conversion.run(recent.watch(parts)):
             sink.write(part)
+    if sidecar and conversion.unread:
+        say(f"warning: {conversion.unread} things of {file} are not in the sidecar either; --report lists them")
     lost = conversion.sidecar()
     if lost is not None and out is not None:
         write(sidecar_file(out), lost.encode())

@@ -110,6 +110,8 @@ SUFFIXES: Mapping[str, tuple[str, ...]] = {
 }
 """The names of files of a form, in folders; a file that is named itself may have any name."""
 EVERY_SUFFIX = tuple(dict.fromkeys(suffix for suffixes in SUFFIXES.values() for suffix in suffixes))
+LINES = ".jsonl"
+"""The end of a file's name that has a conversation a line."""
 SIDECAR = ".sidecar.json"
 """The end of a file's name that has what a conversion lost of another."""
 

@@ -2,7 +2,7 @@
 
 from antiphon.conversation import Loss
 
-from .convert import SOURCES, TARGETS, Conversion, source_named, target_named
+from .convert import SOURCES, TARGETS, Conversion, LineConversions, source_named, target_named
 from .detect import detect, form_of
 from .harmony import harmony_findings
 from .sidecar import Sidecar, SidecarWriter, read_sidecar
@@ -11,6 +11,7 @@ __all__ = [
     "SOURCES",
     "TARGETS",
     "Conversion",
+    "LineConversions",
     "Loss",
     "Sidecar",
     "SidecarWriter",

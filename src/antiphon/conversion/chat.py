@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,14 +15,15 @@ from antiphon.api.chat.messages import TEXT_PARTS, to_messages
 from antiphon.api.chat.read import read_format, read_tools
 from antiphon.api.chat.schema import ChatMessage, ResponseFormatObject, Tool
 from antiphon.conversation import (
+    FUNCTIONS,
     Channel,
     Conversation,
     Loss,
     Message,
     OpaquePart,
     Part,
-    ReasoningEffort,
     ResponseFormat,
+    Role,
     Settings,
     TextPart,
 )
@@ -30,12 +32,20 @@ from antiphon.errors import ParseError, Position, RenderError, RequestError
 from antiphon.structs import ready
 
 from .detect import Json, JsonList, JsonReader, Survey, well_formed_json
-from .form import CHAT, Lifted, Written, carried_request, read_request, written_request
+from .form import (
+    CHAT,
+    Lifted,
+    Written,
+    carried_request,
+    read_effort,
+    read_request,
+    taken_content,
+    taken_function,
+    unread,
+    written_request,
+)
 
 # OpenAI's chat JSON, read as the server reads it; parts that are no text are carried as they came.
-
-CONVERSATION_KEYS = ("messages", "tools", "response_format", "reasoning_effort")
-MESSAGE_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(ChatMessage))
 
 
 class ChatReader(JsonReader):
@@ -48,51 +58,106 @@ class ChatReader(JsonReader):
         request = survey.members
         effort = request.get("reasoning_effort")
         extra, carried = read_request(request, CHAT)
-        tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(request.get("tools") or [])]
+        tools = [decoded(value, Tool, f"tools[{i}]") for i, value in enumerate(survey.tools)]
         with as_parse_errors():
             specs = read_tools(tools, any_name=True)
         self.about = Conversation(
             tools=specs,
-            settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+            settings=Settings(reasoning_effort=read_effort(effort)),
             response_format=response_format(request.get("response_format")),
             extra=extra,
         )
-        known = carried.union(CONVERSATION_KEYS)
-        self.unread = [Loss(key, "not part of a conversation") for key in request if key not in known]
+        taken = {self.path: request.get(self.path), **carried, **_taken_about(self.about)}
+        self.unread = list(unread("", request, taken))
         self._calls = OpenCalls()
+        self._last: Message | None = None
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
         messages = read_message(element, index, self._calls)
         path = f"{self.path}[{index}]"
-        self.unread += [Loss(f"{path}.{key}", "unknown") for key in element if key not in MESSAGE_KEYS]
-        if not any(message.parts for message in messages):
-            self.unread += [Loss(f"{path}.content", part.kind) for part in _media(element)]
+        self.unread += unread(path, element, _taken(element, messages))
+        last, first, self._last = self._last, messages[0], messages[-1]
+        if last is None or last.role is not Role.ASSISTANT or first.role is not Role.ASSISTANT:
+            return messages
+        # Only an answer ends a message of the assistant's: what follows is written as part of it, if it can be.
+        if last.channel == Channel.ANALYSIS or (first.is_call and last.channel != Channel.FINAL):
+            self.unread.append(Loss(path, "a message of its own", f"part of {self.path}[{index - 1}]"))
         return messages
+
+
+def _taken(element: Json, frames: Sequence[Message]) -> Json:
+    """The parts of a chat message that its frames have."""
+    calls = [frame for frame in frames if frame.is_call]
+    thought = next((frame.text for frame in frames if frame.channel == Channel.ANALYSIS), "")
+    said = next((frame for frame in frames if not frame.is_call and frame.channel != Channel.ANALYSIS), None)
+    listed = element.get("tool_calls") or []
+    taken: Json = {
+        "role": element["role"],
+        "content": taken_content(element.get("content"), said),
+        "reasoning": thought,
+        "reasoning_content": thought,
+        "tool_calls": [
+            {"type": "function", "id": call.call_id, "function": _taken_function(given["function"], call)}
+            for given, call in zip(listed, calls, strict=False)
+        ],
+        "annotations": [],
+    }
+    if "function_call" in element and len(calls) > len(listed):
+        taken["function_call"] = _taken_function(element["function_call"], calls[-1])
+    if said is None:
+        return taken
+    if said.role is Role.TOOL:
+        return {**taken, "name": _function_name(said.name), "tool_call_id": said.call_id}
+    # The text is kept, but not that it refuses.
+    refused = element.get("refusal") is not None and said.text == element["refusal"]
+    return {**taken, "name": said.name, "refusal": {"content": said.text} if refused else None}
+
+
+def _taken_function(given: Json, call: Message) -> Json:
+    spelled = given.get("arguments")
+    arguments = json.loads(call.text) if isinstance(spelled, dict) else call.text
+    return {"name": _function_name(call.recipient), "arguments": arguments}
+
+
+def _function_name(recipient: str | None) -> str:
+    return (recipient or "").removeprefix(f"{FUNCTIONS}.")
+
+
+def _taken_about(about: Conversation) -> Json:
+    """The parts of a chat request beside its messages that a conversation has."""
+    form = about.response_format
+    return {
+        "tools": [{"type": "function", "function": taken_function(tool)} for tool in about.tools],
+        "reasoning_effort": about.settings.reasoning_effort,
+        "response_format": form and {
+            "type": form.kind,
+            "json_schema": {name: getattr(form, name) for name in ("name", "description", "schema", "strict")},
+            "pattern": form.pattern, "choices": list(form.choices or ()), "grammar": form.grammar,
+            "compact": form.compact,
+        },
+    }  # fmt: skip
 
 
 def read_message(element: Any, index: int, calls: OpenCalls) -> tuple[Message, ...]:
     """The frames of one chat message behind those whose ``calls`` wait. Raises `ParseError` with a path."""
-    media = _media(element)
-    texts = {**element, "content": [part for part in element["content"] if _is_text(part)]} if media else element
+    content = element.get("content") if isinstance(element, dict) else None
+    parts = content if isinstance(content, list) else []
+    media = not all(map(_is_text, parts))
+    texts = {**element, "content": [part for part in parts if _is_text(part)]} if media else element
     wire = decoded(texts, ChatMessage, f"messages[{index}]")
     with as_parse_errors():
         frames = to_messages([wire], earlier=calls, first=index)
     if not media:
         return frames
-    parts = _parts(element["content"])  # They go to the frame that has the text; a message that only calls has none.
+    carried = _parts(parts)  # They go to the frame that has the text; a message that only calls has none.
     return tuple(
-        frame if frame.is_call or frame.channel == Channel.ANALYSIS else replace(frame, parts=parts) for frame in frames
+        frame if frame.is_call or frame.channel == Channel.ANALYSIS else replace(frame, parts=carried)
+        for frame in frames
     )
 
 
 def _is_text(part: Any) -> bool:
     return not isinstance(part, dict) or part.get("type") in (*TEXT_PARTS, "refusal") or "type" not in part
-
-
-def _media(element: Any) -> list[OpaquePart]:
-    content = element.get("content") if isinstance(element, dict) else None
-    parts = content if isinstance(content, list) else []
-    return [OpaquePart(str(part["type"]), part) for part in parts if not _is_text(part)]
 
 
 def _parts(content: list[Json]) -> tuple[Part, ...]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 
 from antiphon.conversation import Conversation, Loss, Message, Role
-from antiphon.errors import NotFoundError, ParseError, RenderError, near
+from antiphon.errors import AntiphonError, NotFoundError, ParseError, RenderError, near
 from antiphon.errors.place import Place
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.format import strictly
-from antiphon.tokens import o200k_harmony, spell
+from antiphon.tokens import o200k_harmony, spell, well_formed
 
-from .detect import ENOUGH, HarmonyJsonReader, HarmonyJsonTarget, JsonReader, JsonSource, Survey, detect
+from .detect import ENOUGH, HarmonyJsonReader, HarmonyJsonTarget, JsonReader, JsonSource, ShareGptReader, Survey, detect
 from .form import Source, Target, Written, without_media
 from .harmony import HarmonySource, HarmonyTarget, id_pieces, text_pieces
 from .sidecar import Sidecar, SidecarWriter, about_losses, message_losses
@@ -100,6 +103,7 @@ JSON: dict[str, Callable[[Survey], JsonReader]] = {
     "harmony-json": HarmonyJsonReader,
     "chat": _chat_reader,
     "responses": _responses_reader,
+    "sharegpt": ShareGptReader,
 }
 SOURCES = ("openchatml", "harmony", "harmony-ids", *JSON)
 """The names of the forms that are read."""
@@ -144,7 +148,8 @@ class Conversion:
 
     ``input_sidecar`` belongs to the input, and is ignored, with a warning, when the input changed since; with it the
     input is read whole before anything is written. ``sidecar_writer`` gathers a sidecar for the output. ``on_loss`` is
-    called with each loss as it is found, ``on_warning`` with each repair.
+    called with each loss as it is found, ``on_warning`` with each repair. ``unread`` of the losses are of what no field
+    took of the input, which no sidecar has either.
     """
 
     to: str
@@ -155,6 +160,7 @@ class Conversion:
     on_warning: Callable[[str], None] = lambda warning: None
     sidecar_writer: SidecarWriter | None = None
     losses: int = 0
+    unread: int = 0
     about: Conversation = field(default_factory=Conversation)
     _number: int = 0
     _begun: bool = False
@@ -253,5 +259,89 @@ class Conversion:
             self.on_warning(repair)
         source.repairs.clear()
         for loss in source.unread:
+            self.unread += 1
             self._lose(loss)
         source.unread.clear()
+
+
+# Data sets: a conversation a line, in and out.
+
+WRAPPED = re.compile(rb'\s*\{\s*"(text|ids)"\s*:')
+"""The beginning of a line that has a form that is no JSON, as a text or as ids."""
+
+
+@dataclass(slots=True)
+class LineConversions:
+    """Conversions of lines of JSON, each of which is a conversation. One line is in memory at once.
+
+    A form that is no JSON is written as ``{"text": …}``, or ``{"ids": […]}``, and read so. At most ``limit`` lines are
+    read that are not blank. Losses, warnings and errors come with the number of their line; a line that has an error
+    has no output.
+    """
+
+    to: str
+    source: str | None = None
+    lenient: bool = False
+    limit: int | None = None
+    on_loss: Callable[[int, Loss], None] = lambda line, loss: None
+    on_warning: Callable[[int, str], None] = lambda line, warning: None
+    on_error: Callable[[int, AntiphonError], None] = lambda line, error: None
+    read: int = 0
+    failed: int = 0
+
+    def run(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yields the lines of the output. Raises `NotFoundError` for a form that is not known."""
+        target_named(self.to)
+        if self.source is not None:
+            source_named(self.source)
+        for number, line in islice(numbered_lines(chunks), self.limit):
+            self.read += 1
+            losses, warn = list[Loss](), partial(self.on_warning, number)
+            conversion = Conversion(self.to, self.source, self.lenient, on_loss=losses.append, on_warning=warn)
+            try:
+                output = as_line(self.to, b"".join(conversion.run([unwrapped(line)])))
+            except AntiphonError as error:
+                self.failed += 1
+                self.on_error(number, error)
+                continue
+            for loss in losses:
+                self.on_loss(number, loss)
+            yield output
+
+
+def numbered_lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines of a text that came in parts, each with its number from 1; blank ones are left out."""
+    number, begun = 1, list[bytes]()
+    for chunk in chain(chunks, (b"\n",)):
+        first, *rest = chunk.split(b"\n")
+        begun.append(first)
+        for part in rest:
+            line, begun = b"".join(begun), [part]
+            if line.strip():
+                yield number, line
+            number += 1
+
+
+def unwrapped(line: bytes) -> bytes:
+    """The conversation of a line. Raises `ParseError` where JSON has no text or no ids under that name."""
+    if not WRAPPED.match(line):
+        return line
+    try:
+        match json.loads(line):
+            case {"text": str(text), **rest} if not rest:
+                return text.encode("utf-8", "surrogateescape")
+            case {"ids": list(ids), **rest} if not rest:
+                return " ".join(map(str, ids)).encode()
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"not JSON: {error}", code="not_json") from None
+    return line
+
+
+def as_line(to: str, output: bytes) -> bytes:
+    """An output as one line of JSON."""
+    if to in JSON:
+        return output.replace(b"\n", b"") + b"\n"  # Within a string of JSON there is none.
+    if to == "harmony-ids":
+        return json.dumps({"ids": list(map(int, output.split()))}).encode() + b"\n"
+    text = output.decode("utf-8", "surrogateescape")
+    return json.dumps({"text": text}, ensure_ascii=well_formed(text) != text).encode() + b"\n"

@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from antiphon.conversation import Conversation, Loss, Message
+import msgspec
+
+from antiphon.conversation import FUNCTIONS, Channel, Conversation, Loss, Message, Role, TextPart, ToolSpec
+from antiphon.conversation.calls import NAMELESS, make_answer, make_call
 from antiphon.errors import ParseError, Position
 from antiphon.formats.harmony import read_message, write_message
+from antiphon.structs import ready
 from antiphon.tokens import well_formed
 
-from .form import Written, without_media
+from .form import Written, taken_function, unread, without_media
 from .harmony import as_harmony
 from .json_text import Entry, entries, temporary
 
@@ -61,7 +65,7 @@ class Survey:
 
     @property
     def form(self) -> str:
-        """``harmony-json``, ``chat`` or ``responses``. Raises `ParseError`."""
+        """``harmony-json``, ``chat``, ``responses`` or ``sharegpt``. Raises `ParseError`."""
         if "input" in self.members or "output" in self.members or (self.is_list and self.any_item):
             return "responses"
         if self.is_list or self._is_list("messages"):
@@ -69,15 +73,29 @@ class Survey:
                 return "harmony-json"
             if self.all_roles:
                 return "chat"
+        if self._is_list("conversations"):
+            return "sharegpt"
         raise ParseError("this JSON is no conversation that is known here", code="unknown_form", hint=HINT)
 
     def require(self, path: str) -> None:
         """Raises `ParseError` when there is no such list."""
         if not (self.is_list or self._is_list(path)):
-            raise ParseError(f"{path} is not a list", code="wrong_value", position=Position(path=path))
+            raise _wrong(path, "is not a list")
+
+    @property
+    def tools(self) -> list[Any]:
+        """Raises `ParseError` where they are no list."""
+        tools = self.members.get("tools") or []
+        if not isinstance(tools, list):
+            raise _wrong("tools", "is not a list")
+        return tools
 
     def _is_list(self, path: str) -> bool:
         return path in self.members and isinstance(self.members[path], list | tuple)
+
+
+def _wrong(path: str, problem: str) -> ParseError:
+    return ParseError(f"{path} {problem}", code="wrong_value", position=Position(path=path))
 
 
 def survey(entries: Iterable[Entry]) -> Survey:
@@ -203,10 +221,12 @@ class HarmonyJsonReader(JsonReader):
     def __init__(self, survey: Survey) -> None:
         survey.require(self.path)
         self.about = Conversation(verbatim=True)
-        self.unread = [Loss(key, "not part of a conversation") for key in survey.members if key != self.path]
+        self.unread = list(unread("", survey.members, {self.path: survey.members.get(self.path)}))
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
-        return (as_harmony(read_message(element, f"$.messages[{index}]")),)
+        message = read_message(element, f"$.messages[{index}]")
+        self.unread += unread(f"{self.path}[{index}]", element, write_message(message))
+        return (as_harmony(message),)
 
 
 class HarmonyJsonTarget:
@@ -224,3 +244,84 @@ class HarmonyJsonTarget:
 
     def close(self, about: Conversation) -> list[Written]:
         return [Written(self._list.closing({}))]
+
+
+# ShareGPT's JSON, of data sets: who speaks is ``from``, and what is said ``value``.
+
+SPEAKERS = {
+    "system": Role.SYSTEM, "human": Role.USER, "user": Role.USER, "gpt": Role.ASSISTANT, "chatgpt": Role.ASSISTANT,
+    "assistant": Role.ASSISTANT, "observation": Role.TOOL, "tool": Role.TOOL,
+}  # fmt: skip
+
+
+class ShareGptReader(JsonReader):
+    """Reads ``conversations``, with ``system`` and ``tools`` beside them; a ``function_call`` is JSON in a text."""
+
+    path = "conversations"
+
+    def __init__(self, survey: Survey) -> None:
+        survey.require(self.path)
+        members = survey.members
+        self._system = members.get("system") if isinstance(members.get("system"), str) else None
+        tools = _json_of(members.get("tools"), "tools") or []
+        if not isinstance(tools, list):
+            raise _wrong("tools", "is not a list")
+        self.about = Conversation(tools=tuple(_tool(tool, f"tools[{i}]") for i, tool in enumerate(tools)))
+        taken = {self.path: members.get(self.path), "system": self._system, "tools": members.get("tools")}
+        self.unread = list(unread("", members, taken))
+        for i, (tool, spec) in enumerate(zip(tools, self.about.tools, strict=True)):
+            self.unread += unread(
+                f"tools[{i}]", tool, {"type": "function", "function": taken_function(spec)} | taken_function(spec)
+            )
+        self._calls: list[str] = []
+
+    def begin(self) -> Sequence[Message]:
+        return (Message(role=Role.SYSTEM, text=self._system),) if self._system else ()
+
+    def read(self, element: Any, index: int) -> Sequence[Message]:
+        path = f"{self.path}[{index}]"
+        speaker, value = (element.get(key) if isinstance(element, dict) else None for key in ("from", "value"))
+        if not isinstance(value, str):
+            raise _wrong(f"{path}.value", "is no text")
+        self.unread += unread(path, element, {"from": speaker, "value": value})
+        if speaker == "function_call":
+            return self._called(_json_of(value, f"{path}.value"), f"{path}.value")
+        role = SPEAKERS.get(str(speaker))
+        if role is None:
+            raise _wrong(f"{path}.from", f"is {speaker!r:.60}, not one of function_call, {', '.join(SPEAKERS)}")
+        if role is Role.TOOL:
+            return (make_answer(self._calls.pop(0) if self._calls else NAMELESS, None, (TextPart(value),)),)
+        return (Message(role=role, text=value, channel=Channel.FINAL if role is Role.ASSISTANT else None),)
+
+    def _called(self, value: Any, path: str) -> Sequence[Message]:
+        """A call, or a list of them, which are answered in their order."""
+        calls = value if isinstance(value, list) else [value]
+        messages = []
+        for call in calls:
+            if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+                raise _wrong(path, "is no call with a name")
+            arguments = call.get("arguments", {})
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            messages.append(make_call(f"{FUNCTIONS}.{call['name']}", text, None))
+            self.unread += unread(path, call, {"name": call["name"], "arguments": arguments})
+        self._calls += [message.recipient or "" for message in messages]
+        return messages
+
+
+def _json_of(value: Any, path: str) -> Any:
+    """The value of a JSON text; another value is itself."""
+    try:
+        return json.loads(value) if isinstance(value, str) and value else value
+    except (ValueError, RecursionError):
+        raise _wrong(path, "is no JSON") from None
+
+
+def _tool(value: Any, path: str) -> ToolSpec:
+    function = value.get("function", value) if isinstance(value, dict) else None
+    if not isinstance(function, dict):
+        raise _wrong(path, "is no function")
+    try:
+        given = {name: function.get(name) for name in ("name", "description", "parameters", "strict")}
+        return msgspec.convert({name: value for name, value in given.items() if value is not None}, ready(ToolSpec))
+    except msgspec.ValidationError as error:
+        raise _wrong(path, f"is no function: {error}") from None

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
 
 from antiphon.api.transcript.schema import GenerationSettings
-from antiphon.conversation import FUNCTIONS, Conversation, Loss, Message, OpaquePart, Role, TextPart, ToolSpec
+from antiphon.conversation import (
+    FUNCTIONS,
+    Conversation,
+    Loss,
+    Message,
+    OpaquePart,
+    ReasoningEffort,
+    Role,
+    TextPart,
+    ToolSpec,
+)
 from antiphon.formats.openchatml import DocumentHeader, envelope_of, read_arguments, read_declaration
 from antiphon.formats.openchatml.body import CallArguments
 from antiphon.formats.openchatml.declarations import AUTHORS, TITLE, spell_tools
@@ -35,14 +45,19 @@ def header_of(about: Conversation) -> DocumentHeader:
     return known if isinstance(known, DocumentHeader) else DocumentHeader()
 
 
-def read_request(request: Mapping[str, Any], names: Names) -> tuple[dict[str, DocumentHeader], frozenset[str]]:
-    """Reads the request's fields as ``extra`` of a conversation, and returns the names that it is made of."""
+def read_request(request: Mapping[str, Any], names: Names) -> tuple[dict[str, DocumentHeader], dict[str, Any]]:
+    """Reads the request's fields as ``extra`` of a conversation, and returns the fields that it is made of."""
     given = {name: key for name, keys in names.items() for key in keys if _fits(name, request.get(key))}
     model = request.get("model")
     fields: dict[str, Any] = {"model": model} if isinstance(model, str) else {}
     settings = {name: request[key] for name, key in given.items()}
     header = DocumentHeader(fields={**fields, "generation_settings": settings} if settings else fields)
-    return ({REQUEST: header} if header.fields else {}), frozenset([*fields, *given.values()])
+    return ({REQUEST: header} if header.fields else {}), {key: request[key] for key in (*fields, *given.values())}
+
+
+def read_effort(value: object) -> ReasoningEffort | None:
+    """The effort of that name; None for a value that is none."""
+    return next((effort for effort in ReasoningEffort if effort == value), None)
 
 
 def written_request(about: Conversation, names: Names) -> dict[str, Any]:
@@ -106,6 +121,55 @@ class Written:
     """Parts that a reader would take for something else, though all of the text is in the output."""
     expected: tuple[Message, ...] | None = None
     """Messages for a reader, where tools move between messages and a list beside them; None: ``messages``."""
+
+
+# Parts of a JSON input that no field took: found by comparing it with what was read, not by a list of keys.
+
+
+def unread(path: str, given: Any, taken: Any) -> Iterator[Loss]:
+    """Yields each part of a JSON value that ``taken`` has not, at any depth; null says nothing.
+
+    ``taken`` is what was read of the value, in the spelling in which it was given.
+    """
+    if given is None or given == taken:
+        return
+    if isinstance(given, dict) and isinstance(taken, Mapping):
+        for key, value in given.items():
+            yield from unread(f"{path}.{key}" if path else key, value, taken.get(key))
+    elif isinstance(given, list) and isinstance(taken, list):
+        for i, value in enumerate(given):
+            yield from unread(f"{path}[{i}]", value, taken[i] if i < len(taken) else None)
+    else:
+        yield Loss(path, shown(given), None if taken is None else shown(taken))
+
+
+def taken_content(given: Any, message: Message | None) -> Any:
+    """The content that the message took, in the spelling in which it was given: a text, or a list of parts."""
+    text = "" if message is None else message.text
+    parts = (message and message.parts) or (TextPart(text),)
+    if not isinstance(given, list):
+        return text
+    if len(given) != len(parts):
+        return text if given else given
+    return [
+        part.data if isinstance(part, OpaquePart)
+        # The text of a refusal is kept, but not that it is one.
+        else {"type": "refusal", "refusal": {"text": part.text}} if one.get("type") == "refusal"
+        else {"type": one.get("type"), "text": part.text, "annotations": [], "logprobs": []}
+        for one, part in zip(given, parts, strict=True)
+        if isinstance(part, OpaquePart | TextPart)
+    ]  # fmt: skip
+
+
+def taken_function(tool: ToolSpec) -> dict[str, Any]:
+    """The parts of a function's definition that a tool has."""
+    return {name: getattr(tool, name) for name in ("name", "description", "parameters", "strict")}
+
+
+def shown(value: object) -> str:
+    """A value for a report, cut at 60 characters."""
+    text = repr(str(value)) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 class Source(Protocol):

@@ -51,7 +51,7 @@ class Spool:
                 yield message_of(msgspec.convert(json.loads(line), ready(FullMessageJson)))
 
 
-LONG = ("messages", "input", "output")
+LONG = ("messages", "input", "output", "conversations")
 """The members whose lists are read element by element."""
 CHUNK = 1 << 16
 LONGEST_WORD = 16

@@ -9,6 +9,7 @@ from antiphon.api.chat.conversation import WrittenCalls, function_json, own_func
 from antiphon.api.responses.item_schema import InputItem
 from antiphon.api.responses.items import Entry, ItemReader
 from antiphon.api.responses.known import CALLS, REQUEST, RESPONSE
+from antiphon.api.responses.open_items import custom_input
 from antiphon.api.responses.schema import NamespacedTool
 from antiphon.conversation import (
     FUNCTIONS,
@@ -16,9 +17,9 @@ from antiphon.conversation import (
     Conversation,
     Loss,
     Message,
-    ReasoningEffort,
     Role,
     Settings,
+    TextPart,
     ToolSpec,
 )
 from antiphon.conversation.calls import OpenCalls, make_call
@@ -28,9 +29,19 @@ from antiphon.wire.encrypted import Purpose
 
 from .chat import as_parse_errors, decoded
 from .detect import Json, JsonList, Survey, well_formed_json
-from .form import RESPONSES, Lifted, Written, carried_request, read_request, without_media, written_request
-
-CONVERSATION_KEYS = ("input", "output", "tools", "reasoning", "instructions", "object")
+from .form import (
+    RESPONSES,
+    Lifted,
+    Written,
+    carried_request,
+    read_effort,
+    read_request,
+    taken_content,
+    taken_function,
+    unread,
+    without_media,
+    written_request,
+)
 
 
 class ResponsesReader:
@@ -43,24 +54,25 @@ class ResponsesReader:
         if not isinstance(self._given, str):
             survey.require(self.path)
         self._instructions = request.get("instructions")
-        reasoning, tools = request.get("reasoning"), request.get("tools") or ()
+        reasoning = request.get("reasoning")
         effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
         extra, carried = read_request(request, RESPONSES)
-        specs = [tool_of(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
+        specs = [tool_of(tool, f"tools[{i}]") for i, tool in enumerate(survey.tools)]
         self.about = Conversation(
             tools=tuple(filter(None, specs)),
-            settings=Settings(reasoning_effort=ReasoningEffort(effort) if effort in set(ReasoningEffort) else None),
+            settings=Settings(reasoning_effort=read_effort(effort)),
             extra=extra,
         )
-        known = carried.union(CONVERSATION_KEYS)
-        self.unread = [Loss(name, "not part of a conversation") for name in request if name not in known]
-        self.unread += [
-            Loss(f"tools[{i}]", str(tool.get("type") if isinstance(tool, dict) else tool))
-            for i, (tool, spec) in enumerate(zip(tools, specs, strict=True))
-            if spec is None
-        ]
+        taken = {
+            self.path: self._given,
+            "object": request.get("object"),
+            "instructions": self._instructions if isinstance(self._instructions, str) else None,
+            "tools": [spec and {"type": "function", **taken_function(spec)} for spec in specs],
+            "reasoning": {"effort": self.about.settings.reasoning_effort},
+        }
+        self.unread = list(unread("", request, carried | taken))
         self._items = Items(self.path)
-        self._pending: InputItem | None = None
+        self._pending: tuple[int, Json, InputItem] | None = None
 
     def begin(self) -> Sequence[Message]:
         texts = ((Role.SYSTEM, self._instructions), (Role.USER, self._given))
@@ -68,14 +80,61 @@ class ResponsesReader:
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
         """The messages of the item before: what follows an assistant's message decides whether it is a preamble."""
-        path = f"{self.path}[{index}]"
-        item, self._pending = self._pending, decoded(element, InputItem, path)
-        self.unread += [Loss(f"{path}.{name}", "of the item, not of the conversation")
-                        for name in ("id", "status", "annotations", "action") if element.get(name)]  # fmt: skip
-        return self._items.read(item, self._pending) if item is not None else ()
+        item = decoded(element, InputItem, f"{self.path}[{index}]")
+        messages = self._read(item)
+        self._pending = index, element, item
+        return messages
 
     def end(self) -> Sequence[Message]:
-        return self._items.read(self._pending) if self._pending is not None else ()
+        return self._read(None)
+
+    def _read(self, follower: InputItem | None) -> Sequence[Message]:
+        if self._pending is None:
+            return ()
+        index, element, item = self._pending
+        path, messages = f"{self.path}[{index}]", self._items.read(item, follower)
+        lost = unread(path, element, _taken(element, messages)) if messages else [Loss(path, item.type or "message")]
+        self.unread += lost
+        return messages
+
+
+def _taken(item: Json, messages: Sequence[Message]) -> Json:
+    """The parts of an item that its messages have."""
+    first, last, content = messages[0], messages[-1], item.get("content")
+    match kind := item.get("type") or "message":
+        case "message":
+            phase = {Channel.COMMENTARY: "commentary", Channel.FINAL: "final_answer"}.get(last.channel)  # type: ignore[call-overload]
+            return {"type": kind, "role": last.role, "content": taken_content(content, last), "phase": phase}
+        case "reasoning":
+            summary = [] if content else {"content": last.text}
+            return {"type": kind, "content": taken_content(content, last), "summary": summary}
+        case "function_call" | "custom_tool_call":
+            name = (last.recipient or "").removeprefix(f"{FUNCTIONS}.")
+            taken = {"call_id": last.call_id, "name": name, "arguments": last.text, "input": custom_input(last.text)}
+            return {"type": "function_call", **taken}
+        case "function_call_output" | "custom_tool_call_output":
+            output = taken_content(item.get("output"), last)
+            return {"type": "function_call_output", "call_id": last.call_id, "output": output}
+        case _:
+            return _taken_of_ran(item, first, last)
+
+
+def _taken_of_ran(item: Json, call: Message, answer: Message) -> Json:
+    """The parts that a call and its answer have of an item of the server's: whom it calls, and what came of it."""
+    parts = answer.parts or (TextPart(answer.text),)
+    outputs = [dict.fromkeys(("logs", "text"), part.text) for part in parts if isinstance(part, TextPart)]
+    given = ("server_label", "name", "approval_request_id", "approve", "reason")
+    return {
+        **{name: item.get(name) for name in given},
+        "type": "function_call",
+        "id": call.call_id,
+        "call_id": call.call_id,
+        "arguments": call.text if call.is_call else item.get("arguments"),
+        "code": call.text,
+        "output": taken_content(item.get("output"), answer),
+        "outputs": [{"type": "logs", **one} for one in outputs] if item.get("outputs") else [],
+        "error": item.get("error") if item.get("output") is None else None,
+    }
 
 
 class Items:

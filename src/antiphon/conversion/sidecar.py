@@ -21,6 +21,7 @@ from antiphon.conversation import (
     OpaquePart,
     Part,
     ResponseFormat,
+    Role,
     Settings,
     SystemContent,
     TextPart,
@@ -30,10 +31,10 @@ from antiphon.conversation import (
 from antiphon.conversation.json import MessageJson, message_fields, message_of
 from antiphon.errors import ParseError
 from antiphon.formats.harmony import read_message, write_message
-from antiphon.formats.openchatml import DocumentHeader, TranscriptEnvelope, Trivia
+from antiphon.formats.openchatml import DocumentHeader, FromHarmony, TranscriptEnvelope, Trivia
 from antiphon.structs import ready
 
-from .form import REQUEST, header_of
+from .form import REQUEST, header_of, shown, taken_function, unread
 
 # Losses: found by comparing the messages that were written with those that a reader of the output gets.
 
@@ -96,20 +97,38 @@ def about_losses(written: Conversation, read: Conversation) -> Iterator[Loss]:
     if written.response_format != read.response_format:
         yield Loss("response_format", written.response_format.kind if written.response_format else "none")
     carried, place = header_fields(read), "header." if "openchatml" in written.extra else ""
-    lost = ((key, value) for key, value in header_fields(written).items() if carried.get(key) != value)
-    yield from (Loss(f"{place}{key}", shown(value)) for key, value in lost)
+    lost = {key: value for key, value in header_fields(written).items() if carried.get(key) != value}
+    for key, value in lost.items():
+        own = key == "profiles" and value in own_profiles()
+        yield Loss(f"{place}{key}", shown(value), kind="derivable" if own else "semantic")
+
+
+def own_profiles() -> list[object]:
+    """The profiles that our writer gives conversations without one: where all channels are marked, and where not."""
+    marked, unmarked = FromHarmony(), FromHarmony()
+    unmarked.note(Message(role=Role.ASSISTANT, channel=None))
+    return [header_of(way.about(Conversation())).fields["profiles"] for way in (marked, unmarked)]
 
 
 def tool_losses(written: Sequence[ToolSpec], read: Sequence[ToolSpec] = ()) -> Iterator[Loss]:
-    return (Loss(f"tools[{i}]", tool.name) for i, tool in enumerate(written) if tool not in read)
+    """Tools that are not there any longer, and what those of the same name say no longer."""
+    known = {tool.recipient: tool for tool in read}
+    for i, tool in enumerate(written):
+        if tool in read:
+            continue
+        has = known.get(tool.recipient)
+        changed = [] if has is None else [*unread(f"tools[{i}]", taken_function(tool), taken_function(has))]
+        yield from changed or [Loss(f"tools[{i}]", tool.name)]
 
 
 def header_fields(about: Conversation) -> dict[str, Any]:
     """The keys of an OpenChatML header, or what a request says instead, that are nowhere else in the conversation."""
     header = header_of(about)
-    own = {key: value for key, value in header.fields.items() if key != "generation_settings"}
-    elsewhere = ("reasoning_effort", "builtin_tools")
-    more = {f"generation_settings.{k}": v for k, v in header.generation_settings.items() if k not in elsewhere}
+    builtins = list(header.builtin_tools)
+    elsewhere = {"reasoning_effort": (header.reasoning_effort,), "builtin_tools": (builtins, *builtins)}
+    settings = header.generation_settings
+    own = {key: value for key, value in header.fields.items() if value is not settings}
+    more = {f"generation_settings.{k}": v for k, v in settings.items() if v not in elsewhere.get(k, ())}
     return own | more
 
 
@@ -122,12 +141,6 @@ def kinds(parts: Sequence[Part]) -> str:
     """Names the kinds of the parts; no parts are one text."""
     names = (part.kind if isinstance(part, OpaquePart) else KINDS[type(part)] for part in parts)
     return " + ".join(names) or "text"
-
-
-def shown(value: object) -> str:
-    """A value for a report, cut at 60 characters."""
-    text = repr(str(value)) if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 SCHEMA = "antiphon.sidecar/1"

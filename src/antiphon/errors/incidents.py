@@ -71,6 +71,7 @@ INCIDENTS = {
     "textual-specials": incident("Harmony as text: the reply spells control tokens, which are read as such."),
     "missing-controls": incident("Harmony as text: the reply has lost its control tokens, which are put back."),
     "channel-undecided": incident("Which channel a text is on is not known yet; it is buffered until that is said."),
+    "channel-hidden": incident("A text is on a channel that there is not; it is reasoning, and nobody is shown it."),
     "channel-inferred": incident("Nothing in the reply says which channel a text is on; it is read as on this one."),
     "unknown-id": incident("The vocabulary has no token of this id; it is left out."),
     "endoftext": incident("`<|endoftext|>` ended the reply in place of `<|return|>` or `<|call|>`."),

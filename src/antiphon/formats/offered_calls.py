@@ -82,10 +82,10 @@ class OfferedCalls:
 
 
 def is_for_tool(call: Message) -> bool:
-    """Whether the model ended it as a call, or was cut in it, and nobody could read it as an answer: JSON, or code."""
+    """Whether the model ended it as a call, or was cut in it, and it is no answer: JSON, code, or to a tool by name."""
     text, cut = call.text.strip(), call.end is End.NONE
-    code = call.content_type == "code" or "python" in (call.recipient or "").split(".")
-    written = code or text[:1] in ("", "{") or (text[0] == "[" and _is_json(text, cut=cut))
+    tool = call.content_type == "code" or call.recipient == "python" or "." in (call.recipient or "")
+    written = tool or text[:1] in ("", "{") or (text[0] == "[" and _is_json(text, cut=cut))
     return (cut or call.end is End.CALL) and written
 
 

@@ -26,7 +26,7 @@ from .bridge import is_kept
 from .model import Model
 from .plan import Draft, plan_turn
 from .reader import ChoiceReader
-from .request import TurnRequest
+from .request import Overflow, TurnRequest
 from .sequences import Remembered
 from .unfinished import TurnMemory
 
@@ -80,11 +80,12 @@ def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
     """
     model, request = draft.model, draft.request
     kept = request.return_token_ids or request.explain_prefix or is_kept(model, request)
+    whole = request.overflow is Overflow.REFUSE  # Else it may be larger than any prompt.
     stored = model.sequences.stored if request.storable and kept else None
     for reply, sampled, exact in reader.replies() if kept or _is_encoded_otherwise(draft, reader.messages) else ():
         made = model.sequences.add(
             request, draft.prompt, draft.prompt_ids, reply, sampled,
-            exact=exact, own_ids=reader.own_ids, explained=kept,
+            exact=exact, own_ids=reader.own_ids, explained=kept and whole,
         )  # fmt: skip
         if stored is not None and made.key:
             writing = asyncio.create_task(_store(model, stored, made))

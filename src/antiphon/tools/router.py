@@ -206,6 +206,13 @@ class Router:
         """Whether calls to ``recipient`` run here; the others go back to the caller."""
         return recipient in self._tools
 
+    def takes(self, call: ToolCall) -> bool:
+        """Whether the tool that the call is for takes its arguments, where it runs here."""
+        try:
+            return call.recipient not in self._tools or bool(self._tools[call.recipient].arguments(call))
+        except ToolFailure:
+            return False
+
     async def run(self, calls: Sequence[ToolCall], *, seconds: float | None = None) -> AsyncGenerator[ToolEvent, None]:
         """The events of ``calls``, which end with one `ToolEnded` each; results come as they are ready.
 

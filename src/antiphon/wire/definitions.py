@@ -87,7 +87,8 @@ def impossible(path: str, message: str, hint: str | None = None) -> RequestError
 
 
 Given = TypeVar("Given")
-NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+NAME = re.compile(r"(?=.{1,64}$)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+"""The name of a function: as OpenAI has it, or with dots between such words, as tools of MCP servers have."""
 
 
 class FunctionFields(Protocol):
@@ -126,7 +127,10 @@ def read_function(
     name = f"{namespace}.{function.name}" if namespace else function.name
     if not any_name:
         if not NAME.fullmatch(function.name):
-            raise refused(f"{path}.name", "must be 1 to 64 of the characters a-z, A-Z, 0-9, _ and -.")
+            raise refused(
+                f"{path}.name",
+                "must be 1 to 64 of the characters a-z, A-Z, 0-9, _, - and single dots within.",
+            )
         if name in taken:
             raise refused(f"{path}.name", f"another tool is named {name!r}.")
     return ToolSpec(name, function.description or "", function.parameters, strict=function.strict)

@@ -151,7 +151,8 @@ class Projection:
 def chat_name(message: Message) -> str:
     """A recipient as a function's name: ``functions.f`` is ``f``; others keep their namespace, the dot spelt ``__``."""
     recipient = message.recipient or ""
-    return recipient.removeprefix(f"{FUNCTIONS}.").replace(".", "__")
+    name = recipient.removeprefix(f"{FUNCTIONS}.")
+    return name if name != recipient else name.replace(".", "__")
 
 
 @dataclass(slots=True)

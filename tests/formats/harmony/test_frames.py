@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations, product
+from typing import Any
 
 import pytest
 
@@ -10,9 +12,10 @@ from antiphon.conversation import Incident, Message, MessageEnded, MessageStarte
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS
 from antiphon.generation.reader.channels import with_channels
-from antiphon.tokens import ControlScanner
+from antiphon.tokens import ControlScanner, decode
+from kit.api import Got, post_in_process
 from kit.damaged_replies import WIRES
-from kit.harmony_frames import misread, mistold, told
+from kit.harmony_frames import EVERY, TOKENIZER, ids_of, misread, mistold, served, told
 
 OFFERED = ("functions.probe", "functions.get_weather", "python")
 
@@ -79,6 +82,27 @@ async def test_a_call_by_any_header_is_a_call_on_every_wire(head: str, wire: str
     assert whole.told == streamed.told == ("", [("probe", '{"a": "x"}')], WIRES[wire].called)
 
 
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("head", ["commentary to=functions.geo.probe", "commentary to=geo.probe", "geo.probe"])
+async def test_a_function_whose_name_has_dots_is_offered_called_and_answered_on_every_wire(
+    head: str, wire: str
+) -> None:
+    app, engine, reply = served()
+    client = WIRES[wire]
+    reply[:] = ids_of(f'<|channel|>{head}<|message|>{{"a": "x"}}<|call|>')
+
+    async def asked(history: list[Any]) -> Got:
+        fields = json.loads(json.dumps(client.request(history)).replace('"probe"', '"geo.probe"'))
+        return await post_in_process(app, client.path, **fields, stream=False)
+
+    answer = client.whole(await asked([]))
+    assert answer.calls == [("geo.probe", '{"a": "x"}')]
+    assert (await asked(client.history(answer))).status == 200
+    prompt = decode(TOKENIZER, list(engine.requests[-1][0]))
+    assert "type geo.probe = (_: {" in prompt
+    assert '{"a": "x"}<|call|><|start|>functions.geo.probe to=assistant' in prompt
+
+
 def test_of_two_channels_the_reply_says_later_which_it_was() -> None:
     thought = "<|channel|>analysis<|channel|>final<|message|>Hm.<|end|>"
     answer = "<|start|>assistant<|channel|>final<|message|>Yes.<|return|>"
@@ -114,7 +138,7 @@ def test_whatever_is_read_of_random_frames_is_written_and_read_again_as_itself(t
 
 
 @pytest.mark.parametrize("tens", range(3))
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", EVERY)
 async def test_random_frames_are_told_on_every_wire_and_taken_back(wire: str, tens: int) -> None:
     for seed in range(10 * tens, 10 * tens + 10):
         assert not await mistold(seed, wire)

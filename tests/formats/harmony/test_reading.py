@@ -265,6 +265,25 @@ def test_a_bare_name_is_the_one_offered_tool_that_has_it(header: str, recipient:
     assert ("recipient-repaired" in codes(got)) is (recipient == "functions.bash")
 
 
+DOTTED = ("functions.math.sum", "functions.sum", "functions.docs.page.size", "functions.a.size", "browser.open")
+
+
+@pytest.mark.parametrize(
+    ("name", "recipient"),
+    [
+        *(("functions.math.sum", "functions.math.sum"), ("math.sum", "functions.math.sum"), ("sum", "functions.sum")),
+        *(("page.size", "functions.docs.page.size"), ("functions.page.size", "functions.docs.page.size")),
+        *(("size", "size"), ("functions.browser.open", "browser.open"), ("functions.docs", "functions.docs")),
+    ],
+)
+def test_a_name_with_dots_is_meant_by_any_of_its_ends_that_no_other_has(name: str, recipient: str) -> None:
+    parser = Harmony().parser(tools=DOTTED)
+    (message,) = ended(
+        parser.feed([Control("<|channel|>"), f"commentary to={name}", Control("<|message|>"), "{}", CALL])
+    )
+    assert message.recipient == recipient
+
+
 @pytest.mark.parametrize(
     ("stream", "channel", "text"),
     [

@@ -245,6 +245,24 @@ def test_each_policy_keeps_the_reasoning_that_it_names(policy: HistoryPolicy, ol
     assert ("old" in text, "new" in text) == (old, new)
 
 
+@pytest.mark.parametrize("policy", HistoryPolicy)
+@pytest.mark.parametrize("tool", ["functions.f", "python"])
+def test_a_function_s_call_on_analysis_stays_with_its_result_and_that_of_another_tool_is_reasoning(
+    tool: str, policy: HistoryPolicy
+) -> None:
+    call = assistant("analysis", "{}", recipient=tool, end=End.CALL, call_id="1")
+    result = Message(role=Role.TOOL, text="42", call_id="1")
+    text = prompt(Conversation((user(), call, result, assistant("final"), user())), policy)
+    stays = policy is HistoryPolicy.KEEP_ALL or (tool != "python" and policy is not HistoryPolicy.REFERENCE)
+    assert (f"to={tool}<|channel|>analysis" in text, f"<|start|>{tool} to=" in text) == (stays, stays)
+
+
+def test_a_function_s_call_on_analysis_stays_where_its_result_comes_behind_the_answer() -> None:
+    call = assistant("analysis", "{}", recipient="functions.f", end=End.CALL, call_id="1")
+    text = prompt(Conversation((user(), call, assistant("final"), Message(role=Role.TOOL, text="42", call_id="1"))))
+    assert text.index("to=functions.f") < text.index("<|channel|>final") < text.index("<|start|>functions.f to=")
+
+
 def test_the_reference_drops_only_what_is_before_the_first_final() -> None:
     between = (assistant("analysis", "between"), assistant("final"), user())
     text = prompt(verbatim(*OLD, *between), HistoryPolicy.REFERENCE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,7 @@ KINDS = [
     reply(None),
     *(reply(channel, End.NONE) for channel in ("final", "analysis", "commentary")),
     reply("commentary"),
+    replace(call("1"), channel="analysis"),
     *(make(id) for make in (call, result) for id in ("1", "2", None)),
 ]
 

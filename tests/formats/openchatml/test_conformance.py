@@ -476,6 +476,7 @@ def test_an_implementation_that_raises_fails_that_case_and_no_other() -> None:
         "literal-any-bytes",
         "body-not-utf8",
         "body-not-utf8-twice",
+        "body-not-utf8-on-line-3",
     }
 
 

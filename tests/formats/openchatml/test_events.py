@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from antiphon.conversation import (
     DebugCapability,
+    End,
     Event,
     FinishReason,
     Message,
@@ -36,6 +39,7 @@ from antiphon.formats.openchatml import (
     shown,
     sse,
 )
+from antiphon.formats.openchatml.document import EVENTS
 
 REPLY = (
     " intent=preamble<|channel|>commentary<|message|>Plan<|end|><|start|>assistant<|channel|>analysis<|message|>secret"
@@ -48,8 +52,14 @@ def events(reply: str, reason: FinishReason = FinishReason.STOP_EOS) -> list[Eve
     return [*parser.feed([reply]), *parser.close(), TurnEnded(reason, Usage())]
 
 
-def sent(reply: str, reason: FinishReason = FinishReason.STOP_EOS, **options: Any) -> list[dict[str, Any]]:
-    stream = EventStream("r1", **options)
+SHOWN = [event for event in EVENTS if not event.startswith("frame.")]
+
+
+def sent(
+    reply: str, reason: FinishReason = FinishReason.STOP_EOS, *, accept: Sequence[str] | None = SHOWN, **options: Any
+) -> list[dict[str, Any]]:
+    """What is sent to somebody who takes the events that show a reply."""
+    stream = EventStream("r1", accept=accept, **options)
     return [wire for event in events(reply, reason) for wire in stream.feed(event)]
 
 
@@ -214,7 +224,7 @@ def test_a_call_that_breaks_off_is_not_done(reason: FinishReason) -> None:
 
 
 def test_a_cancelled_call_is_named_by_its_own_message_and_a_reply_is_one() -> None:
-    stream = EventStream("r1")
+    stream = EventStream("r1", accept=SHOWN)
     for event in events(CALLS, FinishReason.TOOL_CALL):
         stream.feed(event)
     (reply,) = stream.tool_reply(REPLY_TO_A)
@@ -223,26 +233,45 @@ def test_a_cancelled_call_is_named_by_its_own_message_and_a_reply_is_one() -> No
     assert cancelled["message_id"] == "r1.1"
 
 
-@pytest.mark.parametrize("reply", [REPLY, CALLS, "<|channel|>final<|message|>Only.<|return|>"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        REPLY,
+        CALLS,
+        "<|channel|>final<|message|>Only.<|return|>",
+        "<|message|>No channel.<|return|>",
+        " name=Ann<|channel|>final<|message|>One.<|end|><|start|>assistant name=Bob<|message|>Two.<|return|>",
+        "<|channel|>final<|message|>Let me look.<|end|><|start|>assistant to=python call_id=p<|channel|>commentary"
+        "<|message|>1<|call|>",
+        "<|channel|>final<|constrain|>json<|message|>{}<|end|>",
+        " content_type=text<|message|><|return|>",
+        " intent=status<|channel|>final<|message|>x<|return|>",
+    ],
+)
 def test_the_other_side_reads_the_messages_that_it_may_see(reply: str) -> None:
     happened, stream, reader = events(reply), EventStream("r1"), EventReader()
     wire = [sent for event in happened for sent in stream.feed(event)] + stream.tool_reply(REPLY_TO_A)
     ended = [event.message for event in happened if isinstance(event, MessageEnded)]
     shown = [message for message in ended if visible_to_user(message) or message.is_call]
-    replies = [REPLY_TO_A] if reply is CALLS else []
-    assert [message for event in wire for message in reader.feed(event)] == [*shown, *replies]
+    assert [message for event in wire for message in reader.feed(event)] == [*shown, REPLY_TO_A]
 
 
 @pytest.mark.parametrize("name", ["f", "another"])
 def test_a_call_that_its_declaration_does_not_allow_is_an_error_and_no_message(name: str) -> None:
     spec = ToolSpec(name, parameters={"type": "object", "required": ["y"]})
-    wire = sent(CALLS, FinishReason.TOOL_CALL, tools=DeclaredTools((), {spec.recipient: spec}))
+    wire = sent(CALLS, FinishReason.TOOL_CALL, accept=None, tools=DeclaredTools((), {spec.recipient: spec}))
     assert (wire[-1]["type"], wire[-1]["code"], wire[-1]["call_id"]) == ("error", "E-CALL-SCHEMA", "a")
-    reader, reply = EventReader(), EventStream("r1").tool_reply(REPLY_TO_A)
-    assert [message.text for event in [*wire, *reply] for message in reader.feed(event)] == ["Plan"]
+    reader = EventReader()
+    assert [message.text for event in wire for message in reader.feed(event)] == ["Plan"]
+
+
+def test_the_reply_to_a_call_that_is_no_frame_is_shown_and_is_none_either() -> None:
+    events, reader = EventStream("r1").tool_reply(replace(REPLY_TO_A, end=End.NONE)), EventReader()
+    assert [event["type"] for event in events] == ["tool.reply"]
+    assert [message for event in events for message in reader.feed(event)] == []
 
 
 def test_an_answer_that_is_not_done_is_no_message_on_the_other_side() -> None:
     reader = EventReader()
-    wire = sent("<|channel|>final<|message|>Only", FinishReason.LENGTH_OUTPUT)
+    wire = sent("<|channel|>final<|message|>Only", FinishReason.LENGTH_OUTPUT, accept=None)
     assert [message for event in wire for message in reader.feed(event)] == []

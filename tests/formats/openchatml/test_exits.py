@@ -57,6 +57,30 @@ def test_a_header_of_any_values_reads_as_the_same_values(value: Any) -> None:
         assert fields_of(from_json(to_json(written))) == fields
 
 
+@pytest.mark.spec("OCM-08")
+@pytest.mark.parametrize(
+    ("spelled", "value"),
+    [
+        ("no", "no"), ("On", "On"), ("12:30:45", "12:30:45"), ("1_000", "1_000"), ("2024-01-01", "2024-01-01"),
+        ("0b11", "0b11"), ("-0x1f", "-0x1f"), ("<<", "<<"), ("TRUE", True), ("~", None), ("012", 12), ("08", 8),
+        ("+7", 7), ("0o17", 15), ("0x1F", 31), (".5", 0.5), ("1.", 1.0), ("1e3", 1000.0), ("-2E+05", -200_000.0),
+        ("-.INF", float("-inf")), ("a\u2028b", "a\u2028b"), ("a\x85b\ue000", "a\x85b\ue000"), ('"a\\Lb"', "a\u2028b"),
+    ],
+)  # fmt: skip
+def test_the_header_is_of_yaml_1_2_whatever_1_1_would_read(spelled: str, value: Any) -> None:
+    conversation = read(f'version: "2.2"\nx: {spelled}\n')
+    assert fields_of(conversation) == {"x": value}
+    assert type(fields_of(conversation)["x"]) is type(value)
+    assert fields_of(read(write(headed(x=value)))) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    "text", ["no", "012", "1e3", ".5", "0o7", "12:30", "1_0", "2024-01-01", "=", "<<", "~", "0x1f"]
+)
+def test_a_text_that_yaml_of_any_version_reads_otherwise_is_quoted(text: str) -> None:
+    assert f"'{text}'" in write(headed(x=text)).replace('"', "'")
+
+
 def test_a_date_in_a_header_is_its_text() -> None:
     assert fields_of(read(write(headed(day=date(2024, 1, 2))))) == {"day": "2024-01-02"}
 
@@ -116,7 +140,7 @@ def test_what_can_be_fixed_is_fixed_and_each_change_is_said() -> None:
     broken = Message(role=Role.ASSISTANT, recipient="f", text='{"a": ', content_type="json", constrained=True)
     fixed, fixes = fix(headed(odd, broken, CALL, CALL, REPLY, REPLY))
     assert [(m.role, m.name, m.recipient, m.channel, m.constrained, m.call_id, m.end) for m in fixed.messages] == [
-        ("assistant", None, None, "final", False, None, "end"),
+        ("assistant", None, None, "analysis", False, None, "end"),
         ("assistant", None, "functions.f", "commentary", False, "call_0", "call"),
         ("assistant", None, "functions.f", "commentary", True, "c", "call"),
         ("assistant", None, "functions.f", "commentary", True, "c_2", "call"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from antiphon.conversation import (
     Conversation,
@@ -238,3 +241,23 @@ def test_a_transcript_is_written_in_parts() -> None:
     assert list(iter_write(conversation)) == [
         "version: 2.2\n", "<|start|>user<|message|>a<|end|>", "\n<|start|>user<|message|>b<|end|>", "\n",
     ]  # fmt: skip
+
+
+JSON_WORDS = ["{", "}", "[", "]", ":", ",", '"a"', '"\\ud800"', '"\\x"', '"\t"', "-0", "01", "1e400", "1.", "2.5e3",
+              "true", "NaN", "\ufeff", "\ud800", " ", "\n", "\x0b", "18446744073709551616", "1" * 5000,
+              "[" * 1500]  # fmt: skip
+
+
+def plain_json(text: str) -> object:
+    """The value of a reply's body by the standard library; the text itself where it is no JSON."""
+    try:
+        return json.loads(text, parse_constant=int)
+    except (ValueError, RecursionError):
+        return text
+
+
+@given(st.lists(st.sampled_from(JSON_WORDS), max_size=7).map("".join))
+@example('{"a": [1, -0, 2.5e3, "\\ud83d\\ude00", null]}')
+@example('{"ok": 1, "a": 1e400}')
+def test_a_body_is_json_exactly_where_the_standard_library_says_so(text: str) -> None:
+    assert repr(read_tool_reply(text).content) == repr(plain_json(text))

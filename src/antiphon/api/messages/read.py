@@ -30,7 +30,7 @@ from .server_history import Decrypt
 
 MOST = 1024
 """Tools of a request; Claude Code sends more than other clients, with those of its MCP servers."""
-NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+NAME = re.compile(r"(?=.{1,128}$)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 SERVER_TOOLS: Mapping[str, BuiltInName] = {"web_search": "browser", "code_execution": "python"}
 """Names of Anthropic's tools → ours that they stand for. A type is the name and a date."""
 COUNTED = ("search", "")
@@ -137,7 +137,10 @@ def _read_tool(tool: MessageTool, path: str, taken: Collection[str]) -> ToolSpec
     if tool.name is None:
         raise refused(f"{path}.name", "a tool needs it.", code="missing_required_parameter")
     if not NAME.fullmatch(tool.name):
-        raise refused(f"{path}.name", "must be 1 to 128 of the characters a-z, A-Z, 0-9, _ and -.")
+        raise refused(
+            f"{path}.name",
+            "must be 1 to 128 of the characters a-z, A-Z, 0-9, _, - and single dots within.",
+        )
     if tool.name in taken:
         raise refused(f"{path}.name", f"another tool is named {tool.name!r}.")
     if tool.input_schema is None:

@@ -196,7 +196,7 @@ class _Reader:
         self._echo.append(echo_of(tool))
 
     def _namespace(self, tool: ResponsesTool, path: str) -> None:
-        if not tool.name or not NAME.fullmatch(tool.name):
+        if not tool.name or "." in tool.name or not NAME.fullmatch(tool.name):
             raise refused(f"{path}.name", "a namespace is named with 1 to 64 of a-z, A-Z, 0-9, _ and -.")
         for i, inner in enumerate(tool.tools or []):
             self._offer(inner, tool.name, f"{path}.tools[{i}]")

@@ -9,16 +9,21 @@ from antiphon.conversation import (
     Channel,
     Conversation,
     End,
+    Event,
     FinishReason,
+    Incident,
     Message,
     MessageEnded,
+    MessageStarted,
     Role,
+    TextDelta,
     TurnEnded,
     visible_to_user,
 )
 from antiphon.errors import AntiphonError, ParseError, RenderError
 from antiphon.formats.openchatml import (
     EventStream,
+    Fix,
     Fixer,
     TranscriptEnvelope,
     WireEvent,
@@ -29,10 +34,11 @@ from antiphon.formats.openchatml import (
     tools_behind,
 )
 from antiphon.formats.openchatml.finding import E_CONSTRAINT
+from antiphon.formats.openchatml.markers import without_markers
+from antiphon.formats.openchatml.rules import differences
 from antiphon.formats.openchatml.spelling import spell_body
 from antiphon.generation import RoundEvent, StepEvents
-from antiphon.tools import ToolCancelled, ToolEnded, ToolResult, ToolStarted
-from antiphon.tools.call import CALL_SCHEMA, TOOL_UNKNOWN
+from antiphon.tools import ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.writer import StreamForm
 
 # A turn as frames that are valid behind their transcript, whatever the model wrote and its header allows.
@@ -40,6 +46,8 @@ from antiphon.wire.writer import StreamForm
 CUT = (FinishReason.LENGTH_OUTPUT, FinishReason.LENGTH_CONTEXT, FinishReason.TIMEOUT, FinishReason.ERROR,
        FinishReason.CANCELLED)  # fmt: skip
 """A turn that ended so is not whole: its last message has no ``<|return|>`` (§9)."""
+MOST_TEXT = 80
+"""Characters of what was set aside that a note has."""
 NOTHING = "the turn has no frame that may be shown"
 PROBE = Message(role=Role.ASSISTANT, channel=Channel.FINAL, text="-", end=End.RETURN)
 
@@ -50,114 +58,180 @@ def open_message(conversation: Conversation) -> Message | None:
     return last if last is not None and last.role is Role.ASSISTANT and last.end is End.NONE else None
 
 
-class Answer:
-    """The frames of a turn behind the transcript ``conversation``; ``notes`` says what was changed or left out.
+class Gate:
+    """Passes a turn's events on as those of frames that are valid behind the transcript, whatever the model wrote.
 
-    ``revealed``: hidden messages are written too. Raises `RenderError` where the header excludes every answer.
+    The head of a message is as the transcript's header allows it from its start on; what only its end can say (its
+    footer, whether its body is what its head promises) is said there, and where that depends on what follows, then.
+    ``written`` are the frames as text, ``notes`` says what was changed or left out. ``revealed``: hidden messages are
+    frames too. ``refuses`` says of a call that nobody takes it: it is no frame, and neither is its reply.
+    Raises `RenderError` where the header excludes every answer, or what came; `ParseError` for a broken promise.
     """
 
-    def __init__(self, conversation: Conversation, *, revealed: bool) -> None:
+    def __init__(
+        self, conversation: Conversation, *, revealed: bool, refuses: Callable[[Message], bool] = lambda call: False
+    ) -> None:
         self.notes: list[str] = []
-        self._revealed = revealed
+        self.written: list[str] = []
+        self._revealed, self._refuses = revealed, refuses
         self._tools = tools_behind(conversation)
-        self._continued = open_message(conversation)
-        envelope = TranscriptEnvelope(envelope_of(conversation).header)
-        self._writer, self._fixer = Writer(envelope), Fixer(envelope.header)
+        self._continued = self._awaited = open_message(conversation)
+        self._header = envelope_of(conversation).header
+        self._number = len(conversation.messages) - 1
+        self._writer, self._fixer = Writer(TranscriptEnvelope(self._header)), Fixer(self._header, texts=True)
         for message in conversation.messages:
             if message.is_call or message.role is Role.TOOL:
                 self._writer.skip(self._fixer.message(message))
-        probe = Writer(envelope)
-        probe.write(Fixer(envelope.header).message(PROBE))
+        Writer(TranscriptEnvelope(self._header)).write(self._whole(PROBE))
+        self._ids: dict[str | None, str | None] = {}
+        """The ids of calls as frames have them, by those that the model's have; None: the call is no frame."""
+        self._open: Message | None = None
+        """The head of the frame that is open."""
+        self._ended: Message | None = None
+        """A frame that has all its text, and whose footer depends on what follows."""
 
-    def frames(self, messages: Sequence[Message], reason: FinishReason) -> str:
-        """Writes the frames behind the transcript's text. Raises `ParseError` for one that breaks its promise."""
-        first, rest = self._continuation(messages)
-        shown = [message for message in rest if self._is_written(message)]
-        frames = [self._frame(message) for message in self._ended(shown, reason)]
-        written = "".join(f"{frame}\n" for frame in frames if frame)
-        if self._continued is None and not written:
-            self._note(NOTHING)
-        return self._rest(first, last=not shown, reason=reason) + written
+    def feed(self, event: RoundEvent) -> list[Event | ToolCancelled]:
+        """The events of frames that are decided now. A tool's reply is its end alone, without one where it is none."""
+        match event:
+            case MessageStarted(message):
+                return self._start(message)
+            case TextDelta():
+                return [event] if self._open is not None else []
+            case MessageEnded(message):
+                return self._end(message)
+            case ToolEnded(result):
+                return self._reply(result.message(envelope=True))
+            case TurnEnded(reason):
+                events = [*self._continue(None), *self._finish(reason), event]
+                self.notes += [] if self.written else [NOTHING]
+                return events
+            case ToolCancelled():
+                return [event]
+            case Incident(code, position, text):
+                self._note(f"{code} at {position}: {text[:MOST_TEXT]!r}" if text else f"{code} at {position}")
+                return []
+            case ToolStarted():
+                return []
 
-    def without_media(self, reply: Message) -> Message:
-        """A tool's reply as a frame can hold it: the text alone."""
-        if reply.parts:
-            self._note(f"the reply of {reply.name} has media, which are left out")
-        return replace(reply, parts=())
+    # -- heads --------------------------------------------------------------------------------------------------------
+
+    def _start(self, message: Message) -> list[Event | ToolCancelled]:
+        continued = self._continue(message)
+        if self._open is not None or not self._is_written(message):
+            return continued
+        finished = self._finish(None)
+        self._open = self._head(message)
+        return [*continued, *finished, MessageStarted(self._open)]
 
     def _is_written(self, message: Message) -> bool:
-        exchanged = message.role is Role.TOOL or (message.is_call and message.recipient != "")
-        return self._revealed or visible_to_user(message) or exchanged
+        return self._revealed or visible_to_user(message) or (message.is_call and message.recipient != "")
 
-    # -- an open frame ------------------------------------------------------------------------------------------------
-
-    def _continuation(self, messages: Sequence[Message]) -> tuple[Message | None, Sequence[Message]]:
-        """The message that goes on with the open frame, and those behind it."""
-        first = messages[0] if messages else None
-        if self._continued is None or first is None or first.is_call:
-            return None, messages
-        same = first.effective_channel == self._continued.effective_channel
-        return (first, messages[1:]) if same else (None, messages)
-
-    def _rest(self, first: Message | None, *, last: bool, reason: FinishReason) -> str:
-        """Ends the open frame: more of its text, and its footer."""
-        opened = self._continued
+    def _continue(self, message: Message | None) -> list[Event | ToolCancelled]:
+        """Takes up the frame that the transcript leaves open: ``message`` goes on with it, or nothing does."""
+        opened, self._awaited = self._awaited, None
         if opened is None:
-            return ""
-        more = Message(role=Role.ASSISTANT) if first is None else first
-        whole = replace(opened, text=opened.text + more.text, end=more.end if last else End.END)
-        (ended,) = self._ended([whole], reason if last else FinishReason.STOP_EOS)
-        fixed = self._fixed(ended)
-        if fixed.constrained != opened.constrained:
-            raise ParseError("the answer was cut before its JSON was whole", code=E_CONSTRAINT)
-        return f"{spell_body(fixed.text[len(opened.text) :])}<|{fixed.end}|>\n"
+            return []
+        if message is not None and not message.is_call and message.effective_channel == opened.effective_channel:
+            self._open = opened
+        else:
+            self._ended = replace(opened, end=End.END)
+        return [MessageStarted(opened)]
 
-    # -- frames -------------------------------------------------------------------------------------------------------
+    def _head(self, message: Message) -> Message:
+        """The head as the header allows it, with an id of its own. What type its body has is for its end to say."""
+        self._number += 1
+        bare = replace(message, text="", parts=(), extra={})
+        head = canonical_call(replace(bare, end=End.CALL)) if bare.is_call else bare
+        fixed = replace(self._fixer.message(head), content_type=head.content_type, constrained=head.constrained)
+        self._note_changes(replace(head, end=fixed.end, text=fixed.text), fixed)
+        self._ids[head.call_id] = fixed.call_id
+        return replace(fixed, text="", end=End.END)
 
-    def _ended(self, messages: Sequence[Message], reason: FinishReason) -> Iterator[Message]:
-        """A turn ends with ``<|return|>`` or ``<|call|>``, however the model's own format says that.
+    # -- ends ---------------------------------------------------------------------------------------------------------
 
-        One that was cut does not (§9), and a call that was cut is none.
+    def _end(self, message: Message) -> list[Event | ToolCancelled]:
+        head, self._open = self._open, None
+        if head is None:
+            return []
+        text = message.text if self._revealed or not visible_to_user(head) else without_markers(message.text)
+        if len(text) != len(message.text):
+            self._note("reflection markers are left out")
+        own = head if head is self._continued else message
+        self._ended = replace(
+            head, text=head.text + text, end=message.end, content_type=own.content_type, constrained=own.constrained
+        )
+        waits = message.end is End.NONE or (not head.is_call and head.effective_channel == Channel.FINAL)
+        return [] if waits else self._finish(None)
+
+    def _finish(self, reason: FinishReason | None) -> list[Event | ToolCancelled]:
+        """Ends the frame that waits for it: ``reason`` is why the turn ended, None where another frame follows.
+
+        A turn ends with ``<|return|>`` or ``<|call|>``, however the model's own format says that. One that was cut does
+        not (§9), and a call that was cut is none.
         """
-        for i, message in enumerate(messages):
-            last = i == len(messages) - 1
-            cut = message.end is End.NONE and (not last or reason in CUT)
-            if message.role is not Role.ASSISTANT:
-                yield replace(message, end=End.END)
-            elif message.is_call:
-                if cut:
-                    self._note(f"the call of {message.recipient} was cut and is left out")
-                else:
-                    yield self._whole(canonical_call(replace(message, end=End.CALL)))
-            elif cut:
-                yield replace(message, end=End.END)
-            else:
-                returns = last and reason not in CUT and message.effective_channel == Channel.FINAL
-                yield self._whole(replace(message, end=End.RETURN if returns else End.END))
+        message, self._ended = self._ended, None
+        if message is None:
+            return []
+        cut = message.end is End.NONE and (reason is None or reason in CUT)
+        if message.is_call and cut:
+            self._note(f"the call of {message.recipient} was cut and is left out")
+            return [MessageEnded(message)]
+        if message.is_call:
+            whole = canonical_call(replace(message, end=End.CALL))
+            if self._refuses(whole):
+                self._ids = {had: None if id == whole.call_id else id for had, id in self._ids.items()}
+                return []
+        else:
+            returns = reason is not None and reason not in CUT and message.effective_channel == Channel.FINAL
+            whole = replace(message, end=End.RETURN if returns else End.END)
+        problem = None if cut else self._tools.problem(whole)
+        if problem is not None:
+            raise ParseError(f"the model's message breaks its promise: {problem.message}", code=problem.code)
+        return self._written(message, whole)
 
-    def _frame(self, message: Message) -> str:
-        """Hidden messages that the header excludes are left out; any other is an error."""
+    def _written(self, message: Message, ended: Message) -> list[Event | ToolCancelled]:
+        """The end of a frame, once it is written. Hidden ones that the header excludes are left out."""
+        fixed = self._whole(ended)
+        self._note_changes(ended, fixed)
+        if self._continued is not None and not self.written:
+            if fixed.constrained != self._continued.constrained:
+                raise ParseError("the answer was cut before its JSON was whole", code=E_CONSTRAINT)
+            self.written.append(f"{spell_body(fixed.text[len(self._continued.text) :])}<|{fixed.end}|>\n")
+        elif not self._write(fixed):
+            return []
+        more = fixed.text[len(message.text) :]
+        return [*([TextDelta(more)] if more else []), MessageEnded(fixed)]
+
+    def _whole(self, message: Message) -> Message:
+        """The message as the header allows it, whatever came before it."""
+        return Fixer(self._header, texts=True).message(message)
+
+    def _write(self, message: Message) -> bool:
         try:
-            return self._writer.write(self._fixed(replace(message, extra={}))).removeprefix("\n")
+            self.written.append(self._writer.write(message).removeprefix("\n") + "\n")
         except RenderError as error:
             if visible_to_user(message) or message.is_call:
                 raise
             self._note(f"a message on {message.effective_channel} is left out: {error.message}")
-            return ""
+            return False
+        return True
 
-    def _fixed(self, message: Message) -> Message:
-        before = len(self._fixer.fixes)
-        fixed = self._fixer.message(message)
-        for fix in self._fixer.fixes[before:]:
-            self._note(str(fix))
-        return fixed
+    def _reply(self, reply: Message) -> list[Event | ToolCancelled]:
+        """A tool's reply as a frame can hold it: the text alone."""
+        id, finished = self._ids.get(reply.call_id, reply.call_id), self._finish(None)
+        if id is None:
+            return [*finished, MessageEnded(replace(reply, end=End.NONE))]
+        if reply.parts:
+            self._note(f"the reply of {reply.name} has media, which are left out")
+        self._number += 1
+        bare = replace(reply, parts=(), extra={}, call_id=id)
+        fixed = self._fixer.message(bare)
+        self._note_changes(bare, fixed)
+        return [*finished, *([MessageEnded(fixed)] if self._write(fixed) else [])]
 
-    def _whole(self, message: Message) -> Message:
-        """Raises `ParseError` (§6, §8) for a body that is not what its head or the declaration of its tool promises."""
-        problem = self._tools.problem(message)
-        if problem is not None:
-            raise ParseError(f"the model's message breaks its promise: {problem.message}", code=problem.code)
-        return message
+    def _note_changes(self, before: Message, after: Message) -> None:
+        for name, had, has in differences(before, after):
+            self._note(str(Fix(f"messages[{self._number}].{name}", had, has)))
 
     def _note(self, note: str) -> None:
         self.notes.append(note)
@@ -172,55 +246,37 @@ class TranscriptWriter:
 
     media_type = "text/x-openchatml; charset=utf-8"
 
-    def __init__(
-        self, conversation: Conversation, body: bytes, stream: EventStream, *, revealed: bool, report: Report
-    ) -> None:
+    def __init__(self, gate: Gate, body: bytes, stream: EventStream, *, continues: bool, report: Report) -> None:
         self.form = StreamForm(error_event)
-        self._answer = Answer(conversation, revealed=revealed)
-        self._continues = open_message(conversation) is not None
+        self._gate = gate
+        self._continues = continues
         self._body = body
         self._stream = stream
         self._report = report
-        self._messages: list[Message] = []
         self._reason = FinishReason.ERROR
 
     def change(self, step: StepEvents[RoundEvent]) -> bytes:
         return b"".join([sse(event) for happened in step.events for event in self._sent(happened)])
 
-    def _sent(self, event: RoundEvent) -> list[WireEvent]:
-        match event:
-            case ToolStarted():
-                return []
-            case ToolCancelled(call_id, reason):
-                return self._stream.tool_cancel(call_id, reason)
-            case ToolEnded(result):
-                return self._stream.tool_reply(result.message(envelope=True))
-            case _:
-                return self._stream.feed(event)
+    def _sent(self, event: RoundEvent) -> Iterator[WireEvent]:
+        for passed in self._gate.feed(event):
+            if isinstance(passed, ToolCancelled):
+                yield from self._stream.tool_cancel(passed.call_id, passed.reason)
+            else:
+                yield from self._stream.feed(passed)
 
     def end(self) -> bytes:
         return b""
 
     def add(self, step: StepEvents[RoundEvent]) -> None:
         for event in step.events:
-            if isinstance(event, MessageEnded):
-                self._messages.append(event.message)
-            elif isinstance(event, ToolEnded):
-                self._add_result(event.result)
-            elif isinstance(event, TurnEnded):
+            self._gate.feed(event)
+            if isinstance(event, TurnEnded):
                 self._reason = event.reason
 
-    def _add_result(self, result: ToolResult) -> None:
-        """A call that no tool understands is no part of the transcript, where calls are of tools and have arguments."""
-        reply = result.message(envelope=True)
-        if result.error is not None and result.error.code in (CALL_SCHEMA, TOOL_UNKNOWN):
-            self._messages = [one for one in self._messages if not (one.is_call and one.call_id == reply.call_id)]
-        else:
-            self._messages.append(self._answer.without_media(reply))
-
     def whole(self) -> bytes:
-        frames = self._answer.frames(self._messages, self._reason)
-        self._report(self._reason, self._answer.notes)
+        frames = "".join(self._gate.written)
+        self._report(self._reason, self._gate.notes)
         between = "" if self._continues or not frames or self._body.endswith(b"\n") else "\n"
         return self._body + (between + frames).encode("utf-8", "surrogateescape")
 

@@ -216,6 +216,12 @@ def _completed_call(call: Message) -> Message:
     return call
 
 
+def is_reasoning(message: Message) -> bool:
+    """Whether it is dropped once its turn is over: what is on analysis, but calls of functions and their results."""
+    tool = message.recipient if message.is_call else message.name if message.role is Role.TOOL else None
+    return message.channel == Channel.ANALYSIS and not (tool or "").startswith(f"{FUNCTIONS}.")
+
+
 def _called_as(result: Message, call: Message | None) -> Message | None:
     """The call that a result without a known id belongs to: the last one, if it was to the same tool."""
     return call if call is not None and result.name in (None, call.recipient) else None

@@ -79,11 +79,12 @@ class LiteralParser:
         return [*cut, *last_events(self._parser, cut=True)]
 
     def _scanned(self, pieces: list[Piece]) -> list[ParserEvent]:
-        events = self._parser.feed(_unescaped(pieces))
-        if self._report and any(isinstance(piece, Control) for piece in pieces):
-            self._report = False
-            events.insert(0, Incident("textual-specials", 0))
-        return events
+        first = next((i for i, piece in enumerate(pieces) if isinstance(piece, Control)), None)
+        if first is None or not self._report:
+            return self._parser.feed(_unescaped(pieces))
+        self._report = False
+        before = self._parser.feed(_unescaped(pieces[:first]))
+        return [*before, Incident("textual-specials", 0), *self._parser.feed(_unescaped(pieces[first:]))]
 
 
 def _unescaped(pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -26,7 +26,7 @@ from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults, dro
 from antiphon.formats.offered_calls import offered_calls
 from antiphon.tokens import Control, Piece, utf8
 
-from .arrange import ARGUMENTS, arrange
+from .arrange import ARGUMENTS, arrange, is_reasoning
 from .bare import BareParser, LiteralParser, pieces_of, spelled_out
 from .controls import CALL, CONSTRAIN, CONTROLS, END, ENDS, MESSAGE, RETURN, START, Dialect, Types
 from .header import CONTENT_TYPES, Header, HeaderBuffer, HeaderStart
@@ -192,7 +192,8 @@ class Harmony:
     def _render(self, conversation: Conversation, reply_as: Role | None, history: HistoryPolicy) -> Iterator[Piece]:
         messages = arrange(conversation, names=self.names)
         before = drop_before(messages, history)
-        shown = [m for i, m in enumerate(messages) if i >= before or m.channel != Channel.ANALYSIS]
+        drops = _is_on_analysis if history is HistoryPolicy.REFERENCE else is_reasoning
+        shown = [m for i, m in enumerate(messages) if i >= before or not drops(m)]
         # Only the conversation's last message is gone on with, not one that is last because reasoning was dropped.
         open_end = bool(shown) and shown[-1] is messages[-1] and is_open(shown[-1])
         yield from self.frames(shown[:-1] if open_end else shown, functions_offered=offers_functions(messages))
@@ -276,6 +277,10 @@ def open_message(prompt: Sequence[Piece]) -> Message | None:
 def is_open(message: Message) -> bool:
     """An assistant's message that the model is to continue."""
     return message.role is Role.ASSISTANT and message.end is End.NONE
+
+
+def _is_on_analysis(message: Message) -> bool:
+    return message.channel == Channel.ANALYSIS
 
 
 def offers_functions(messages: Sequence[Message]) -> bool:

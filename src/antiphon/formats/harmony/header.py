@@ -150,16 +150,19 @@ def may_become_field(word: str, names: Collection[str]) -> bool:
 
 
 def offered_names(recipients: Collection[str]) -> Mapping[str, str]:
-    """Name → recipient: each offered recipient, and its last part alone (``bash`` for ``functions.bash``).
+    """Name → recipient: each offered recipient, its name (``bash`` for ``functions.bash``), and what is behind a dot.
 
-    A last part that two recipients share, or that is a role, a channel or a content type, is left out. A built-in tool
-    is also meant as a function, and one without functions by a function of it (``python.exec``).
+    One that two recipients share is left out, and so is a role, a channel or a content type. Every name is also meant
+    as a function's and with ``__`` for its dots, and a tool without functions by a function of it (``python.exec``).
     """
-    bare = {recipient: recipient.rpartition(".")[2] for recipient in recipients}
-    shared = Counter(bare.values())
-    unique = {name: recipient for recipient, name in bare.items() if shared[name] == 1 and name not in _FIELD_WORDS}
-    exact = {recipient: recipient for recipient in recipients}
-    built_in = {name: one for name, one in {**unique, **exact}.items() if not one.startswith(f"{FUNCTIONS}.")}
-    as_functions = {f"{FUNCTIONS}.{name}": recipient for name, recipient in built_in.items()}
+    names = {recipient: recipient.partition(".")[2] or recipient for recipient in recipients}
+    ends = [(name[at + 1 :], one) for one, name in names.items() for at, sign in enumerate(name) if sign == "."]
+    given, shared = Counter(names.values()), Counter(end for end, _ in ends)
+    unique = {end: one for end, one in ends if shared[end] == 1 and end not in given}
+    unique |= {name: one for one, name in names.items() if given[name] == 1}
+    unique = {name: one for name, one in unique.items() if name not in _FIELD_WORDS}
     run = {f"{one}.{word}": one for one in recipients if "." not in one for word in _RUN}
-    return {**unique, **run, **as_functions, **exact}
+    known = {**unique, **run, **{recipient: recipient for recipient in recipients}}
+    respelled = {name.replace(*signs): one for name, one in known.items() for signs in ((".", "__"), ("__", "."))}
+    known = respelled | known
+    return {f"{FUNCTIONS}.{name}": one for name, one in known.items()} | known

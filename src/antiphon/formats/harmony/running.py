@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from antiphon.conversation import Channel, Conversation, Message, Role
+from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import UnsupportedError
 from antiphon.formats.format import HistoryPolicy, is_answer
 from antiphon.tokens import SegmentMemo, Tokenizer, encode_pieces
 
-from .arrange import Arranger, opening, split
+from .arrange import Arranger, is_reasoning, opening, split
 from .format import Harmony, is_open, offers_functions, reply_opening
 
 
@@ -93,8 +93,7 @@ class RunningPrompt:
     def _write(self, messages: Iterable[Message]) -> None:
         """Write messages that no longer change. An answer takes the reasoning before it with it (HAR-68)."""
         for message in messages:
-            analysis = message.channel == Channel.ANALYSIS
-            if analysis and self._history is HistoryPolicy.DROP_ALL:
+            if is_reasoning(message) and self._history is HistoryPolicy.DROP_ALL:
                 continue
             if is_answer(message) and self._history is HistoryPolicy.GUIDE:
                 self._drop_reasoning()
@@ -104,12 +103,12 @@ class RunningPrompt:
 
     def _drop_reasoning(self) -> None:
         turn, self._turn = self._turn, []
-        first = next((i for i, (message, _) in enumerate(turn) if message.channel == Channel.ANALYSIS), None)
+        first = next((i for i, (message, _) in enumerate(turn) if is_reasoning(message)), None)
         if first is None:
             return
         del self.ids[turn[first][1] :]
         for message, _ in turn[first:]:
-            if message.channel != Channel.ANALYSIS:
+            if not is_reasoning(message):
                 self.ids += self._encoded(message)
 
     def _encoded(self, message: Message) -> list[int]:

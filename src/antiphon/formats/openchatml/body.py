@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from xml.parsers import expat
 
 import jsonschema_rs
+import msgspec
 import yaml
 
 from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, ToolSpec
@@ -76,6 +77,16 @@ def _refuse(constant: str) -> NoReturn:
 _FORM = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)
 """Checks the form alone: numbers stay text, so that a huge one costs nothing."""
 _VALUES = json.JSONDecoder(parse_constant=_refuse)
+_QUICK = msgspec.json.Decoder()
+"""Takes most JSON, as the other two do, and nothing else: what it refuses, as lone surrogates, is theirs to judge."""
+
+
+def _decode(text: str, slow: json.JSONDecoder = _VALUES) -> Any:
+    """The JSON value that the text is. Raises `ValueError` or `RecursionError`."""
+    try:
+        return _QUICK.decode(text)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return slow.decode(text)
 
 
 def constraint_problem(message: Message) -> Problem | None:
@@ -84,8 +95,23 @@ def constraint_problem(message: Message) -> Problem | None:
     Any text is text or markdown, and what other types are is not known here. The offset counts characters of the
     decoded body (A-O26).
     """
-    check = _CHECKS.get(message.content_type or "") if message.constrained else None
+    check = _CHECKS.get(body_type(message.content_type) or "") if message.constrained else None
     return check(message.text) if check else None
+
+
+_SPELLED = {"yml": "yaml", "x-yaml": "yaml"}
+
+
+def body_type(content_type: str | None) -> str | None:
+    """The type that a head names, without regard to case: ``JSON`` and ``application/json; charset=utf-8`` are json.
+
+    Of media types the subtype counts, and of ``vnd.x+json`` what is behind the plus.
+    """
+    if content_type is None or content_type in _CHECKS:
+        return content_type
+    media, slash, subtype = content_type.partition(";")[0].strip().lower().partition("/")
+    word = media if not slash else subtype.rpartition("+")[2] if media in ("application", "text") else content_type
+    return _SPELLED.get(word, word)
 
 
 def _not_promised(message: str, offset: int = 0, hint: str | None = None) -> Problem:
@@ -98,7 +124,7 @@ def _bad_arguments(message: str, offset: int = 0) -> Problem:
 
 def _json_problem(text: str) -> Problem | None:
     try:
-        _FORM.decode(text)
+        _decode(text, _FORM)
     except json.JSONDecodeError as error:
         problem = f"the body is not JSON: {error.msg} at its line {error.lineno}, column {error.colno}"
         return _not_promised(problem, error.pos, "The head promises <|constrain|>json.")
@@ -167,7 +193,7 @@ def shape_problem(message: Message) -> Problem | None:
     recipient = message.recipient or ""
     if not message.is_call or message.end is End.NONE or not recipient.startswith(FUNCTIONS + "."):
         return None
-    if message.content_type not in (None, "json"):
+    if body_type(message.content_type) not in (None, "json"):
         return None
     broken = None if message.constrained else _json_problem(message.text)
     if broken is None and message.text.lstrip(" \t\r\n").startswith("{"):
@@ -195,7 +221,7 @@ def canonical_call(message: Message) -> Message:
     if not message.is_call:
         return message
     function = (message.recipient or "").startswith(FUNCTIONS + ".")
-    promised = message.content_type == "json"
+    promised = body_type(message.content_type) == "json"
     text = "{}" if (promised or (function and not message.content_type)) and not message.text.strip() else message.text
     is_json = promised or (message.content_type is None and is_object(text))
     return replace(
@@ -209,7 +235,7 @@ def json_object(text: str) -> dict[str, Any] | None:
     if not text.lstrip(" \t\r\n").startswith("{"):
         return None
     try:
-        value = _VALUES.decode(text)
+        value = _decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -245,7 +271,7 @@ def read_arguments(message: Message, tool: ToolSpec) -> CallArguments | Problem:
     it; then it belongs to the tool (A-O16).
     """
     try:
-        values = _VALUES.decode(message.text) if message.text.strip() else {}
+        values = _decode(message.text) if message.text.strip() else {}
     except ValueError as error:
         return _bad_arguments(f"the arguments of {tool.recipient} are not JSON: {error}")
     except RecursionError:
@@ -267,7 +293,7 @@ def deadline_problem(message: Message) -> Problem | None:
     values = json_object(message.text) if DEADLINE in message.text and message.is_call else None
     if not values or DEADLINE not in values or _is_deadline(values[DEADLINE]):
         return None
-    return replace(_no_deadline(values[DEADLINE]), warning=True)
+    return replace(_no_deadline(values[DEADLINE]), warning=True, rule="call-deadline")
 
 
 def _is_deadline(value: object) -> bool:
@@ -291,7 +317,7 @@ def _schema_problem(values: dict[str, Any], tool: ToolSpec) -> Problem | None:
         error = next(_schema_errors(values, tool.parameters), None)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, RequestError, ValueError) as broken:
         message = f"the schema of {tool.recipient} cannot be used: {getattr(broken, 'message', broken)}"
-        return Problem(0, message, "The call is not checked.", E_CALL, True, "call-arguments")
+        return Problem(0, message, "The call is not checked.", E_CALL, True, "declaration-unread")
     if error is None:
         return None
     where = ".".join(map(str, error.instance_path))
@@ -330,7 +356,7 @@ class ToolReply:
 def read_tool_reply(text: str) -> ToolReply:
     """Reads a reply's body; one that is no envelope is content, and all went well (A-O17)."""
     try:
-        value = _VALUES.decode(text)
+        value = _decode(text)
     except (ValueError, RecursionError):
         return ToolReply(True, text)
     if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
@@ -347,11 +373,15 @@ def reply_problem(message: Message) -> Problem | None:
         return None
     error = envelope.get("error")
     if envelope["ok"]:
-        return Problem(0, "the reply says ok, and has an error", None, E_CALL, True) if error is not None else None
+        return _doubtful_reply("the reply says ok, and has an error") if error is not None else None
     if error and isinstance(error, dict | str):
         return None
-    hint = 'A tool says what went wrong (§11): {"ok": false, "error": {"code": "E-TOOL-TIMEOUT", "message": "…"}}'
-    return Problem(0, "the reply says that the tool failed, and not why", hint, E_CALL, warning=True)
+    hint = 'A tool says what went wrong: {"ok": false, "error": {"code": "E-TOOL-TIMEOUT", "message": "…"}}'
+    return _doubtful_reply("the reply says that the tool failed, and not why", hint)
+
+
+def _doubtful_reply(message: str, hint: str | None = None) -> Problem:
+    return Problem(0, message, hint, E_CALL, True, "reply-envelope")
 
 
 def _failure(error: Any) -> ToolFailure:

@@ -14,7 +14,7 @@ from .spelling import CONTROLS
 VERSION = "2.2"
 STANDARD_EVENTS = ("response.delta", "response.delta.flush", "response.cancel", "response.done", "tool.cancel")
 """The streaming events that the specification names, or implies (A-O19)."""
-EVENTS = (*STANDARD_EVENTS, "tool.call", "tool.call.delta", "tool.reply")
+EVENTS = (*STANDARD_EVENTS, "frame.start", "frame.end", "tool.call", "tool.call.delta", "tool.reply")
 """The streaming events that `EventStream` can send (A-O19)."""
 
 
@@ -89,7 +89,7 @@ class DocumentHeader:
     @property
     def reasoning_effort(self) -> ReasoningEffort | None:
         effort = self.generation_settings.get("reasoning_effort")
-        return ReasoningEffort(effort) if effort in set(ReasoningEffort) else None
+        return next((known for known in ReasoningEffort if known == effort), None)
 
     @property
     def builtin_tools(self) -> tuple[str, ...]:

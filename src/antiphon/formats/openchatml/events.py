@@ -9,23 +9,19 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from antiphon.conversation import (
-    Channel,
     DebugCapability,
     End,
     Event,
     FinishReason,
     Incident,
-    Intent,
     Message,
     MessageEnded,
     MessageStarted,
     Role,
     TextDelta,
-    TextPart,
     TurnEnded,
     visible_to_user,
 )
-from antiphon.conversation.calls import make_answer, make_call
 
 from .body import canonical_call
 from .declarations import DeclaredTools
@@ -49,6 +45,7 @@ class EventStream:
     (§9, A-O50); ``seq`` counts the events of the stream from 0. ``accept``: the event types that the other side
     takes, None for all. ``debug`` adds the hidden messages' text as `REASONING_DELTA`.
     ``tools`` are those that the transcript declares: a call that they do not take is an error, and not done.
+    Each frame begins with ``frame.start``, which has its head, and ends with ``frame.end``.
     """
 
     def __init__(
@@ -79,7 +76,7 @@ class EventStream:
                 self._message, self._line_breaks, self._done = message, "", False
                 self._markers.close()
                 self._number += 1
-                return self._call_started(message) if message.is_call else []
+                return self._started(message)
             case TextDelta(text):
                 return self._delta(text)
             case MessageEnded(message):
@@ -96,19 +93,38 @@ class EventStream:
         return self._event("tool.cancel", number=self._calls.get(call_id), call_id=call_id, reason=reason)
 
     def tool_reply(self, message: Message) -> list[WireEvent]:
-        """The result of a call that was answered on this side: a message of its own."""
+        """The result of a call that was answered on this side: a frame, unless its message has no end."""
         self._number += 1
-        return self._event(
+        whole = message.end is not End.NONE
+        events = self._frame_started(replace(message, text="")) if whole else []
+        events += self._event(
             "tool.reply", call_id=message.call_id, name=message.name, channel=message.channel, content=message.text
         )
+        return events + (self._frame_ended(message) if whole else [])
 
-    def _call_started(self, message: Message) -> list[WireEvent]:
+    def _started(self, message: Message) -> list[WireEvent]:
+        if not self._is_sent(message):
+            return []
+        events = self._frame_started(message)
+        if not message.is_call:
+            return events
         if message.call_id is not None:
             self._calls[message.call_id] = self._number
-        return self._event(
+        return events + self._event(
             "tool.call", call_id=message.call_id, recipient=message.recipient, channel=message.effective_channel,
             content_type=message.content_type,
         )  # fmt: skip
+
+    def _is_sent(self, message: Message) -> bool:
+        return self._debug is not None or message.is_call or visible_to_user(message)
+
+    def _frame_started(self, message: Message) -> list[WireEvent]:
+        """``text`` is what the frame has already, where it goes on with one that the transcript leaves open."""
+        return self._event("frame.start", **frame_head(message), text=message.text)
+
+    def _frame_ended(self, message: Message) -> list[WireEvent]:
+        type, end = message.content_type, message.end.value
+        return self._event("frame.end", end=end, content_type=type, constrain=type if message.constrained else None)
 
     def _event(self, type: str, *, number: int | None = None, **fields: Any) -> list[WireEvent]:
         """``number`` is that of the message; None: the latest."""
@@ -141,6 +157,8 @@ class EventStream:
         return events
 
     def _ended(self, message: Message) -> list[WireEvent]:
+        if message.role is Role.TOOL:
+            return self.tool_reply(message)
         self._message = None
         self._cut = message.is_call and message.end is End.NONE
         rest = self._markers.close()
@@ -151,6 +169,8 @@ class EventStream:
         if broken is not None:
             self._done = True
             return events + self._event("error", code=broken.code, message=SUMMARIES[broken.code], **call)
+        if message.end is not End.NONE and self._is_sent(message):
+            events += self._frame_ended(message)
         if message.end is End.RETURN or (message.is_call and message.end is not End.NONE):
             self._done = True
             end = End.CALL if message.is_call else message.end
@@ -179,71 +199,54 @@ class EventStream:
         return self._event("error", code=E_TRUNCATED, message=SUMMARIES[E_TRUNCATED], reason=reason.value)
 
 
+def frame_head(message: Message) -> WireEvent:
+    """A head in the words of §6. ``channel`` None: it names none; ``constrain``: the type behind ``<|constrain|>``."""
+    return {
+        "role": message.role.value,
+        "to": message.recipient,
+        "call_id": message.call_id,
+        "name": message.name,
+        "intent": message.intent,
+        "channel": message.channel,
+        "content_type": message.content_type,
+        "constrain": message.content_type if message.constrained else None,
+    }
+
+
 def sse(event: WireEvent) -> bytes:
     """A wire event as a server-sent event: ``event:`` is its type, ``data:`` the whole of it (A-O21)."""
     return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
 
-# Streaming events → the messages that they are, for the other side of an `EventStream`.
+# Streaming events → the frames that they are, for the other side of an `EventStream`.
 
 
 class EventReader:
-    """Reads the events of one stream, as they come; written behind its transcript, the messages go on with it.
+    """Reads the events of one stream, as they come: its frames, which go behind the transcript that it is the turn of.
 
-    Calls, replies, preambles and the answer are messages. A call or an answer without ``response.done`` is incomplete
-    or invalid, and none; neither is the reply to such a call.
+    A frame that is begun and not ended is none. One that goes on with the transcript's open frame stands in its place.
     """
 
     def __init__(self) -> None:
-        self._open: dict[str, Message] = {}
-        self._called: set[str | None] = set()
+        self._open: dict[str, tuple[WireEvent, list[str]]] = {}
+        """The frames that are begun, by their ``message_id``: their heads and texts."""
 
     def feed(self, event: WireEvent) -> list[Message]:
-        """The messages that are whole with this event."""
-        id = str(event.get("message_id", ""))
-        match event["type"]:
-            case "response.delta":
-                return [*self._preambles(id), *self._text(id, event)]
-            case "tool.call":
-                self._open[id] = _call(event)
-                return self._preambles(id)
-            case "tool.call.delta":
-                self._open[id] = _longer(self._open[id], event)
-            case "tool.reply":
-                return [*self._preambles(id), *([_reply(event)] if event["call_id"] in self._called else [])]
-            case "response.done":
-                return [*self._preambles(id), *self._done(id)]
+        """The frames that are whole with this event."""
+        id, type = event.get("message_id", ""), event.get("type")
+        if type == "frame.start":
+            self._open[id] = (event, [event["text"]])
+        elif id in self._open and type == "frame.end":
+            head, texts = self._open.pop(id)
+            return [_message({**head, **event}, "".join(texts))]
+        elif id in self._open:
+            self._open[id][1].append(event.get("delta") or event.get("content") or "")
         return []
 
-    def _text(self, id: str, event: WireEvent) -> list[Message]:
-        intent = Intent.PREAMBLE if event["channel"] == Channel.COMMENTARY else None
-        begun = Message(role=Role.ASSISTANT, channel=event["channel"], intent=intent)
-        self._open[id] = _longer(self._open.get(id, begun), event)
-        return []
 
-    def _preambles(self, id: str) -> list[Message]:
-        """The preambles that are over because another message follows."""
-        over = [other for other, message in self._open.items() if other != id and message.is_preamble]
-        return [self._open.pop(other) for other in over]
-
-    def _done(self, id: str) -> list[Message]:
-        message = self._open.pop(id, None)
-        if message is None:
-            return []
-        if message.is_call:
-            self._called.add(message.call_id)
-            return [canonical_call(message)]
-        return [message if message.is_preamble else replace(message, end=End.RETURN)]
-
-
-def _longer(message: Message, event: WireEvent) -> Message:
-    return replace(message, text=message.text + event["delta"])
-
-
-def _call(event: WireEvent) -> Message:
-    recipient, id = event["recipient"], event["call_id"]
-    return make_call(recipient, "", id, kind=event["content_type"], channel=event["channel"])
-
-
-def _reply(event: WireEvent) -> Message:
-    return make_answer(event["name"], event["call_id"], [TextPart(event["content"])], channel=event["channel"])
+def _message(head: WireEvent, text: str) -> Message:
+    return Message(
+        role=Role(head["role"]), recipient=head["to"], call_id=head["call_id"], name=head["name"],
+        intent=head["intent"], channel=head["channel"], content_type=head["content_type"],
+        constrained=head["constrain"] is not None, text=text, end=End(head["end"]),
+    )  # fmt: skip

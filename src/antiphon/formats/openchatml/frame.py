@@ -57,6 +57,12 @@ class Frame:
     marker: Place | None = None
     """Where a reflection marker stands, in an assistant's body that is not on analysis."""
 
+    @property
+    def behind(self) -> Place:
+        """The place behind the footer."""
+        end = self.message.end
+        return self.places.footer.after("" if end is End.NONE else f"<|{end}|>")
+
 
 Found = MessageStarted | TextDelta | Frame | Finding
 """What reading frames gives."""

@@ -14,6 +14,7 @@ from antiphon.conversation import (
     MessageEnded,
     MessageStarted,
     ParserEvent,
+    Role,
     Settings,
     TextDelta,
     ToolNamespace,
@@ -24,9 +25,9 @@ from antiphon.tokens import Control, Piece
 
 from .document import DocumentHeader
 from .finding import E_HEADER, Finding, Problem
-from .frame import Frame
+from .frame import Found, Frame
 from .frame_reader import FrameReader
-from .rules import Rules
+from .rules import Rules, cited
 from .spelling import LONGEST
 from .yaml_header import MAX_HEADER, HeaderScanner, frames_behind, read_header
 
@@ -102,6 +103,7 @@ class Reader:
         self._rules: Rules | None = None
         self._scanner: HeaderScanner | None = HeaderScanner()
         self._skipped: str | None = None
+        self._taken: frozenset[str] = frozenset()
         self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def feed(self, text: str | bytes) -> list[Read]:
@@ -121,6 +123,12 @@ class Reader:
             else:
                 read += self._open(piece)
         return read + self._emit_in_order()
+
+    def feed_found(self, found: Iterable[Found], end: Place) -> list[Read]:
+        """Frames that were read already, behind the header that was fed; they end at ``end``, and stay as they are."""
+        read = self._open("", last=True)
+        self._frames.place = end.copy()
+        return read + self._emit_in_order([_copied(one) if isinstance(one, Frame) else one for one in found])
 
     def close(self) -> list[Read]:
         """The end of the transcript; an open frame or header is an error."""
@@ -197,18 +205,18 @@ class Reader:
 
     def _begin(self, text: str, end: int) -> None:
         self._scanner = None
-        self._rules = Rules(self.header, harmony=self._harmony, tools=self._tools)
+        self._rules = Rules(self.header, harmony=self._harmony, tools=self._tools, taken=self._taken)
         self._frames.place.pass_over(text[:end])
         self._frames.feed(text[end:])
 
     # -- the frames ---------------------------------------------------------------------------------------------------
 
-    def _emit_in_order(self, *, last: bool = False) -> list[Read]:
+    def _emit_in_order(self, read_before: Sequence[Found] = (), *, last: bool = False) -> list[Read]:
         """Messages, each behind what is wrong with it in the order of its text, however the text was cut."""
         read: list[Read] = []
-        for found in self._frames.take():
-            if isinstance(found, Frame) and self._rules is not None:
-                findings = self._rules.check_frame(found)
+        for found in read_before or self._frames.take():
+            if isinstance(found, Frame):
+                findings = self._check(found)
                 if findings or self._pending:
                     self._pending += findings
                     read += self._ordered()
@@ -219,6 +227,9 @@ class Reader:
             read += self._ordered()
         return read
 
+    def _check(self, frame: Frame) -> list[Finding]:
+        return self._rules.check_frame(frame) if self._rules is not None else []
+
     def _ordered(self) -> list[Finding]:
         findings, self._pending = self._pending, []
         findings.sort(key=lambda finding: finding.position.offset or 0)
@@ -226,8 +237,15 @@ class Reader:
 
     def _checked(self, finding: Finding) -> Finding:
         if self._strict and not finding.warning:
-            raise finding.error()
+            raise replace(finding, hint=cited(finding)).error()
         return finding
+
+
+def _copied(frame: Frame) -> Frame:
+    """A copy where the rules may fill in the call id or the name of a call or a reply."""
+    message = frame.message
+    lacks = message.call_id is None if message.is_call else message.role is Role.TOOL
+    return replace(frame) if lacks else frame
 
 
 def _of_other_form(text: str, finding: Finding, start: Place) -> Finding:

@@ -15,8 +15,8 @@ from .finding import E_HEADER, E_TRUNCATED, Finding
 from .frame import Frame, OpenFrame
 from .frame_reader import FrameReader
 from .head import ATTRIBUTES, Head
+from .judges import in_body
 from .machine import REPLY, Action, FrameState, Input
-from .rules import in_body
 from .spelling import BLANK, BY_SPELLING, CHANNEL, CONSTRAIN, MESSAGE, START
 
 _KEYS = "|".join(ATTRIBUTES)
@@ -26,7 +26,9 @@ _ATTRIBUTES = rf"(?:[ \t]+(?:{_KEYS})={_VALUE}+)*"
 _MORE = rf"(?:[ \t]+(?:(?:{_KEY_PREFIXES})|(?:{_KEYS})={_VALUE}*)?)?[ \t\r\n]*\Z"
 _SECTIONS = {None: r"[A-Za-z0-9_.-]*", CHANNEL: r"[ \t]?[A-Za-z0-9_-]*", CONSTRAIN: r"[ \t]?[A-Za-z0-9_/.+-]*"}
 _VALID = {control: re.compile(first + _ATTRIBUTES) for control, first in _SECTIONS.items()}
-_OPEN = {control: re.compile(first + _ATTRIBUTES + _MORE) for control, first in _SECTIONS.items()}
+_BEGUN = {**_SECTIONS, CHANNEL: rf"(?:{_SECTIONS[CHANNEL]}|[ \t]?[\w?!-]{{1,24}})"}
+"""A channel that there is not may be a word of any language, or marks."""
+_OPEN = {control: re.compile(first + _ATTRIBUTES + _MORE) for control, first in _BEGUN.items()}
 """A section of a head that may yet become a valid one; anything else is the body of a head without ``<|message|>``."""
 
 

@@ -31,14 +31,15 @@ from antiphon.formats.format import HistoryPolicy
 
 from .body import CallArguments, is_object, read_arguments
 from .document import STANDARD_EVENTS, DocumentHeader
-from .events import EventStream, WireEvent
+from .events import EventStream, WireEvent, frame_head
 from .finding import Finding
 from .head import ToolNames
+from .judges import is_unmarked_json, is_unmarked_plan
 from .markers import show
 from .openchatml import for_prompt, openchatml
 from .projection import message_to_json
 from .reader import Reader, TranscriptEnvelope
-from .rules import is_unmarked_json, is_unmarked_plan
+from .rules import RULES
 from .writer import envelope_of
 
 # HIP-1: Harmony ⇄ OpenChatML, as functions on conversations (§12). Neither side is written or read here.
@@ -244,9 +245,11 @@ def check(transcript: bytes, words: Sequence[str] = ()) -> Json:
 
 
 def finding_to_json(finding: Finding) -> Json:
-    """``{"code", "line", "column", "message", "hint"}``."""
+    """``{"code", "rule", "clause", "line", "column", "message", "hint"}``; the clause is of the format's page."""
     return {
         "code": finding.code,
+        "rule": finding.rule,
+        "clause": RULES[finding.rule].clause,
         "line": finding.position.line,
         "column": finding.position.column,
         "message": finding.message,
@@ -304,19 +307,9 @@ def _of_messages(messages: Sequence[Message]) -> Json:
 
 
 def _frame(message: Message) -> Json:
-    """A frame in the words of §6. ``constrain``: the type behind ``<|constrain|>``; ``end`` None: it was cut off."""
-    return {
-        "role": message.role.value,
-        "to": message.recipient,
-        "call_id": message.call_id,
-        "name": message.name,
-        "intent": message.intent,
-        "channel": message.effective_channel,
-        "content_type": message.content_type,
-        "constrain": message.content_type if message.constrained else None,
-        "body": message.text,
-        "end": None if message.end is End.NONE else message.end.value,
-    }
+    """A frame in the words of §6; ``end`` None: it was cut off."""
+    end = None if message.end is End.NONE else message.end.value
+    return {**frame_head(message), "channel": message.effective_channel, "body": message.text, "end": end}
 
 
 def _shown(message: Message, debug: DebugCapability | None) -> str | Json:

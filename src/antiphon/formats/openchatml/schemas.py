@@ -229,6 +229,19 @@ EVENTS = _named(
     "A streaming event of OpenChatML",
     {
         "oneOf": [
+            _event(
+                "frame.start",
+                role=_one_of([Role.ASSISTANT, Role.TOOL]),
+                channel=_NULLABLE_WORD,
+                text=_TEXT,
+                **dict.fromkeys(("to", "call_id", "name", "intent", "content_type", "constrain"), _NULLABLE_WORD),
+            ),
+            _event(
+                "frame.end",
+                end=_one_of(end for end in End if end is not End.NONE),
+                content_type=_NULLABLE_WORD,
+                constrain=_NULLABLE_WORD,
+            ),
             _event("response.delta", channel=_one_of([Channel.FINAL, Channel.COMMENTARY]), delta=_WORD),
             _event("response.delta.flush"),
             _event("response.done", end_reason={"anyOf": [_one_of([End.RETURN]), _REASON]}),

@@ -19,7 +19,7 @@ from .frame import MAX_HEAD, Frame, Places, Trivia
 from .head import Head, head_pieces
 from .head_reader import MAX_CACHED, HeadReader
 from .reader import TranscriptEnvelope, read
-from .rules import Rules
+from .rules import Fix, Fixer, Rules, cited
 from .spelling import BLANK, LITERAL, MESSAGE, START, TOKEN, encode_value, is_utf8, spell_body, unescape
 from .yaml_header import HeaderScanner, read_header, spell_header
 
@@ -28,6 +28,7 @@ _CANONICAL = Trivia()
 _MARK = "-"
 _NOWHERE = Places(Place(), Place(), Place())
 """Nobody asks where a frame is that is written."""
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _CONTROL = re.compile(f"(?<!<){TOKEN.pattern}")
 
 
@@ -115,7 +116,7 @@ class Writer:
         """The head in front of its call id, and behind it, which an empty mark stands for."""
         if message.call_id is not None:
             message = replace(message, call_id=_MARK)
-        spelled = spell(list(head_pieces(message, author=self._rules.author(message))))
+        spelled = spell(list(head_pieces(message, author=self._rules.state.author(message))))
         head = self._heads.read_text(spelled)
         if head.problems:
             problem = head.problems[0]
@@ -128,11 +129,12 @@ class Writer:
     def _without_implied_id(self, message: Message, trivia: Trivia) -> Message:
         """The message without a call id that a reader gives it anyway."""
         legacy = trivia.head is not None and self._heads.read_text(trivia.head).is_legacy_reply
-        implied = trivia.synthetic == message.call_id == self._rules.implied_id(message)
-        return replace(message, call_id=None) if implied and (legacy or self._rules.harmony) else message
+        implied = trivia.synthetic == message.call_id == self._rules.state.implied_id(message)
+        return replace(message, call_id=None) if implied and (legacy or self._rules.state.harmony) else message
 
-    @staticmethod
-    def _body(message: Message, trivia: Trivia) -> str:
+    def _body(self, message: Message, trivia: Trivia) -> str:
+        if _is_no_byte(message.text):
+            raise self._refused("its text has a lone surrogate, which stands for no byte", E_HEADER)
         if trivia.body is not None and _read_body(trivia.body) == message.text:
             return trivia.body
         return spell_body(message.text)
@@ -146,10 +148,15 @@ class Writer:
         literal = not self._is_free and LITERAL.spelling in body and _BLOCK.search(body) is not None
         for finding in self._rules.check_frame(Frame(message, head, spelled, _NOWHERE, None, literal)):
             if not finding.warning:
-                raise self._refused(finding.message, finding.code, finding.hint)
+                raise self._refused(finding.message, finding.code, cited(finding))
 
     def _refused(self, problem: str, code: str, hint: str | None = None) -> RenderError:
         return RenderError(problem, code=code, position=Position(path=f"messages[{self._number}]"), hint=hint)
+
+
+def _is_no_byte(text: str) -> bool:
+    """Whether a character of the text is neither UTF-8 nor a byte that was not (A-O24)."""
+    return not is_utf8(text) and _NO_BYTE.search(text) is not None
 
 
 def _read_body(raw: str) -> str | None:
@@ -186,6 +193,13 @@ def envelope_of(conversation: Conversation) -> TranscriptEnvelope:
     return replace(envelope, header=header.with_settings(**settings), text="")
 
 
+def fix(conversation: Conversation) -> tuple[Conversation, tuple[Fix, ...]]:
+    """The conversation as its transcript can say it, and each change. What cannot be fixed `write` refuses."""
+    fixer = Fixer(envelope_of(conversation).header)
+    messages = tuple(map(fixer.message, conversation.messages))
+    return (replace(conversation, messages=messages), tuple(fixer.fixes)) if fixer.fixes else (conversation, ())
+
+
 def iter_write(conversation: Conversation) -> Iterator[str]:
     """The transcript in parts: header, one string a message, end."""
     unrepresentable = unwritable(conversation)
@@ -208,10 +222,7 @@ def write(conversation: Conversation) -> str:
 
 def write_bytes(conversation: Conversation) -> bytes:
     """The transcript as bytes; those that were not UTF-8 when read are what they were (A-O24)."""
-    try:
-        return write(conversation).encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise RenderError(f"a lone surrogate at character {error.start} stands for no byte") from None
+    return write(conversation).encode("utf-8", "surrogateescape")
 
 
 # A transcript in canonical form: the same header, the same messages, one way to write them (A-O02).

@@ -13,14 +13,15 @@ OPENERS = re.compile(r"[`{\[<]|A(?=c|\Z)")
 """The characters with which a call in another form begins."""
 _MOST_UNKNOWN = 1024
 """Characters of an object that wait for the name of a tool."""
-_FENCE = re.compile(r"`{1,3}|```[A-Za-z_0-9]*[ \t]*|```([A-Za-z_0-9]*)[ \t]*\n\s*(.*)", re.DOTALL)
+_FENCE = re.compile(r"`{1,2}|```([A-Za-z_0-9]*)[ \t]*(?:\n\s*(.*))?", re.DOTALL)
 _OBJECT = re.compile(r"\[?\s*\{{1,2}\s*(?:([\"'])([^\"']*)(?:(\1)\s*(?::\s*(.*))?)?)?", re.DOTALL)
-_LISTED = re.compile(r"\[\s*([A-Za-z_][\w.-]*)?(\()?")
-_STRING = re.compile(r"([\"'])([^\"']*)(\1)?")
 _NAME = re.compile(r"[\"'](?:" + "|".join(NAME_KEYS) + r")[\"']\s*:\s*[\"']([^\"']*)[\"']")
 _BETWEEN = re.compile(r"[\s,;\]]*")
-_TAG = re.compile(r"<([a-z_]+)[ =](?:name=|(?=n?a?m?e?\Z))?[\"']?([\w.-]*)[\"']?\s*(>)?")
-_PLANNED = re.compile(r"[ \t]*`?([\w.-]*)`?(?:\(\)?)?[ \t]*(?:\n\s*(.*))?", re.DOTALL)
+# A name, as far as it came, and what is behind a whole one.
+_TAG = re.compile(r"<([a-z_]+)[ =](?:name=|(?=n?a?m?e?\Z))?[\"']?(?P<name>[\w.-]*)[\"']?\s*(?P<behind>>)?")
+_LISTED = re.compile(r"\[\s*(?P<name>(?:[A-Za-z_][\w.-]*)?)(?P<behind>\()?")
+_STRING = re.compile(r"([\"'])(?P<name>[^\"']*)(?P<behind>\1.*)?", re.DOTALL)
+_PLANNED = re.compile(re.escape(PLAN) + r"[ \t]*`?(?P<name>[\w.-]*)`?(?:\(\)?)?[ \t]*(?P<behind>\n\s*(.*))?", re.DOTALL)
 _INPUT = "Action Input:"
 
 
@@ -44,7 +45,7 @@ class Candidate:
         self._offered = offered
         self._mark: Mark | None = None
         self._doubled = False
-        self._scan: JsonScan | None = None
+        self._scan = JsonScan()
         self._scanned = 0
         self._ends = 0
         """Where the call, or the last of them, ends; 0: not yet."""
@@ -52,8 +53,7 @@ class Candidate:
     @property
     def run(self) -> int:
         """Counts the characters at the beginning of a text without a call that begin none either."""
-        fence = re.match(r"`+", self.text)
-        return fence.end() if fence is not None else 1
+        return max(1, len(self.text) - len(self.text.lstrip("`")))
 
     def feed(self, text: str) -> Begins:
         """Adds text; returns what the whole is."""
@@ -83,53 +83,49 @@ class Candidate:
         found = _FENCE.fullmatch(text)
         if found is None:
             return Begins.NO
-        if found.group(1) is None:
-            language = text.lstrip("`").strip().lower()
+        language, inside = (found.group(1) or "").lower(), found.group(2)
+        if inside is None:
             return Begins.UNDECIDED if any(known.startswith(language) for known in FENCES) else Begins.NO
-        language, inside = found.group(1).lower(), found.group(2)
         if language not in FENCES:
             return Begins.NO
         if not inside:
             return Begins.UNDECIDED
         if language not in JSON_FENCES:
-            self.is_marked = True
-            self._mark = Mark("```" + found.group(1), "```")
-            return Begins.YES
+            return self._marked("```" + found.group(1), "```")
         return self._beginning(inside) if inside[0] in "{[<" else Begins.NO
 
     def _marks(self, text: str) -> Begins:
-        mark = next((mark for mark in MARKS if text.startswith(mark.open)), None)
-        if mark is None and text.startswith(FUNCTION_MARKS):
-            return self._tag(text)
-        if mark is not None:
-            self._mark, self.is_marked = mark, True
-            return Begins.YES
+        if (mark := next((mark for mark in MARKS if text.startswith(mark.open)), None)) is not None:
+            return self._marked(mark.open, mark.close)
+        if text.startswith(FUNCTION_MARKS):
+            found = _TAG.match(text)
+            begins = self._named(found, text)
+            return begins if begins is not Begins.YES or found is None else self._marked(found[0], f"</{found[1]}>")
         begun = any(open.startswith(text) for open in (*(mark.open for mark in MARKS), *FUNCTION_MARKS))
         return Begins.UNDECIDED if begun else Begins.NO
 
-    def _tag(self, text: str) -> Begins:
-        """A tag with a tool's name in it."""
-        found = _TAG.match(text)
-        if found is None or (found.group(3) is None and found.end() < len(text)):
-            return Begins.NO
-        if found.group(3) is None:
-            begun = self._offered.begins(found.group(2)) or "name=".startswith(found.group(2))
-            return Begins.UNDECIDED if begun else Begins.NO
-        if self._offered.named(found.group(2)) is None:
-            return Begins.NO
-        self._mark, self.is_marked = Mark(found.group(), f"</{found.group(1)}>"), True
+    def _marked(self, open: str, close: str) -> Begins:
+        self._mark, self.is_marked = Mark(open, close), True
         return Begins.YES
+
+    def _named(self, found: re.Match[str] | None, text: str) -> Begins:
+        """A name as far as it came, which is that of a tool where more of the form is behind it."""
+        if found is None or (found.end() < len(text) and found["behind"] is None):
+            return Begins.NO
+        name = found["name"]
+        if found["behind"] is not None:
+            return Begins.YES if self._offered.named(name) is not None else Begins.NO
+        return Begins.UNDECIDED if self._offered.begins(name) or "name=".startswith(name) else Begins.NO
 
     def _plan(self, text: str) -> Begins:
         """Two lines of a plan: a tool, and its arguments."""
-        found = _PLANNED.fullmatch(text[len(PLAN) :]) if text.startswith(PLAN) else None
-        if found is None:
-            return Begins.UNDECIDED if PLAN.startswith(text) else Begins.NO
-        name, input = found.groups()
-        if input is None:
-            return Begins.UNDECIDED if self._offered.begins(name) else Begins.NO
-        if self._offered.named(name) is None:
-            return Begins.NO
+        if PLAN.startswith(text):
+            return Begins.UNDECIDED
+        found = _PLANNED.fullmatch(text)
+        begins = self._named(found, text)
+        if found is None or begins is not Begins.YES:
+            return begins
+        input = found.group(3)
         given = input.removeprefix(_INPUT).lstrip() if input.startswith(_INPUT) else ""
         if given:
             return Begins.YES if given[0] == "{" else Begins.NO
@@ -139,7 +135,9 @@ class Candidate:
         """An object with the keys of a call, a list of such, or of calls in Python's spelling."""
         found = _OBJECT.match(text)
         if found is None:
-            return self._listed(text)
+            begins = self._named(_LISTED.match(text), text)
+            self._mark = Mark("[", ")]") if begins is Begins.YES else None
+            return begins
         key, value = found.group(2) or "", found.group(4)
         if value is None:
             known = key in KEYS if found.group(3) else any(known.startswith(key) for known in KEYS)
@@ -147,33 +145,11 @@ class Candidate:
         if key not in KEYS or len(text) > _MOST_UNKNOWN:
             return Begins.NO
         if key in NAME_KEYS and not value.startswith("{"):
-            return self._named(value)
+            return self._named(_STRING.match(value), value) if value else Begins.UNDECIDED
         named = _NAME.search(text)
         if named is None:
             return Begins.UNDECIDED
         return Begins.YES if self._offered.named(named.group(1)) is not None else Begins.NO
-
-    def _named(self, value: str) -> Begins:
-        if not value:
-            return Begins.UNDECIDED
-        found = _STRING.match(value)
-        if found is None:
-            return Begins.NO
-        if found.group(3):
-            return Begins.YES if self._offered.named(found.group(2)) is not None else Begins.NO
-        return Begins.UNDECIDED if self._offered.begins(found.group(2)) else Begins.NO
-
-    def _listed(self, text: str) -> Begins:
-        found = _LISTED.match(text)
-        if found is None or (found.end() < len(text) and not found.group(2)):
-            return Begins.NO
-        name = found.group(1) or ""
-        if found.group(2):
-            if self._offered.named(name) is None:
-                return Begins.NO
-            self._mark = Mark("[", ")]")
-            return Begins.YES
-        return Begins.UNDECIDED if self._offered.begins(name) else Begins.NO
 
     def _start(self) -> int:
         """Where the value begins, or what the marks stand round."""
@@ -185,22 +161,15 @@ class Candidate:
 
     def _goes_on_as_text(self) -> bool:
         """Whether text stands behind the call that is no call."""
-        while not self._ends:
-            if not self._to_the_end():
-                return False
+        if not self._ends and not self._to_the_end():
+            return False
         behind = self.text[self._ends :]
         if self._doubled:
             behind = DOUBLED_END.sub("", behind, count=1)
-        between = _BETWEEN.match(behind)
-        rest = behind[between.end() :] if between is not None else behind
+        rest = _BETWEEN.sub("", behind, count=1)
         if self._mark is None and self.text.startswith("`") and (rest.startswith("```") or "```".startswith(rest)):
             rest = rest[3:].lstrip()
-        if not rest:
-            return False
-        if rest[0] in "{[<`A":
-            other = Candidate(self._offered)
-            return other.feed(rest) is Begins.NO
-        return True
+        return bool(rest) and (rest[0] not in "{[<`A" or Candidate(self._offered).feed(rest) is Begins.NO)
 
     def _to_the_end(self) -> bool:
         """Looks for the end of the value or of the marks; whether it is there."""
@@ -208,8 +177,6 @@ class Candidate:
             at = self.text.find(self._mark.close, self._scanned) if self._mark.close else -1
             self._ends = at + len(self._mark.close) if at >= 0 else 0
             return at >= 0
-        self._scan = self._scan or JsonScan()
         self._scanned = self._scan.feed(self.text, self._scanned)
-        if self._scan.done:
-            self._ends = self._scanned
+        self._ends = self._scanned if self._scan.done else 0
         return self._scan.done

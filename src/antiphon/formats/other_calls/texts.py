@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from antiphon.conversation import ToolSpec
-from antiphon.formats.replies.literal import as_json, leading
+from antiphon.formats.replies.json_text import JsonScan
+from antiphon.formats.replies.literal import CLOSES, as_json, leading
 
 from .offered import (
     ARGUMENT_KEYS,
@@ -113,8 +114,7 @@ _PAIR = re.compile(r"\s*<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>"
 _KEYED = re.compile(r"([A-Za-z_][\w.-]{0,127})\s*((?:<arg_key>.*)?)", re.DOTALL)
 _PLANNED = re.compile(re.escape(PLAN) + r"[ \t]*`?([\w.-]+)`?(?:\(\))?[ \t]*\n+Action Input:\s*", re.IGNORECASE)
 _PYTHON_LIST = re.compile(r"\[\s*[A-Za-z_][\w.]*\s*\(")
-_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]|"|```|</')
-_CLOSES = {"{": "}", "[": "]"}
+_STOP = re.compile("```|</")
 
 
 class _NoCallError(Exception):
@@ -230,17 +230,13 @@ class _Reader:
 
     def _mended(self, text: str) -> tuple[Any, str]:
         """A value whose last brackets are missing where the text, the fence or the mark ends."""
-        open, at = "", len(text)
-        for step in _STEP.finditer(text):
-            found = step.group()
-            if found in _CLOSES:
-                open = _CLOSES[found] + open
-            elif found == open[:1]:
-                open = open[1:]
-            elif len(found) < 2 or found[0] != '"':
-                at = step.start()
-                break
-        if not self._mends or not 0 < len(open) <= _MOST_OPEN or text[at : at + 1] == '"':
+        scan = JsonScan()
+        at = scan.feed(text, 0)
+        if scan.broken:
+            stop = _STOP.search(text, at)
+            at = scan.run_on(text, at, stop.start() if stop else len(text), last=True)
+        open = "".join(CLOSES[bracket] for bracket in reversed(scan.open))
+        if not self._mends or not 0 < len(open) <= _MOST_OPEN or scan.in_string:
             raise _NoCallError
         literal = leading(text[:at].rstrip().rstrip(",") + open)
         if literal is None:

@@ -113,9 +113,7 @@ class CallReader:
         open_ended = self._broken and not form.closes
         if not (form.closes or open_ended) or not self._source.goes_on:
             return False
-        parts: list[str] = []
-        mark = yield from self._source.until(form.ends, parts.append)
-        text = "".join(parts)
+        text, mark = yield from self._source.text_until(form.ends)
         closes = bool(text) and (open_ended or mark in form.closes)
         self._source.put_back(mark if closes else text + mark)
         if form.in_section:
@@ -150,7 +148,7 @@ class CallReader:
             if not self._allowed and self._allowed is not None:
                 raise
             if not isinstance(fault, NotAllowed):
-                yield from self._json(lambda text: None, JsonScan.inside("{"))
+                yield from self._json(lambda text: None, JsonScan(open="{"))
             self.pass_over(fault)
 
     def _object(self, form: CompiledForm) -> Reading[None]:
@@ -166,7 +164,7 @@ class CallReader:
                 raise
             rest = [fault.text]
             if not fault.over:
-                yield from self._json(rest.append, JsonScan.inside("{"))
+                yield from self._json(rest.append, JsonScan(open="{"))
             if text := "".join(rest):
                 call.extra.append(text)
         self._broken = call.end(whole=self._source.goes_on)
@@ -309,11 +307,9 @@ class CallReader:
 
     def _late_id(self, form: CompiledForm, call: OpenCall) -> Reading[None]:
         """The id behind the arguments, up to what closes the call; cut off it is none."""
-        parts: list[str] = []
-        mark = yield from self._source.until(form.id_end, parts.append)
-        text = "".join(parts).strip()
-        if mark:
-            self._source.put_back(mark)
+        text, mark = yield from self._source.text_until(form.id_end)
+        text = text.strip()
+        self._source.put_back(mark)
         if mark and len(text) <= _MOST_HEAD:
             call.call_id = call.call_id or text or None
         elif text:
@@ -321,11 +317,9 @@ class CallReader:
 
     def _slot_text(self, slot: CompiledSlot) -> Reading[tuple[str, str]]:
         """The text of a slot, which a control that no form has ends too, and the mark behind it."""
-        parts: list[str] = []
         yield from self._source.after_blanks()
         self.interrupted, start = -1, self._source.position
-        mark = yield from self._source.until(slot.marks, parts.append)
-        text = "".join(parts)
+        text, mark = yield from self._source.text_until(slot.marks)
         end = self.interrupted - start if self.interrupted >= start else len(text)
         if behind := text[end:].strip():
             self._messages.incident("malformed_call", self._source.position, behind)
@@ -372,10 +366,9 @@ class CallReader:
             behind = yield from self._source.after_blanks()
             goes_on = call.is_broken or (bool(behind) and behind in ',:]}"')
         if call.headed and goes_on:
-            parts: list[str] = []
-            mark = yield from self._source.until(self._form.bounds, parts.append)
+            text, mark = yield from self._source.text_until(self._form.bounds)
             self._source.put_back(mark)
-            if text := "".join(parts).rstrip():
+            if text := text.rstrip():
                 call.put(text)
 
     def _pairs(self, form: CompiledForm, pairs: CompiledPairs, schema: Schema, call: OpenCall) -> Reading[bool]:

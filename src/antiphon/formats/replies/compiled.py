@@ -13,13 +13,12 @@ from antiphon.tokens import Control, Piece
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
 from .ends import Structure, TextEnds
 from .json_text import JsonScan, json_inside
+from .literal import ESCAPING
 from .source import SYMBOL, Alphabet, Marks, PlainTexts
 
 _INNER_END = "\\s*(?:\\Z|(?P<end>[,:)\\]}]|[\ud800-\udfff]))"
 _STRING_END = re.compile(r'["\\\n]')
 _BETWEEN_TAGS = re.compile(r"(?<=[>\]])\s+(?=[<\[])|(?<=>)(?=<)")
-ESCAPING = ("'", '"')
-"""Quotes of strings with escapes."""
 _TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
 """What looks like a tag by itself, so that it means something wherever it stands."""
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
@@ -66,7 +65,7 @@ class CompiledPairs:
     def __init__(self, pairs: Pairs, form: CallForm, alphabet: Alphabet) -> None:
         self.key = _core(alphabet.encode(pairs.key))
         self.key_marks = Marks((self.key, _core(alphabet.encode(form.close))))
-        self.quote = alphabet.encode(pairs.quote)
+        self.spelled_quote, self.quote = pairs.quote, alphabet.encode(pairs.quote)
         self.separator = pairs.separator.strip()
         values = [CompiledValue(value, alphabet) for value in pairs.values]
         self.values = {value.words[0]: value for value in sorted(values, key=lambda value: -len(value.words))}
@@ -79,10 +78,10 @@ class CompiledPairs:
         self.empty = {_self_closed(value.words[0]) for value in values} - {""}
         """Ends of a key whose value is empty, as of a tag that closes itself."""
         self.value_marks = Marks((*self.values, *self.empty, *alphabet.symbols))
-        string_end = _string_end(values[0].words[0], form)
-        self.string_end = re.compile(string_end)
-        """What stands behind a quote that ends a whole value; a match without a group: that cannot be told yet."""
-        self._behind = {True: _INNER_END, False: string_end}
+        another = _another(values[0].words[0])
+        self.another = re.compile(rf".\s*(?:\Z|{another})")
+        """A bracket with another argument behind it."""
+        self._behind = {True: _INNER_END, False: _string_end(another, form)}
 
     def bound_by(self, structure: Structure, marks: Collection[str]) -> None:
         """Adds the marks of other calls, and of the reply's end, to what ends a value."""
@@ -128,6 +127,8 @@ class CompiledForm:
         section = form.section or Region()
         self.section_open = _core(alphabet.encode(section.open)).rstrip("[{(").rstrip()
         self.section_close = _core(alphabet.encode(section.close)).lstrip(")}]").lstrip()
+        self.fenced = not _TAG.search(self.section_open + self.section_close)
+        """No tags are round calls: such marks are text where no call is between them."""
         self.open = self._opens = _words(form.open, alphabet)
         tag = _TAG.match(self.open[0])
         if tag is not None and tag.end() < len(self.open[0]):
@@ -232,7 +233,8 @@ class CompiledDescription:
         self._give(self.reasoning, Role.REASONING_OPEN, Role.REASONING_CLOSE)
         self._give(_cores(description.content, alphabet), Role.CONTENT_OPEN, Role.CONTENT_CLOSE)
         for form in self.forms:
-            self._give((form.section_open, form.section_close), Role.SECTION_OPEN, Role.CALL_CLOSE)
+            close = "" if form.fenced else form.section_close
+            self._give((form.section_open, close), Role.SECTION_OPEN, Role.CALL_CLOSE)
             for word in form.open:
                 self._give((word, ""), Role.CALL_OPEN, Role.CALL_OPEN)
             for part in filter(_TAG.match, form.close):
@@ -256,6 +258,12 @@ class CompiledDescription:
         for call in description.calls:
             for mark in self.top.all_in(alphabet.encode(call.separator)):
                 self.roles[mark].add(Role.LAYOUT)
+        close = self.reasoning[1]
+        self.thought_close = close if self.roles.get(close) == {Role.REASONING_CLOSE} else ""
+        """The mark that ends a thought, and nothing else; empty where there is none."""
+        regions = {Role.REASONING_OPEN, Role.REASONING_CLOSE, Role.CONTENT_OPEN, Role.END}
+        self.regions = Marks(mark for mark, roles in self.roles.items() if roles & regions)
+        """What begins or ends a thought or an answer."""
         self.marked = bool(description.literals)
         read_on = {end for end in description.ends if self._opens_call(alphabet.encode(end))} - {*map(str, stops)}
         free = (end for end in dict.fromkeys(ends) if end not in read_on)
@@ -364,9 +372,12 @@ def _gradual(steps: Iterable[str], then: str = "(?P<whole>)") -> str:
     return then
 
 
-def _string_end(assigns: str, form: CallForm) -> str:
+def _another(assigns: str) -> str:
+    return rf",\s*(?:\Z|[^,(){{}}\[\]\n]{{1,256}}?(?:\Z|{re.escape(assigns)}(?P<another>)))"
+
+
+def _string_end(another: str, form: CallForm) -> str:
     """Another argument, or the end of the call, and behind that no more of what may be a string."""
-    another = rf",\s*(?:\Z|[^,(){{}}\[\]\n]{{1,256}}?(?:\Z|{re.escape(assigns)}(?P<another>)))"
     lines = "" if form.separator.strip() else "|\n(?P<line>)"
     call = rf"[)}}\]](?:\s*(?:\Z|[^\s\w.'\"+*=%(](?P<end>)){lines})"
     return f"\\s*(?:\\Z|(?P<control>[\ud800-\udfff])|{another}|{call})"

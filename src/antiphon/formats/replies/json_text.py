@@ -6,6 +6,7 @@ import re
 from json.encoder import encode_basestring
 from typing import ClassVar
 
+from .literal import OPENS
 from .source import PlainTexts
 
 
@@ -14,7 +15,17 @@ def json_inside(text: str) -> str:
     return encode_basestring(text)[1:-1]
 
 
-_OPENS = {"}": "{", "]": "["}
+Signs = dict[str, re.Pattern[str]]
+"""What says something outside strings (the empty key), and in those of each quote."""
+_JSON: Signs = {"": re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]'), '"': re.compile('["\\\\\n]')}
+_NAMES: Signs = {**_JSON, '"': re.compile('["\\\\\n\ud800-\udfff]')}
+_BROKEN: Signs = {
+    "": re.compile(r"""["'{}\[\]]"""),
+    '"': re.compile(r'["\\]'),
+    "'": re.compile(r"\\|'(?=\s*(?:[,:\]})]|\Z))"),
+}
+_UNDECIDED = re.compile(r"'\s*\Z")
+_SCALAR_END = re.compile(r"[^\w.+\-]")
 
 
 class JsonScan:
@@ -23,64 +34,52 @@ class JsonScan:
     ``broken``: the value goes on with what no JSON has there, which `feed` does not pass and `run_on` does.
     """
 
-    _outside = re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]')
-    _inside = re.compile('["\\\\\n]')
-    _inside_name = re.compile('["\\\\\n\ud800-\udfff]')
-    _broken_outside = re.compile(r"""["'{}\[\]]""")
-    _broken_inside: ClassVar = {'"': re.compile(r'["\\]'), "'": re.compile(r"\\|'(?=\s*(?:[,:\]})]|\Z))")}
-    _undecided = re.compile(r"'\s*\Z")
-    ends_plain = _inside.search
+    ends_plain: ClassVar = _JSON['"'].search
     """Finds what in a text is no more of an open string."""
     _plain = PlainTexts(ends_plain)
-    _scalar_end = re.compile(r"[^\w.+\-]")
 
-    def __init__(self, *, controls: bool = True) -> None:
-        """``controls``: its strings may have some, as those of names may not."""
+    def __init__(self, *, controls: bool = True, open: str = "") -> None:
+        """``controls``: its strings may have some, as those of names may not. ``open``: the bracket it stands in."""
         self.done = False
         self.broken = False
-        self.in_string = False
-        self._open = ""
+        self.open = open
         """The brackets that are open."""
-        self._quote = '"'
+        self._quote = ""
+        """That of the open string."""
         self._escaped = False
-        self._started = False
+        self._started = bool(open)
         self._scalar = False
-        if not controls:
-            self._inside = self._inside_name
+        self._signs = _JSON if controls else _NAMES
 
-    @classmethod
-    def inside(cls, bracket: str) -> JsonScan:
-        """A scan of what follows within the bracket."""
-        scan = cls()
-        scan._started, scan._open = True, bracket
-        return scan
+    @property
+    def in_string(self) -> bool:
+        return bool(self._quote)
 
     @property
     def plain(self) -> PlainTexts | None:
         """Texts that may go on the open string; None outside strings."""
-        return self._plain if self.in_string and not self._escaped else None
+        return self._plain if self._quote and not self._escaped else None
 
     def feed(self, text: str, start: int) -> int:
         """How far the value reaches in ``text`` from ``start``."""
-        i = start
-        while i < len(text) and not self.done and not self.broken:
-            if not self._started:
-                i = self._begin(text, i)
-            elif self._scalar:
-                found = self._scalar_end.search(text, i)
-                self.done, i = found is not None, found.start() if found else len(text)
-            elif self.in_string:
-                i = self._in_string(text, i)
-            else:
-                i = self._between(text, i)
-        return i
+        if not self._started and start < len(text):
+            self._started = True
+            self._scalar = text[start] not in '"{['
+            self.broken = self._scalar and _SCALAR_END.match(text, start) is not None
+        if self.broken or self.done:
+            return start
+        if self._scalar:
+            found = _SCALAR_END.search(text, start)
+            self.done = found is not None
+            return found.start() if found else len(text)
+        return self._scan(self._signs, text, start, len(text))
 
     def reach(self, text: str) -> int:
         """How far the value, which has begun, is sure to go on in a text that is not fed yet."""
-        before = self.in_string, self._open, self._escaped
+        before = self._quote, self.open, self._escaped
         end = self.feed(text, 0)
         over, self.done, self.broken = self.done or self.broken, False, False
-        self.in_string, self._open, self._escaped = before
+        self._quote, self.open, self._escaped = before
         return max(0, end - 1) if over else end
 
     def run_on(self, text: str, start: int, end: int, *, last: bool) -> int:
@@ -88,77 +87,34 @@ class JsonScan:
 
         ``last``: no more text comes than that up to ``end``.
         """
-        if not last and (found := self._undecided.search(text, start, end)):
+        if not last and (found := _UNDECIDED.search(text, start, end)):
             end = found.start()
-        i = start
-        while i < end and not self.done:
-            if self._escaped:
-                self._escaped, i = False, i + 1
-                continue
-            pattern = self._broken_inside[self._quote] if self.in_string else self._broken_outside
-            found = pattern.search(text, i, end)
+        return self._scan(_BROKEN, text, start, end)
+
+    def _scan(self, signs: Signs, text: str, at: int, end: int) -> int:
+        while at < end and not self.done:
+            found = None if self._escaped else signs[self._quote].search(text, at, end)
             if found is None:
-                return end
-            i = found.end()
-            match found.group():
-                case "\\":
-                    self._escaped = True
-                case '"' | "'" as quote:
-                    self.done = self.in_string and not self._open
-                    self.in_string, self._quote = not self.in_string, quote
-                case bracket:
-                    self._bracket(bracket)
-        return i
-
-    def _bracket(self, bracket: str) -> None:
-        """A bracket that closes ends those that were opened inside its own; without one of its own it says nothing."""
-        opening = _OPENS.get(bracket)
-        if opening is None:
-            self._open += bracket
-        elif (at := self._open.rfind(opening)) >= 0:
-            self._open = self._open[:at]
-            self.done = not at
-
-    def _begin(self, text: str, i: int) -> int:
-        self._started = True
-        if text[i] not in '"{[':
-            self.broken = self._scalar_end.match(text, i) is not None
-            self._scalar = not self.broken
-            return i
-        return self._between(text, i)
-
-    def _in_string(self, text: str, i: int) -> int:
-        if self._escaped:
-            self._escaped = False
-            return i + 1
-        found = self._inside.search(text, i)
-        if found is None:
-            return len(text)
-        if found.group() == "\\":
-            self._escaped = True
-        elif found.group() == '"':
-            self.in_string = False
-            self.done = not self._open
-        else:
-            self.broken = True
-            return found.start()
-        return found.end()
-
-    def _between(self, text: str, i: int) -> int:
-        found = self._outside.search(text, i)
-        if found is None:
-            return len(text)
-        match found.group():
-            case '"':
-                self.in_string = True
-            case "{" | "[" as bracket:
-                self._open += bracket
-            case "}" | "]" as bracket if self._open[-1:] == _OPENS[bracket]:
-                self._bracket(bracket)
-            case _:
+                at, self._escaped = at + 1 if self._escaped else end, False
+                continue
+            sign, opens = found.group(), OPENS.get(found.group())
+            if sign == "\\" and self._quote:
+                self._escaped = True
+            elif sign in signs:
+                self._quote = "" if self._quote else sign
+                self.done = not self._quote and not self.open
+            elif sign in "{[":
+                self.open += sign
+            elif opens is not None and (signs is _BROKEN or self.open[-1:] == opens):
+                # It ends those that were opened inside its own; without one of its own it says nothing.
+                before, own, _ = self.open.rpartition(opens)
+                self.open = before if own else self.open
+                self.done = bool(own) and not before
+            else:
                 self.broken = True
                 return found.start()
-        return found.end()
+            at = found.end()
+        return at
 
 
 class JsonAnswer:
@@ -167,28 +123,22 @@ class JsonAnswer:
     def __init__(self, begins: str) -> None:
         self._begins = begins
         self.over = False
-        """It is none, whatever follows."""
+        """It is none, or whole, whatever follows."""
         self._text: JsonScan | None = None
-
-    @property
-    def in_string(self) -> bool:
-        return self._text is not None and self._text.in_string
 
     @property
     def plain(self) -> PlainTexts | None:
         """Texts that may go on the open string, as far as the text is JSON; None outside strings."""
-        return self._text.plain if self._text is not None else None
+        return self._text.plain if self._text is not None and not self.over else None
+
+    @property
+    def in_string(self) -> bool:
+        return self._text is not None and self._text.in_string and not self.over
 
     def feed(self, text: str) -> None:
         """Text after a line break inside a string is no JSON, whatever it looked like before."""
-        if self._text is None:
-            text = text.lstrip()
-            self.over = self.over or text[:1] not in self._begins
-            if self.over or not text:
-                return
-            self._text = JsonScan()
-        for i, line in enumerate(text.split("\n")):
-            if self._text.done or self._text.broken or (i and self._text.in_string):
-                self._text, self.over = None, True
-                return
-            self._text.feed(line, 0)
+        if self._text is None and (text := text.lstrip()):
+            self._text, self.over = JsonScan(), text[0] not in self._begins
+        if self._text is not None and not self.over:
+            self._text.feed(text, 0)
+            self.over = self._text.done or self._text.broken

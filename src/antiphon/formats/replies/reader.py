@@ -17,6 +17,10 @@ from .literal import arguments_of
 from .messages import ANALYSIS, FINAL, Malformed, Messages, NotAllowed
 from .source import SYMBOL, PlainTexts, Reading, Source
 
+LONGEST_QUOTE = 16_384
+"""Characters behind a call in a thought that wait for the thought's end; beyond them it was a call."""
+_OF_CALLS = frozenset((Role.SECTION_OPEN, Role.CALL_OPEN, Role.CALL_CLOSE, Role.LAYOUT))
+
 
 class DescriptionParser(ForeseeingParser):
     """One reply to ``prompt``: analysis between the reasoning marks, calls between theirs, the rest final.
@@ -125,7 +129,7 @@ class DescriptionParser(ForeseeingParser):
 
     def _control(self, control: Control) -> None:
         symbol = self._alphabet.symbol(control.spelling)
-        if symbol is None and self._calls.in_arguments:
+        if symbol is None and (self._calls.in_arguments or self._source.waits):
             symbol = control.spelling  # It marks nothing here, so it is a part of what the call says.
         if self.ended is not None:
             self._messages.incident("after_end", self._fed, str(control))
@@ -164,12 +168,22 @@ class DescriptionParser(ForeseeingParser):
         roles = self._description.roles[mark]
         if self._answer.in_string and not SYMBOL.search(mark):
             self._say(mark)
+        elif roles & _OF_CALLS and (yield from self._is_quoted()):
+            self._quoting = True
+            self._say(self._alphabet.decode(mark))
         elif Role.SECTION_OPEN in roles or Role.CALL_OPEN in roles:
             yield from self._call(mark)
         elif not (yield from self._region(mark, roles)):
             self._other(mark, roles)
             if roles & {Role.LAYOUT, Role.CALL_CLOSE} and self.ended is None:
                 yield from self._bare_call()
+
+    def _is_quoted(self) -> Reading[bool]:
+        """Whether a mark of a call is part of the open thought: it is not where that has no end behind it."""
+        close = self._description.thought_close
+        if not (self._reasoning and close):
+            return False
+        return (yield from self._source.coming(self._description.regions, LONGEST_QUOTE)) == close
 
     def _region(self, mark: str, roles: set[Role]) -> Reading[bool]:
         """Whether the mark opens or closes a region here."""
@@ -271,6 +285,8 @@ class DescriptionParser(ForeseeingParser):
             mark = opened
         if all(mark == form.section_open for form in forms):
             yield from self._section(forms)
+            if forms[0].fenced and not self._calls.given:
+                self._calls.pass_over(Malformed())
         else:
             yield from self._calls.read((yield from self._chosen(mark, forms)))
 

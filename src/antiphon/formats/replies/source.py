@@ -161,6 +161,8 @@ class Source:
         self.cut = False
         """More was to come: what is left where a literal was looked for began that, and is not read."""
         self.left = ""
+        self.waits = False
+        """What comes is not read before a mark is found that tells what it is."""
         self.plain: PlainTexts | None = None
         """What need not be fed: a piece of these is more text of the open message."""
         self.reach: Callable[[str], int] | None = None
@@ -267,6 +269,12 @@ class Source:
             self.set_rest_aside()
         return mark
 
+    def text_until(self, marks: Marks) -> Reading[tuple[str, str]]:
+        """The text before the next of the marks, and that, both taken."""
+        parts: list[str] = []
+        mark = yield from self.until(marks, parts.append)
+        return "".join(parts), mark
+
     @property
     def goes_on(self) -> bool:
         """Whether something follows, or may yet."""
@@ -311,6 +319,20 @@ class Source:
         mark = yield from self.ahead(marks)
         self.put_back(mark)
         return mark
+
+    def coming(self, marks: Marks, most: int) -> Reading[str]:
+        """The first of the marks that comes within ``most`` characters, where it stays; empty where none does."""
+        read, found = 0, ""
+        self.waits = True
+        while read <= most:
+            start, end = marks.find(self.text, self.at + read, last=self.last and not self.cut)
+            if end > start or self.last:
+                found = self.text[start:end] if start <= self.at + most else ""
+                break
+            read = start - self.at
+            yield from self.more()
+        self.waits = False
+        return found
 
     def ahead(self, marks: Marks) -> Reading[str]:
         """Takes blanks, and the mark that follows them; empty where none does."""

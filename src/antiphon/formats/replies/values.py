@@ -10,7 +10,7 @@ from html import unescape
 from .compiled import CompiledForm, CompiledPairs, CompiledValue
 from .ends import Enclosed, no_key
 from .json_text import json_inside
-from .literal import MOST_DEEP, Schema, as_json, json_string, typed
+from .literal import CLOSES, MOST_DEEP, OPENS, Schema, as_json, json_string, typed
 from .messages import Messages
 from .source import SYMBOL, Marks, PlainTexts, Put, Reading, Source
 
@@ -77,43 +77,32 @@ class NestedReader:
 
     def read(self, key: str, schema: Schema, depth: int = 0) -> Reading[str | None]:
         """The value of ``key`` as JSON; None where the reply was cut in it."""
-        texts: list[str] = []
+        text = ""
         members: list[tuple[str, str]] = []
-        while mark := (yield from self._text(self._marks, texts)):
-            if mark in self._bounds:
-                self._source.put_back(mark)
+        while True:
+            between, mark = yield from self._text(self._marks)
+            text += between
+            name, end = (yield from self._text(self._name_end)) if mark and mark not in self._bounds else ("", "")
+            if not end:
                 return None
-            self.taken.append(mark)
-            names: list[str] = []
-            if not (end := (yield from self._text(self._name_end, names))):
-                return None
-            self.taken.append(end)
-            name = "".join(names)
             if mark == self._closes or depth > MOST_DEEP:
-                between = "".join(texts) if members else ""
-                self.broke = self.broke or bool(between.strip())
-                self._report("" if name == key else name, between)
-                return _joined(members, schema) if members else _leaf("".join(texts), schema)
-            child = schema.items if name == "item" else schema.member(name)
-            inner = yield from self.read(name, child, depth + 1)
+                stray = (name if name != key else "", text if members else "")
+                self.broke = self.broke or bool(stray[1].strip())
+                for each in filter(str.strip, stray):
+                    self._messages.incident("malformed_argument", self._source.position, each)
+                return _joined(members, schema) if members else _leaf(text, schema)
+            inner = yield from self.read(name, schema.items if name == "item" else schema.member(name), depth + 1)
             if inner is None:
                 return None
             members.append((name, inner))
-        return None
 
-    def _text(self, marks: Marks, into: list[str]) -> Reading[str]:
-        """The next of the marks, and into the list what stands before it."""
-
-        def put(text: str) -> None:
-            into.append(text)
-            self.taken.append(text)
-
-        return (yield from self._source.until(marks, put))
-
-    def _report(self, *texts: str) -> None:
-        """Reports text without a place in the value: a name in another tag's close, text between members."""
-        for text in filter(str.strip, texts):
-            self._messages.incident("malformed_argument", self._source.position, text)
+    def _text(self, marks: Marks) -> Reading[tuple[str, str]]:
+        """As `Source.text_until`; a mark that ends the call stays."""
+        text, mark = yield from self._source.text_until(marks)
+        if mark in self._bounds:
+            self._source.put_back(mark)
+        self.taken.append(text + (mark if mark not in self._bounds else ""))
+        return text, mark
 
 
 def _leaf(text: str, schema: Schema) -> str:
@@ -177,10 +166,8 @@ class ValueReader:
 
     def _astray(self) -> Reading[bool]:
         """Text where a key or the call's close should be; it stays in the arguments, which it breaks."""
-        parts: list[str] = []
-        mark = yield from self._source.until(self._pairs.between, parts.append)
+        text, mark = yield from self._source.text_until(self._pairs.between)
         self._source.put_back(mark)
-        text = "".join(parts)
         if text.strip():
             self._messages.incident("malformed_argument", self._source.position, text)
             self._writer.raw(text)
@@ -193,7 +180,8 @@ class ValueReader:
         while mark and mark == self._pairs.quote:  # round a key
             mark = yield from self._source.until(self._pairs.value_marks, parts.append)
         value = self._pairs.values.get(mark)
-        key = "".join(parts).strip().strip("\"'")
+        written = "".join(parts)
+        key = written.strip().strip("\"'")
         if "&" in key and mark.startswith('"') and not self._schema.may_have(key):
             key = unescape(key)  # It is an attribute.
         if mark in self._pairs.empty:
@@ -203,13 +191,13 @@ class ValueReader:
         if value is None or len(key) > _MOST_KEY:
             if mark and value is None:
                 self._source.put_back(mark)
-            return self._no_value("".join(parts)) and bool(mark)
+            return self._no_value(written) and bool(mark)
         beginning, longer = self._pairs.longer.get(mark, (None, value))
         if beginning is not None and (yield from self._source.begins(beginning)):
             value = longer
         for word in value.words[1:]:
             if not (yield from self._source.skip(word)):
-                return self._no_value("".join((*parts, mark)))
+                return self._no_value(written + mark)
         yield from self._source.skip_exactly(value.layout)
         return (yield from self._member(value, key, self._schema.member(key)))
 
@@ -280,20 +268,17 @@ class ValueReader:
         text = "".join(scan.parts)
         if not whole:
             return text.lstrip("\"'").removeprefix(self._pairs.quote), False
-        if scan.open or not text.strip():
+        if scan.open or self._pairs.spelled_quote.startswith(text.strip()):  # nothing, or a quote that was cut
             self.broke = True
             self._messages.incident("malformed_argument", self._source.position, "")
             return text.strip(), True
         found = json_string(text) if scan.is_string else as_json(text, quote=self._pairs.quote)
-        if found is None and text.strip()[0] in _OPENS.values() and "string" not in schema.kinds:
+        if found is None and text.strip()[0] in CLOSES and "string" not in schema.kinds:
             self._messages.incident("malformed_argument", self._source.position, "")
             return text.strip(), True
         if found is None or (found[0] == '"' and "string" not in schema.kinds):
             return typed(text.strip() if found is None else json.loads(found), schema), True
         return found, True
-
-
-_OPENS = {"}": "{", "]": "[", ")": "("}
 
 
 class _LiteralScan:
@@ -308,7 +293,7 @@ class _LiteralScan:
         self.open = ""
         """The brackets that are open."""
         self._strings = pairs.strings
-        self._string_end = pairs.string_end
+        self._another = pairs.another
         self._marks = Marks((pairs.quote, *form.bounds.literals))
         self._special = re.compile(
             "|".join(("[\"'{}\\[\\](),\ud800-\udfff]", *map(re.escape, self._marks.longest_first)))
@@ -325,34 +310,27 @@ class _LiteralScan:
                 if not (yield from source.more()):
                     return False
                 continue
-            mark, length = found.group(), found.start() - source.at
+            self.parts.append(source.take(found.start()))
+            mark = found.group()
             if mark != self._quote and (SYMBOL.match(mark) or (len(mark) > 1 and self.open)):
-                self.parts.append(source.take(found.start()))
                 return True
-            own = bool(self.open) if mark == "," else mark not in _OPENS or (yield from self._is_own(mark, length + 1))
-            if not own:
-                self.parts.append(source.take(source.at + length))
+            if not (bool(self.open) if mark == "," else mark not in OPENS or (yield from self._is_own(mark))):
                 return True
-            self.parts.append(source.take(source.at + length + len(mark)))
+            self.parts.append(source.take(source.at + len(mark)))
             self.is_string = mark in "\"'" and self.is_string is None and "".join(self.parts).strip() == mark
-            self.open += mark if mark in "{[(" else ""
+            self.open += mark if mark in CLOSES else ""
             if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark)):
                 return False
 
-    def _is_own(self, bracket: str, taken: int) -> Reading[bool]:
-        """Whether a bracket closes one of the value's own: one of another kind where another argument follows."""
-        at = self.open.rfind(_OPENS[bracket])
+    def _is_own(self, bracket: str) -> Reading[bool]:
+        """Whether the next bracket closes one of the value's own; one of another kind: if another argument follows."""
+        at = self.open.rfind(OPENS[bracket])
         if at >= 0 or not self.open:
             self.open = self.open[: max(at, 0)]
             return at >= 0
-        source = self._source
-        while (found := self._string_end.match(source.text, source.at + taken)) is not None and not found.lastgroup:
-            if not (yield from source.more()):
-                break
-        if found is None or found.lastgroup != "another":
-            return False
-        self.open = self.open[:-1]
-        return True
+        is_other = yield from self._source.begins(self._another)
+        self.open = self.open[:-1] if is_other else self.open
+        return is_other
 
     def _string(self, quote: str) -> Reading[bool]:
         """A string up to its closing quote, with that, or to what ends the call; False where the reply does."""

@@ -1,8 +1,9 @@
 """The channel of text whose own header does not say it (F-18): inferred once for a reply, before any output sees it.
 
-Models forget the channel, or write one that there is not (``response``, ``??``). Such a text is buffered until it is
-known what it is: reasoning, when an answer, a call, or another such text begins after it; the answer, when the reply
-ends without one. It is as long as the reply at most, which the request's limit bounds.
+Models forget the channel, or write a word for the answer in its place (``response``). Such a text is buffered until it
+is known what it is: reasoning, when an answer, a call, or another such text begins after it; the answer, when the reply
+ends without one. It is as long as the reply at most, which the request's limit bounds. On any other channel that there
+is not (``thinking``, ``comentary``) it is reasoning, and nobody is shown it.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ class Counts:
 
 
 _CHANNELS = frozenset(channel.value for channel in Channel)
+_ANSWERS = frozenset({"answer", "output", "response"})
+"""Words in a channel's place by which models mean their answer."""
+_KNOWN = {None, *_CHANNELS, *_ANSWERS}
 _GUESSES = frozenset({"unmarked-final", NOT_ALLOWED})
 """Incidents before a message whose channel ``final`` is the reader's word and not the model's."""
 
@@ -63,6 +67,8 @@ class _Kind(Enum):
     """It may be the answer, and may be reasoning."""
     ANSWER = auto()
     """It is the answer as soon as it has text; another text waits that is the answer if this one stays empty."""
+    HIDDEN = auto()
+    """It is on a channel that there is not, and does not wait."""
     CALL = auto()
     """Its header has no ``<|message|>``: without arguments it is no call."""
     MISCALL = auto()
@@ -184,7 +190,11 @@ class InferredChannels:
         self._channel, self.passes = None, True
         if self._candidate is not None:
             self._stray = None
-        if kind is _Kind.TEXT and self._decided:
+        noted: list[ParserEvent] = []
+        if kind is _Kind.HIDDEN:
+            self._channel = Channel.ANALYSIS
+            noted = [Incident("channel-hidden", self._counts.completion, message.channel or "")]
+        elif kind is _Kind.TEXT and self._decided:
             self._channel = Channel.ANALYSIS
         elif kind is _Kind.ANSWER and self._candidate is None and self._stray is None:
             self.passes = self._decided
@@ -193,7 +203,7 @@ class InferredChannels:
             place = self._counts.completion
             return [Incident("channel-undecided", place, message.channel or "")] if kind is _Kind.TEXT else []
         settled = self._settle() if message.is_call else []
-        return [*settled, MessageStarted(_on(self._channel or message.channel, message))]
+        return [*noted, *settled, MessageStarted(_on(self._channel or message.channel, message))]
 
     def _kind(self, message: Message) -> _Kind | None:
         """Why the message must wait; None where it is what its header says."""
@@ -201,6 +211,8 @@ class InferredChannels:
             return _Kind.MISCALL if self._miscalls else _Kind.CALL if self._cut_header else None
         if message.channel is None:
             unsure = self._guessed or not self._missing_is_final
+        elif _is_unknown(message.channel):
+            return _Kind.HIDDEN
         elif message.channel not in _CHANNELS:
             unsure = True
         else:
@@ -255,7 +267,7 @@ class InferredChannels:
         open.kind, open.message, open.end = _Kind.TEXT, as_answer(open.message), MessageEnded(as_answer(call))
         if open.blank and not called:
             return []
-        if miscall and is_for_tool(call):
+        if _is_unknown(call.channel) or (miscall and is_for_tool(call)):
             self._counts.reasoning += open.tokens
             return open.events(Channel.ANALYSIS)
         events = self._replace_candidate(open)
@@ -286,6 +298,11 @@ def with_channels(events: Iterable[ParserEvent], format: Format) -> list[ParserE
     """All events of a whole reply, each message under the channel that it is shown under."""
     channels = InferredChannels(format, Counts())
     return [*(passed for event in events for passed in channels.feed(event)), *channels.close(cut=False)]
+
+
+def _is_unknown(channel: str | None) -> bool:
+    """Whether that names a channel that there is not, and is no word for the answer either; marks name none."""
+    return channel not in _KNOWN and any(char.isalnum() for char in channel or "")
 
 
 def _on(channel: str | None, message: Message) -> Message:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from antiphon.conversation import Incident, Message, MessageEnded
-from antiphon.formats.replies import DescriptionParser
+from antiphon.formats.replies import CompiledDescription, DescriptionParser, Region, ReplyDescription
+from antiphon.formats.replies.description import CallForm, Pairs, Slot, Value
+from antiphon.formats.replies.reader import LONGEST_QUOTE
 from antiphon.tokens import Control, ControlScanner, Piece
 from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, controls, tags
 from kit.reply_writer import Markup
@@ -153,3 +155,68 @@ def test_a_control_that_marks_nothing_is_a_part_of_the_string_that_it_stands_in(
     reply = "".join(said(name, [("f", {"a": "so MARK it is"})])).partition("MARK")
     pieces = [*scanned(name, reply[0]), Control("<other>"), *scanned(name, reply[2])]
     assert calls_of(read(name, pieces)[0]) == [("functions.f", {"a": "so <other> it is"})]
+
+
+THINKING = [
+    name
+    for name in CALLED
+    if (known := compiled(name, owned_by(name, control=True))).thought_close and not any(f.bare for f in known.forms)
+]
+
+
+def thought_and_call(name: str) -> tuple[Region, str]:
+    """The marks of thoughts, and a call without the reply's end."""
+    description = DESCRIPTIONS[name]
+    assert description.reasoning is not None
+    return description.reasoning, "".join(said(name, [("f", {"a": "z"})])).removesuffix(description.ends[0])
+
+
+@pytest.mark.parametrize("control", [True, False])
+@pytest.mark.parametrize("name", THINKING)
+def test_a_call_in_a_thought_that_ends_behind_it_is_part_of_the_thought(name: str, control: bool) -> None:
+    region, call = thought_and_call(name)
+    for quoted in (call, call[len(call) // 2 :], f"{call} or {call}"):
+        reply = f"{region.open}I may {quoted} or not.{region.close}Yes."
+        thought, answer = read(name, scanned(name, reply, control=control), control=control)[0]
+        assert (thought.channel, answer.channel, answer.text) == ("analysis", "final", "Yes.")
+        assert (thought.text[:5], thought.text[-7:]) == ("I may", "or not.")
+        assert thought.text.count("z") == quoted.count("z")
+
+
+@pytest.mark.parametrize("name", THINKING)
+def test_a_call_in_a_thought_that_has_no_end_is_a_call(name: str) -> None:
+    region, call = thought_and_call(name)
+    for ends in ("", f"{region.open}More.", " " * LONGEST_QUOTE + region.close):
+        messages, _ = read(name, scanned(name, f"{region.open}I must {call}{ends}"))
+        assert calls_of(messages) == [("functions.f", {"a": "z"})]
+    before, after = call.split("z", 1)
+    pieces = [*scanned(name, f"{region.open}I must {before}"), Control("<other>"), *scanned(name, after)]
+    assert calls_of(read(name, pieces)[0]) == [("functions.f", {"a": "<other>"})]
+
+
+@pytest.mark.parametrize("open", ["```tool_code", "```python"])
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("{}\nf(a='x')\n```", ['{"a": "x"}']),
+        ("Look:\n{}\nf(a='x')\n```\nSo.", ["Look:", '{"a": "x"}', "So."]),
+        ("{}\nf(a='x')\ny = 3\n```", ['{"a": "x"}', "y = 3\n```"]),
+        ("{}\nx = 3\nprint(x)\n```", None),
+        ("{}\nprint(f(a='x'))\n```\nSo.", None),
+        ("{}\n\n```\nSo.", None),
+        ("```\nx = 3\n```\nSo.", None),
+        ("Two ticks: ``{}\nf(a='x')\n```", ["Two ticks: ``", '{"a": "x"}']),
+        ("```rust\nlet x = 3;\n```", None),
+    ],
+)
+def test_a_fence_of_calls_round_what_is_no_call_is_text(open: str, reply: str, said: list[str] | None) -> None:
+    form = CallForm(
+        section=Region(open=f"{open}\n", close="\n```"),
+        separator="\n", head=(Slot(reads="name", after="("),), close=")",
+        pairs=Pairs(values=(Value(before="=", reads="literal"),), separator=", ", python=True),
+    )  # fmt: skip
+    text = reply.replace("{}\n", f"{open}\n", 1)
+    for pieces in ([text], [*text]):
+        reader = DescriptionParser(CompiledDescription(ReplyDescription(calls=(form,)), [], []), tools=[TOOL])
+        events = [*reader.feed(pieces), *reader.close()]
+        assert [event.message.text for event in events if isinstance(event, MessageEnded)] == (said or [text])
