@@ -174,7 +174,7 @@ fuzz-replies: fuzz-frames ## the same, and 100,000 damaged replies in every form
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
-fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers; EXCHANGES=1500 over HTTP
+fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers; or DRAWS=20000 of each; EXCHANGES=1500 over HTTP
 	$(BIN)/python tests/fuzz/openchatml.py 600
 	$(BIN)/python tests/fuzz/openchatml_exits.py 600
 	$(BIN)/python tests/fuzz/openchatml_readers.py 120
@@ -250,8 +250,9 @@ newcomer: setup tests/browser/node_modules ## what a newcomer waits for: clone t
 	PYTHONPATH=tests $(BIN)/python tests/docs/newcomer.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 
 .PHONY: test-browser playground-vendor
-test-browser: setup tests/browser/node_modules ## pages of other origins, which nothing may do, and the playground in a real browser; screenshots of each state in .playground (needs node and npm)
+test-browser: setup tests/browser/node_modules ## the JavaScript package, pages of other origins, which nothing may do, and the playground in a real browser; screenshots of each state in .playground (needs node and npm)
 	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
+	PYTHONPATH=tests $(BIN)/python tests/browser/check_package.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 	PYTHONPATH=tests $(BIN)/python tests/browser/check_gate.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 	PYTHONPATH=tests $(BIN)/python tests/browser/check.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground
 

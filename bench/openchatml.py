@@ -159,7 +159,7 @@ def main() -> None:
             sources.append(stack.enter_context(checkout(chosen.old, folder)))
         rounds = [[alone(source) for source in sources] for _ in range(chosen.rounds)]
     now, *old = map(least, map(list, zip(*rounds, strict=True)))
-    table(now, *(old or [None]))
+    table(now, old[0] if old else None)
     if not chosen.old:
         memory()
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine
-from antiphon.formats.openchatml import EventReader, Writer, validate
+from antiphon.formats.openchatml import EventReader, TranscriptEnvelope, Writer, envelope_of, read, validate
 from antiphon.formats.template import template_format
 from antiphon.generation import Model
 from antiphon.http.server.server import Server
@@ -29,7 +29,8 @@ generation_settings: {builtin_tools: [weather, wait]}
 
 def converse(address: str, transcript: str) -> str:
     """The transcript with the model's turns behind it, which is valid after each frame."""
-    connection, reader, writer = http.client.HTTPConnection(address), EventReader(), Writer()
+    connection, reader = http.client.HTTPConnection(address), EventReader()
+    writer = Writer(TranscriptEnvelope(envelope_of(read(transcript)).header))
     connection.request("POST", "/v1/openchatml", transcript, {"accept": "text/event-stream"})
     waits = ""
     for line in connection.getresponse():

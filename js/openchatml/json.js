@@ -30,7 +30,7 @@ function scan(text, open) {
     } else if (expected.endsWith("key")) {
       if (next !== '"') return { message: "Expecting property name enclosed in double quotes", offset: at };
       const end = behind(STRING, text, at);
-      if (end === at) return { message: "the string is broken", offset: at };
+      if (end === at) return brokenString(text, at);
       at = end;
       expected = ":";
       continue;
@@ -42,7 +42,7 @@ function scan(text, open) {
     } else {
       const end = behind(next === '"' ? STRING : ATOM, text, at);
       if (end === at) {
-        if (next === '"') return { message: "the string is broken", offset: at };
+        if (next === '"') return brokenString(text, at);
         return /^(?:NaN|-?Infinity)/.test(text.slice(at, at + 9))
           ? { message: "NaN and Infinity are no JSON", offset: 0, hint: null }
           : { message: "Expecting value", offset: at };
@@ -51,6 +51,19 @@ function scan(text, open) {
     }
     expected = open.length ? "more" : "end";
   }
+}
+
+/** What is wrong with the string that begins at `at`. */
+function brokenString(text, at) {
+  const good = /(?:[^"\\\0-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*/y;
+  const end = behind(good, text, at + 1);
+  if (end >= text.length && /\\u[0-9a-fA-F]{4}$/.test(text))
+    return { message: "Invalid \\uXXXX escape", offset: text.length - 5 };
+  if (end >= text.length || (text.endsWith("\\") && end === text.length - 1))
+    return { message: "Unterminated string starting at", offset: at };
+  if (text[end] !== "\\") return { message: "Invalid control character at", offset: end };
+  if (text[end + 1] === "u") return { message: "Invalid \\uXXXX escape", offset: end + 1 };
+  return { message: "Invalid \\escape", offset: end };
 }
 
 function behind(pattern, text, at) {

@@ -22,7 +22,7 @@ const CHECKS = {
       return null;
     } catch (error) {
       if (!(error instanceof YamlError)) throw error;
-      return { ...yamlWords(error), offset: error.at };
+      return { ...yamlWords(error), offset: Math.min(error.at, text.length) };
     }
   },
 };

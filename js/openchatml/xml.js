@@ -29,7 +29,7 @@ export function xmlProblem(text) {
     if (wrong || (kind === "start" && hasRoot && !open.length) || (kind === "data" && !isInside))
       return { message: "not well-formed (invalid token)", offset: at };
     if (kind === "text" && !isInside && /[^ \t\r\n]/.test(found[0]))
-      return { message: "text outside elements", offset: at };
+      return { message: "text outside elements", offset: at + found[0].search(/[^ \t\r\n]/) };
     if (kind === "start") {
       const names = [...found[2].matchAll(new RegExp(ATTRIBUTE, "gu"))].map((attribute) => attribute[1]);
       if (new Set(names).size < names.length) return { message: "duplicate attribute", offset: at };

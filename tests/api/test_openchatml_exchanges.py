@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.openchatml_exchanges import TRANSCRIPTS, Exchange, faults_of, run
+from fuzz.openchatml_exchanges import TRANSCRIPTS, Exchange, answered, faults_of, run
 
 
 @pytest.mark.spec("OCM-19", "OCM-54", "OCM-100", "OCM-105", "OCM-168")
@@ -35,3 +35,21 @@ NEXT = "<|end|><|start|>assistant"
 @pytest.mark.parametrize("transcript", TRANSCRIPTS[::5])
 async def test_a_stream_has_every_frame_of_the_whole_answer(transcript: str, reply: str) -> None:
     assert (await faults_of(Exchange(transcript, "openchatml", (reply, FINAL + "Done.", FINAL))))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "warning"),
+    [
+        (f" name={'a' * 5000}{FINAL}Hi.<|return|>", "E-PARSE-HEADER at 0: '<|start|>assistant name=aaa"),
+        ("<|channel|>final name=Ann<|message|>Hi.<|return|>", "'assistant<|channel|>final name=Ann'"),
+        (f" intent=loud{FINAL}Hi.<|return|>", "messages[1].intent: 'loud' becomes None"),
+        (f"{FINAL}Hi.{NEXT}<|channel|>thinking<|message|>SECRET<|return|>", "channel-hidden at 31: 'thinking'"),
+        (f"{FINAL}A <|start_reason|>thought.<|return|>", "reflection markers are left out"),
+        (f"{FINAL}Hi.<|end|><|start|>user<|message|>And?<|end|>", "'<|start|>user<|message|>'"),
+        (CALL, "messages[1].channel: 'final' becomes 'commentary'"),
+    ],
+)
+async def test_whatever_of_a_reply_was_mended_is_a_warning(reply: str, warning: str) -> None:
+    got = await answered(Exchange(TRANSCRIPTS[0], "openchatml", (reply,) * 3), stream=False, chunk=1)
+    assert got.status == 200
+    assert warning in got.headers["x-antiphon-warning"]

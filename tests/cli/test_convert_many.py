@@ -210,3 +210,36 @@ def test_an_option_that_lines_have_not_is_refused(data: Path, more: list[str], p
     done = in_process("convert", "--to", "chat", *found, home=data.parent)
     assert done.returncode != 0
     assert problem in done.stderr
+
+
+def test_lines_that_are_no_conversation_are_found(data: Path) -> None:
+    done = in_process("validate", str(data), home=data.parent)
+    assert (done.returncode, done.stdout.splitlines()) == (
+        1,
+        [
+            "4:2  not_json  not JSON: Unterminated string starting at",
+            "5:1  missing_required_parameter  messages[1].tool_call_id: a tool message needs the id of its call.",
+            f"{data}: 2 errors",
+        ],
+    )
+    assert in_process("validate", str(data), "--limit", "2", home=data.parent).returncode == 0
+    assert "--limit counts lines" in in_process("validate", "talk.ocm", "--limit", "2", home=data.parent).stderr
+
+
+def test_a_transcript_in_a_line_is_checked_with_the_rules_of_its_form(tmp_path: Path) -> None:
+    file = tmp_path / "texts.jsonl"
+    file.write_text("\n".join(json.dumps({"text": text}) for text in (GOOD, BAD)))
+    done = in_process("validate", str(file), "--json", home=tmp_path)
+    (error,) = json.loads(done.stdout)["errors"]
+    assert (error["code"], error["line"]) == ("E-PARSE-HEADER", 2)
+
+
+def test_each_line_is_rendered_as_a_prompt(data: Path) -> None:
+    done = in_process("render", str(data), "--to", "chatml", home=data.parent)
+    texts = [json.loads(line)["text"] for line in done.stdout.splitlines()]
+    assert [text.removesuffix("<|im_start|>assistant\n").count("<|im_start|>") for text in texts] == [2, 2, 1]
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{data}:4: ")
+    done = in_process("render", str(data), "--to", "harmony", "--ids", "--limit", "1", home=data.parent)
+    assert json.loads(done.stdout)["ids"][0] == 200006
+    assert done.returncode == 0

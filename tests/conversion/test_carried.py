@@ -184,3 +184,23 @@ tools = st.builds(
 def test_any_functions_are_read_as_they_were_declared(declared: list[ToolSpec]) -> None:
     namespaces = read_declaration(spell_tools(declared)).namespaces
     assert [tool for namespace in namespaces for tool in namespace.tools] == declared
+
+
+@pytest.mark.parametrize(
+    ("schema", "lines"),
+    [
+        ({"a": {"type": "string"}}, []),
+        ({"a": {"type": "integer"}}, ["tools[0].parameters.properties.a.type: 'integer' becomes 'number'"]),
+        ({"a": {"type": "number", "minimum": 1}}, ["tools[0].parameters.properties.a.minimum: 1"]),
+    ],
+)
+def test_of_tools_in_harmony_that_alone_is_lost_which_its_types_do_not_say(
+    schema: dict[str, Any], lines: list[str]
+) -> None:
+    parameters = {"type": "object", "properties": schema}
+    tool = {"type": "function", "function": {"name": "f", "description": "Does f.", "parameters": parameters}}
+    body = {"messages": [{"role": "user", "content": "q"}], "tools": [tool]}
+    text, losses, _ = convert(body, "harmony")
+    assert [loss for loss in losses if loss.startswith("tools")] == lines
+    back = json.loads(convert(text, "chat")[0])
+    assert (back["tools"] == [tool]) is (not lines)

@@ -121,12 +121,12 @@ def test_a_sidecar_that_was_changed_cannot_make_an_invalid_transcript() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_best_reading_of_a_misspelt_role_is_that_role(form: str) -> None:
+def test_the_best_reading_of_a_misspelt_role_is_that_role_and_stays_hidden(form: str) -> None:
     warnings: list[str] = []
     there = Conversion(to=form, source="openchatml", lenient=True, on_warning=warnings.append)
     output = b"".join(there.run([b'version: "2.2"\n<|start|>asistant<|channel|>finl<|message|>Hello<|end|>\n']))
     back = read(b"".join(Conversion(to="openchatml", source=form).run([output])))
-    assert [(m.role, m.effective_channel, m.text) for m in back.messages] == [("assistant", "final", "Hello")]
+    assert [(m.role, m.effective_channel, m.text) for m in back.messages] == [("assistant", "analysis", "Hello")]
     assert "messages[0].role: 'tool' becomes 'assistant'" in warnings
 
 

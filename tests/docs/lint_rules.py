@@ -11,9 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from antiphon.formats.openchatml.lint import RULES
-from antiphon.formats.openchatml.lint.rule import LintRule
-from kit.lint_examples import HEADER
+from antiphon.formats.openchatml.lint import RULES, is_mended
+from antiphon.formats.openchatml.rules import TextRule
+from kit.lint_examples import EXAMPLES, HARMONY, HEADER
 
 LONGEST = 400
 HEAD = """\
@@ -55,10 +55,10 @@ The exit code is 1 when there is an error; `--fail-on warning` or `info` makes i
 ```python
 from antiphon.formats.openchatml.lint import Severity, findings, mended
 
-text = '---\\nversion: "2.2"\\n---\\n<|start|>asistant<|message|>Hi<|end|>\\n'
+text = '---\\nversion: "2.2"\\n---\\n<|start|>sytem<|message|>Hi<|end|>\\n'
 [found] = findings(text, levels={"head-order": Severity.OFF})
-assert (found.rule, found.level, str(found.start), str(found.end)) == ("role-unknown", Severity.ERROR, "4:10", "4:18")
-assert mended(text) == text.replace("asistant", "assistant")
+assert (found.rule, found.level, str(found.start), str(found.end)) == ("role-unknown", Severity.ERROR, "4:10", "4:15")
+assert mended(text) == text.replace("sytem", "system")
 ```
 
 A `Diagnostic` has `rule`, `level`, `message`, `hint`, the specification's `code` where there is one, `start` and
@@ -79,11 +79,15 @@ repos:
 
 ## Rules
 
-Errors are what the specification forbids: `antiphon validate` reports them too. Examples without a header (but that
-of `header-missing`) have `version: "2.2"`.
+Errors are what the specification forbids: `antiphon validate` reports them too. The table has the clause of
+[the format](openchatml-format.md) for each rule, and the section of the specification. Examples without a header (but
+that of `header-missing`) have `version: "2.2"`.
 
-| rule | level | mended | what it requires |
-|---|---|---|---|
+A frame gets one mend at a time, and no mend changes a text. One that would add an error, or show what was hidden, is
+left to people: `<|channel|>finl` is asked about, and an editor offers `final`.
+
+| rule | clause | § | level | mended | what it requires |
+|---|---|---|---|---|---|
 """
 
 
@@ -91,9 +95,10 @@ def page() -> str:
     """The whole page."""
     rows = []
     for rule in RULES.values():
-        name = f"[`{rule.name}`](#{rule.name})" if rule.bad else f"`{rule.name}`"
-        rows.append(f"| {name} | {rule.level} | {'yes' if rule.fix else ''} | {_cell(rule.what)} |\n")
-    sections = (line for rule in RULES.values() if rule.bad for line in _section(rule))
+        name = f"[`{rule.name}`](#{rule.name})" if rule.name in EXAMPLES else f"`{rule.name}`"
+        fixed = "yes" if is_mended(rule) else ""
+        rows.append(f"| {name} | {rule.clause} | {rule.section} | {rule.level} | {fixed} | {_cell(rule.what)} |\n")
+    sections = (line for rule in RULES.values() if rule.name in EXAMPLES for line in _section(rule))
     return f"{HEAD}{''.join(rows)}\n" + "\n".join(sections)
 
 
@@ -101,11 +106,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def _section(rule: LintRule) -> Iterator[str]:
-    fixed = ", mended by `--fix`" if rule.fix else ""
-    profile = ", with the profile of Harmony" if "harmony" in rule.flags else ""
+def _section(rule: TextRule) -> Iterator[str]:
+    fixed = ", mended by `--fix`" if is_mended(rule) else ""
+    profile = ", with the profile of Harmony" if rule.name in HARMONY else ""
     yield f"### {rule.name}\n\n{_cell(rule.what)} Level: {rule.level}{fixed}{profile}.\n"
-    for title, example in (("Not", rule.bad), ("But", rule.good)):
+    for title, example in zip(("Not", "But"), EXAMPLES[rule.name], strict=True):
         yield f"{title}:\n\n```text\n{_shown(example)}\n```\n"
 
 

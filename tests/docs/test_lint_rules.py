@@ -12,6 +12,7 @@ from antiphon.cli.app import run
 from antiphon.cli.files import SUFFIXES
 from antiphon.formats.openchatml.lint import RULES
 from docs.lint_rules import page
+from kit.lint_examples import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
@@ -25,7 +26,15 @@ def test_the_page_of_rules_is_the_print_of_the_table() -> None:
 def test_every_rule_has_a_name_a_sentence_and_examples() -> None:
     assert [name for name in RULES if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
     assert [rule.name for rule in RULES.values() if not re.fullmatch(r"[^ ].*\.", rule.what)] == []
-    assert [rule.name for rule in RULES.values() if not (rule.bad and rule.good)] == ["other"]
+    assert {*RULES} - {*EXAMPLES} == {"other"}
+
+
+def test_every_rule_cites_a_clause_of_the_format_and_a_section_that_there_is() -> None:
+    clauses = re.findall(r"^\* (\d+\.\d+) ", (ROOT / "docs" / "openchatml-format.md").read_text("utf-8"), re.MULTILINE)
+    assert [rule.name for rule in RULES.values() if rule.clause not in clauses] == []
+    decisions = (ROOT / "docs" / "decisions.md").read_text("utf-8")
+    sections = {"", *re.findall(r"^\* (§\d+): ", decisions, re.MULTILINE), *(f"HIP-1.{n}" for n in range(1, 9))}
+    assert {rule.name: rule.section for rule in RULES.values() if rule.section not in sections} == {}
 
 
 def test_there_is_a_hook_for_each_of_the_three() -> None:

@@ -14,7 +14,8 @@ from pygls.lsp.client import LanguageClient
 from pygls.workspace import PositionCodec
 
 from antiphon.formats.openchatml import read
-from antiphon.formats.openchatml.edited import EditedFrames
+from antiphon.formats.openchatml.edited import EditedFrames, affecting
+from antiphon.formats.openchatml.lint.rule import LintedText
 from antiphon.integrations.editors.server import Document, Lines
 from antiphon.integrations.editors.transcript import Span
 from kit.openchatml import SPELLINGS, TRICKY
@@ -248,6 +249,14 @@ FRAMES = [
     "<|start|>user<|message|><|literal|>x<|end|>y<|endliteral|><|end|>",
     '<|start|>assistant<|message|>{"tool_calls": []}<|return|>',
 ]
+TOOLS = "<|start|>developer<|message|># Tools\n\n## functions\n\ntype f = (_: {city: string}) => any;\n<|end|>"
+USER, REPLY, IN_JSON = FRAMES[0], FRAMES[4], FRAMES[8]
+FAR = USER * 4
+THOUGHT = "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>"
+OTHER = CALL.replace("c1", "c3")
+DEVELOPER = "<|start|>developer<|message|>Be brief.<|end|>"
+ROBOT = "<|start|>robot call_id=c1<|message|>{}<|end|>"
+TOOL = "<|start|>tool call_id=c9 name=functions.f<|message|>{}<|end|>"
 texts = st.lists(st.sampled_from(FRAMES) | st.sampled_from([*TRICKY, *SPELLINGS]), max_size=8).map("".join)
 edits = st.lists(
     st.tuples(st.integers(0, 400), st.integers(0, 30), st.sampled_from(["", "x", "\n", *FRAMES, *TRICKY, *SPELLINGS])),
@@ -262,11 +271,69 @@ edits = st.lists(
 def test_after_any_edits_the_diagnostics_are_those_of_a_document_that_is_opened(
     header: str, text: str, edits: list[tuple[int, int, str]], harmony: bool
 ) -> None:
-    kept, codec = EditedFrames(), PositionCodec()
-    text = header + text
+    text, codec, edited = header + text, PositionCodec(), None
     for at, length, new in [(0, 0, ""), *edits]:
         text = text[:at] + new + text[at + length :]
-        edited = Document(text, kept, codec, harmony=harmony)
-        opened = Document(text, EditedFrames(), codec, harmony=harmony)
+        edited = Document(text, codec, harmony=harmony, before=edited)
+        opened = Document(text, codec, harmony=harmony)
         assert edited.diagnostics == opened.diagnostics
-        assert list(map(str, edited.findings)) == list(map(str, opened.findings))
+        assert edited.findings == opened.findings
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (TOOLS + DEVELOPER + FAR + CALL.replace("{}", '{"city": "a"}') + FAR, '"a"', "1"),
+        (TOOLS + DEVELOPER + FAR + CALL.replace("{}", '{"city": 1}') + FAR, "city: string", "city: number"),
+        (CALL + FAR + REPLY + TOOL, "f<|message|>{}", "f<|message|>{1}"),
+        (CALL + REPLY + FAR + REPLY + TOOL, "{}<|end|>" + FAR, "[]<|end|>" + FAR),
+        (CALL + FAR + REPLY, "c1<|channel|>", "c2<|channel|>"),
+        (CALL + FAR + REPLY, "call_id=c1 name", "call_id=c2 name"),
+        (CALL + FAR + REPLY, "name=functions.f", "name=functions.g"),
+        (CALL + FAR + REPLY, "to=functions.f", "to=functions.g"),
+        (CALL + FAR + CALL + FAR + THOUGHT, "{}<|call|>" + FAR, "{1}<|call|>" + FAR),
+        (CALL + FAR + THOUGHT, "{}", "{1}"),
+        (CALL + ROBOT + FAR + REPLY, "robot", "functions.f"),
+        (CALL + FAR + ROBOT + FAR + TOOL, "robot", "functions.f"),
+        (CALL + FAR + ROBOT.replace("robot call_id=c1", "functions.f call_id=c2") + FAR + TOOL, "{}<|ca", "[]<|ca"),
+        (CALL + FAR + ROBOT.replace("robot call_id=c1", "functions.f call_id=c2") + FAR + TOOL, "f call_id=c2", "f"),
+        (USER + IN_JSON + THOUGHT + THOUGHT + CALL + USER, "{}<|call|>", "{1}<|call|>"),
+        (USER + IN_JSON + THOUGHT + THOUGHT + CALL + USER, "tool_calls", "tool_call"),
+        (CALL + USER + IN_JSON + THOUGHT + CALL + USER, "{}<|call|>" + USER + "<", "[]<|call|>" + USER + "<"),
+        (CALL + USER + IN_JSON + THOUGHT + CALL + USER, THOUGHT + CALL, THOUGHT + CALL.replace("{}", "{1}")),
+        (USER + CALL + THOUGHT + IN_JSON + USER, "[]", "[1]"),
+        (USER + IN_JSON + CALL + THOUGHT + THOUGHT + OTHER + USER, OTHER, OTHER.replace("{}", "1")),
+        (CALL + TOOL.replace(" call_id=c9", "") + FAR + REPLY, "f<|message|>{}<|end|>", "f<|message|>{1}<|end|>"),
+        (CALL + TOOL.replace(" call_id=c9", "") + FAR + REPLY, REPLY, REPLY.replace("{}", "1")),
+        (CALL + FRAMES[3] + REPLY + FRAMES[3] + FAR, " call_id=c1<|channel|>", " call_id=call_0<|channel|>"),
+        (FAR + THOUGHT, "Hm", "Hmm"),
+        (FAR + THOUGHT, "😀", "hi"),
+        (FAR + THOUGHT, "analysis", "final"),
+        (FAR + "<|start|>user<|message|>cut", "😀", "hi"),
+        (FAR + "out of frames" + FAR, "😀", "h\ni"),
+        (FAR + "usr<|start|>usr<|message|>" + FAR, "😀", "hi"),
+        (USER + FAR, "|end|>\n<|start|>user", "|end|}\n<|start|>user"),
+        ("\n\n" + USER, "|start|", "|strt|"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("header", HEADERS[:2])
+def test_what_is_wrong_elsewhere_is_known_of_a_change(header: str, text: str, old: str, new: str) -> None:
+    """Both ways: a change at one place of what matters at another, and of what another place matters to."""
+    codec = PositionCodec()
+    before, behind = header + text, header + text.replace(old, new, 1)
+    assert before != behind
+    for one, other in ((before, behind), (behind, before)):
+        edited = Document(other, codec, harmony=False, before=Document(one, codec, harmony=False))
+        assert edited.findings == Document(other, codec, harmony=False).findings
+
+
+def test_a_change_in_a_body_judges_few_frames_again() -> None:
+    text = HEADERS[1] + "".join((CALL + REPLY + USER).replace("c1", f"d{i}") for i in range(201))
+    frames = EditedFrames()
+    assert len(LintedText(text, frames).frames) == 603
+    changed = text.replace("Hi", "Hello", 1)
+    source = LintedText(changed, frames)
+    assert len(source.frames) == 603
+    assert frames.change
+    assert len(frames.change.found) == 1
+    assert len(affecting(source.read.found, frames.change) or ()) < 10

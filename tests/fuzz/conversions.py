@@ -34,7 +34,7 @@ KNOWN = (
 )  # fmt: skip
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
-ARGUMENTS: tuple[str | dict[str, int], ...] = ("{}", '{"a": 1}', '{ "a":1 }', {"a": 1}, {}, '{"a": ', "")
+ARGUMENTS: tuple[Any, ...] = ("{}", '{"a": 1}', '{ "a":1 }', {"a": 1}, {}, '{"a": ', "")
 
 
 @dataclass(slots=True)
@@ -301,11 +301,15 @@ def given(value: Mapping[str, Any], *absent: Any) -> Json:
     return {key: inner for key, inner in value.items() if inner is not None and inner not in absent}
 
 
+def _definition(function: Json) -> Json:
+    return {key: value for key, value in given(function).items() if (key, value) != ("description", "")}
+
+
 def chat_meaning(body: Json) -> Json:
     beside = given({key: value for key, value in body.items() if key != "messages"}, [])
     if "max_tokens" in beside:
         beside["max_completion_tokens"] = beside.pop("max_tokens")
-    beside["tools"] = [{**tool, "function": given(tool["function"], "")} for tool in beside.get("tools", [])]
+    beside["tools"] = [{**tool, "function": _definition(tool["function"])} for tool in beside.get("tools", [])]
     names = {
         call["id"]: call["function"]["name"] for message in body["messages"] for call in message.get("tool_calls") or []
     }
@@ -346,7 +350,7 @@ def _part(part: Json) -> Json:
 
 def responses_meaning(body: Json) -> Json:
     beside = given({key: value for key, value in body.items() if key not in ("input", "instructions")}, [])
-    beside["tools"] = [given(tool, "") for tool in beside.get("tools", [])]
+    beside["tools"] = [_definition(tool) for tool in beside.get("tools", [])]
     lead = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") is not None else []
     items = [
         *lead,
@@ -392,8 +396,9 @@ def converted(data: bytes, source: str, to: str, losses: list[Loss]) -> bytes:
 
 
 def _names(loss: Loss, path: str) -> bool:
-    """Whether the loss is of that place, or of all that is around it."""
-    return loss.path == path or (loss.becomes is None and path.startswith(f"{loss.path}."))
+    """Whether the loss is of that place, or of all that is around it; a message that is part of another is none."""
+    around = path.startswith((f"{loss.path}.", f"{loss.path}[")) and "part of" not in (loss.becomes or "")
+    return loss.path == path or around
 
 
 def _change(loss: Loss) -> tuple[str, str, str | None]:

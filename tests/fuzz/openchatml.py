@@ -1,6 +1,6 @@
 """Throws random and mutated transcripts at the OpenChatML readers for a while.
 
-    python tests/fuzz/openchatml.py [SECONDS] [SEED]
+    [DRAWS=20000] python tests/fuzz/openchatml.py [SECONDS] [SEED]
 
 Every input must end in time, be read alike wherever it is cut, and lose no text; what is written of it must read back.
 A failure prints the input, so that it can become a case of the suite.
@@ -9,6 +9,7 @@ A failure prints the input, so that it can become a case of the suite.
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import time
@@ -181,7 +182,7 @@ def fuzz(seed: int, *, seconds: float = 0.0, count: int = 0) -> tuple[int, Failu
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
-    tried, found = fuzz(seed, seconds=seconds)
+    tried, found = fuzz(seed, seconds=seconds, count=int(os.environ.get("DRAWS", "0")))
     print(
         f"{tried} inputs, seed {seed}: "
         + (f"{found.check}: {found.problem}\n{found.text!r}" if found else "no failure")

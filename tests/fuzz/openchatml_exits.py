@@ -1,6 +1,6 @@
 """Throws random headers, conversations and replies at everything that writes OpenChatML.
 
-    python tests/fuzz/openchatml_exits.py [SECONDS] [SEED]
+    [DRAWS=20000] python tests/fuzz/openchatml_exits.py [SECONDS] [SEED]
 
 What comes out is valid for the strict reader, or the exit refuses with a typed error; nothing else may happen. A
 failure prints the check and the input.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import sys
 import time
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from antiphon.api.transcript.write import Gate
 from antiphon.conversation import (
     Conversation,
+    DebugCapability,
     End,
     Event,
     FinishReason,
@@ -34,11 +36,15 @@ from antiphon.conversation import (
     TextDelta,
     TurnEnded,
     Usage,
+    visible_to_user,
 )
 from antiphon.conversion import Conversion, SidecarWriter, read_sidecar
 from antiphon.errors import AntiphonError, ParseError, RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
+    EventReader,
+    EventStream,
+    Finding,
     TranscriptEnvelope,
     fix,
     from_json,
@@ -46,11 +52,14 @@ from antiphon.formats.openchatml import (
     read,
     repair,
     to_json,
+    tools_behind,
     write,
 )
+from antiphon.formats.openchatml.lint import RULES, Severity, mended
 from antiphon.formats.openchatml.spelling import CONTROLS
 from antiphon.formats.openchatml.yaml_header import alike, plain_fields
-from antiphon.tokens import Control
+from antiphon.tokens import Control, well_formed
+from antiphon.tools import ToolCancelled
 from fuzz.openchatml import corpus, invent, mutate
 
 FORMS = ("harmony", "harmony-ids", "harmony-json", "chat", "responses", "openchatml")
@@ -148,11 +157,11 @@ def any_message(rng: random.Random) -> Message:
         text=rng.choice([text(rng), rng.choice(BODIES)]),
         name=rng.choice([None, None, *TOOLS, *ODD_TOOLS]),
         recipient=rng.choice([None, None, *TOOLS, *ODD_TOOLS]),
-        channel=rng.choice([None, "final", "analysis", "commentary", "finl", ""]),
+        channel=rng.choice([None, "final", "analysis", "commentary", "finl", "Comentary", "notes", ""]),
         content_type=rng.choice([None, None, "json", "text", "", "a b"]),
         constrained=rng.random() < 0.2,
         call_id=rng.choice([None, "c", "c1", "", "x" * 5000]),
-        intent=rng.choice([None, None, "preamble", "status", "loud", ""]),
+        intent=rng.choice([None, None, "preamble", "preambel", "status", "debug", "loud", ""]),
         end=rng.choice(list(End)),
     )
 
@@ -217,6 +226,45 @@ def check_write(rng: random.Random, seeds: list[str]) -> tuple[object, str | Non
             return given, problem
     again = fix(fixed)[1]
     return given, f"fixed again: {again[0]}" if again else None
+
+
+def check_mends(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
+    """Messages keep their texts and their number; what was hidden stays hidden."""
+    given = conversation(rng) if rng.random() < 0.6 else repair(mutate(rng, rng.choice(seeds), seeds)[:2000])[0]
+    fixed, fixes = fix(given)
+    if fix(fixed) != (fixed, ()):
+        return given, f"fixed again: {fix(fixed)[1][0]}"
+    if [message.text for message in fixed.messages] != [message.text for message in given.messages]:
+        return given, "a text is changed"
+    shows = [
+        i
+        for i, (had, has) in enumerate(zip(given.messages, fixed.messages, strict=True))
+        if visible_to_user(has) and not visible_to_user(had)
+    ]
+    return given, f"messages[{shows[0]}] is shown: {list(map(str, fixes))}" if shows else None
+
+
+def check_lint(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
+    """What the linter mends has no more errors, shows no more, is mended at once, and says the same."""
+    given, harmony = mutate(rng, rng.choice(seeds), seeds)[:1500], rng.random() < 0.2
+    levels = dict.fromkeys(RULES, Severity.WARNING) if rng.random() < 0.3 else None
+    after = mended(given, levels=levels, harmony=harmony)
+    if mended(after, levels=levels, harmony=harmony) != after:
+        return given, "it is mended again"
+    (was, had), (has, more) = (errors_and_shown(text, harmony=harmony) for text in (given, after))
+    if not was and has:
+        return given, f"it was valid, and now there is {has[0]}"
+    if any(not any(text in old for old in had) for text in more):
+        return given, "what was hidden is shown"
+    if not was and [m.text for m in repair(given)[0].messages] != [m.text for m in repair(after)[0].messages]:
+        return given, "a text is changed"
+    return given, None
+
+
+def errors_and_shown(text: str, *, harmony: bool) -> tuple[list[Finding], list[str]]:
+    read, findings = repair(text, fragment=False, harmony=harmony)
+    errors = [finding for finding in findings if not finding.warning]
+    return errors, [message.text for message in read.messages if visible_to_user(message)]
 
 
 def check_lenient(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
@@ -299,14 +347,14 @@ def check_json(rng: random.Random, seeds: list[str]) -> tuple[object, str | None
 
 
 def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
-    """Whatever a model wrote, the transcript with its turn is valid, or there is a typed error."""
+    """Whatever a model wrote, the transcript with its turn is valid and has the stream's frames, or it is an error."""
     given = transcript(rng, seeds)
     conversation = read(given) if given is not None else None
     if given is None or conversation is None or not conversation.messages:
         return given, None
     reply, reason, revealed = model_reply(rng, seeds), rng.choice(REASONS), rng.random() < 0.3
     last = conversation.messages[-1]
-    if last.role is Role.ASSISTANT and last.channel in ("final", None) and not last.is_call and rng.random() < 0.3:
+    if last.role is Role.ASSISTANT and last.channel in ("final", None) and visible_to_user(last) and rng.random() < 0.3:
         given = given.rstrip().removesuffix(f"<|{last.end}|>")
         conversation, wrong = repair(given)
         if (
@@ -317,9 +365,11 @@ def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | No
             return given, None
     shown = (given, reply, reason, revealed)
     try:
-        gate = Gate(conversation, revealed=revealed)
-        for event in [*(one for message in reply for one in events_of(message)), TurnEnded(reason, Usage())]:
-            gate.feed(event)
+        gate, reader = Gate(conversation, revealed=revealed), EventReader()
+        stream = EventStream("s", debug=DebugCapability("fuzz") if revealed else None, tools=tools_behind(conversation))
+        happened = [*(one for message in reply for one in events_of(message)), TurnEnded(reason, Usage())]
+        passed = [one for event in happened for one in gate.feed(event) if not isinstance(one, ToolCancelled)]
+        streamed = [message for one in passed for sent in stream.feed(one) for message in reader.feed(sent)]
         frames = "".join(gate.written)
     except (RenderError, ParseError) as error:
         return shown, None if error.code.startswith("E-") else f"refused with {error.code}"
@@ -327,13 +377,16 @@ def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | No
     whole = given + between + frames
     if problem := is_valid(whole):
         return shown, problem
-    hidden = [
-        m for m in read(whole).messages[len(conversation.messages) :] if m.channel == "analysis" and not m.is_call
-    ]
+    more = read(whole).messages[len(conversation.messages) - (conversation.messages[-1].end is End.NONE) :]
+    if streamed != list(more):
+        return shown, f"streamed it is {streamed}"
+    hidden = [message for message in more if message.channel == "analysis" and not message.is_call]
     return shown, "reasoning is shown" if hidden and not revealed else None
 
 
 def events_of(message: Message) -> list[Event]:
+    """The events of a model's message, whose text is a decoder's and so has no half of a character."""
+    message = replace(message, text=well_formed(message.text), extra={}, parts=())
     return [MessageStarted(replace(message, text="")), TextDelta(message.text), MessageEnded(message)]
 
 
@@ -355,6 +408,8 @@ def as_bytes(given: str) -> bytes:
 CHECKS: dict[Callable[[random.Random, list[str]], tuple[object, str | None]], int] = {
     check_header: 3,
     check_write: 6,
+    check_mends: 6,
+    check_lint: 2,
     check_lenient: 3,
     check_chat: 2,
     check_convert: 2,
@@ -385,7 +440,7 @@ def fuzz(seed: int, *, seconds: float = 0.0, count: int = 0) -> tuple[int, Failu
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
-    tried, found = fuzz(seed, seconds=seconds)
+    tried, found = fuzz(seed, seconds=seconds, count=int(os.environ.get("DRAWS", "0")))
     print(
         f"{tried} inputs, seed {seed}: "
         + (f"{found.check}: {found.problem}\n{found.given!r}" if found else "no failure")

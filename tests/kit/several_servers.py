@@ -1,7 +1,7 @@
-"""One of several servers over a store in a file, which tests kill and stop: ``several_servers.py FILE`` prints its URL.
+"""One of several servers over a store in a file, which tests kill and stop: ``several_servers.py FILE EVENTS``.
 
-It says ``word`` a hundred times, a word in 20 ms, and is taken for dead after a second. It records nothing: what it
-streams ends with it.
+It prints its URL, says ``word`` a hundred times, a word in 20 ms, and is taken for dead after a second. EVENTS is
+``streams`` where it records what it streams, or ``none``: then that ends with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from antiphon.config import Limits
 from antiphon.http.server.server import Server
 from antiphon.store import RunLimits, SessionLimits, SqliteStore
-from kit.api import END, ids, scripted
+from kit.api import END, ids, rest_of, scripted
 from kit.responses import responses_app
 from kit.waiting import PATIENCE, wait_until
 
@@ -86,9 +86,9 @@ def writable(file: Path) -> bool:
 
 
 @contextmanager
-def server(file: Path) -> Iterator[Running]:
+def server(file: Path, events: str = "none") -> Iterator[Running]:
     """A server over the store in ``file``, killed in the end."""
-    command = [sys.executable, "-m", "kit.several_servers", str(file)]
+    command = [sys.executable, "-m", "kit.several_servers", str(file), events]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         try:
@@ -99,11 +99,12 @@ def server(file: Path) -> Iterator[Running]:
 
 
 if __name__ == "__main__":
-    engine = scripted(ids(*["word "] * WORDS, END), delay=0.02, chunk=5, slots=5)
+    reply = ids(*["word "] * WORDS, END)
+    engine = scripted(lambda prompt, *_: rest_of(reply, prompt), delay=0.02, chunk=5, slots=5)
     application = responses_app(
         small=engine,
         store=SqliteStore(Path(sys.argv[1])),
-        session_limits=SessionLimits(lease=LEASE, runs=RunLimits("none")),
+        session_limits=SessionLimits(lease=LEASE, runs=RunLimits("streams" if sys.argv[2] == "streams" else "none")),
         limits=Limits(requests_per_minute=10**6),
     )
     Server(application, on_ready=lambda url: print(url, flush=True)).run()

@@ -18,7 +18,7 @@ test("the types name what the package has, and nothing else", () => {
 });
 
 test("the types are what TypeScript takes", { skip: !existsSync(TSC) && "npm install brings TypeScript" }, () => {
-  const words = ["--noEmit", "--strict", "--module", "nodenext", "--lib", "es2024,dom", "test/types.ts"];
+  const words = ["--noEmit", "--strict", "--module", "nodenext", "--lib", "es2024,dom", "types.check.ts"];
   execFileSync(process.execPath, [fileURLToPath(TSC), ...words], { cwd: HERE, stdio: "pipe" });
 });
 

@@ -20,7 +20,7 @@ from .app import error_object
 from .completions import form_names
 from .excerpt import RecentText
 from .files import LINES, SIDECAR, STANDARD, SUFFIXES, chunks, files_below, is_pattern, output
-from .options import JsonOption, as_json, print_json
+from .options import JsonOption, LimitOption, LinesOption, as_json, check_limit, print_json
 from .terminal import each_of, say, tell, then_waiting
 
 # Many conversions in one run: folders are walked, names stay, and what is lost is summed up by its kind.
@@ -152,8 +152,8 @@ def command(
     ] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Take the best reading of a faulty input.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace outputs that are there.")] = False,
-    lines: Annotated[bool, typer.Option("--lines", help=f"A conversation a line, in and out, as in *{LINES}.")] = False,
-    limit: Annotated[int | None, typer.Option(help="The first so many lines.", min=1)] = None,
+    lines: LinesOption = False,
+    limit: LimitOption = None,
     json: JsonOption = False,
 ) -> None:
     """Convert a conversation. Results go to stdout or OUT; what is lost is counted on stderr (--json: a line each).
@@ -170,8 +170,7 @@ def command(
             raise ConfigError("a sidecar is of one conversation, not of lines")
         data_set(files[0], out, LineConversions(to, source, lenient, limit), force=force, report=report, json=json)
         return
-    if limit is not None:
-        raise ConfigError("--limit counts lines", hint="Add --lines.")
+    check_limit(limit, lines=False)
     if sidecar and (out is None or out == STANDARD):
         raise ConfigError("a sidecar is written beside a file", hint="Name one with -o.")
     count = 0

@@ -16,7 +16,7 @@ import typer
 from antiphon.errors import NotFoundError, Position, RequestError, near
 from antiphon.errors.incidents import INCIDENTS
 from antiphon.errors.place import end_of_word
-from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findings, mended
+from antiphon.formats.openchatml.lint import RULES, Diagnostic, Severity, findings, is_mended, mended
 
 from .excerpt import excerpt
 from .files import STANDARD, content_of, files_of, write_back
@@ -190,7 +190,7 @@ def named(word: str) -> list[str]:
 
 
 def print_rules(levels: Mapping[str, Severity], *, as_json: bool) -> None:
-    rows = [(rule.name, levels.get(rule.name, rule.level), rule.fix is not None, rule.what) for rule in RULES.values()]
+    rows = [(rule.name, levels.get(rule.name, rule.level), is_mended(rule), rule.what) for rule in RULES.values()]
     if as_json:
         print_json({"rules": [dict(zip(("name", "level", "fixable", "what"), row, strict=True)) for row in rows]})
         return

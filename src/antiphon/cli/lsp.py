@@ -15,7 +15,7 @@ def command(
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
     json: Annotated[bool, typer.Option("--json", help="An error of the command itself as JSON.")] = False,
 ) -> None:
-    """Serve diagnostics, hovers, formatting and an outline to an editor, over standard input and output."""
+    """Serve diagnostics, hovers, completions, formatting and an outline to an editor, over standard streams."""
     with extra("lsp", "the language server"):
         from antiphon.integrations.editors.server import TranscriptServer
     TranscriptServer(harmony=profile is Profile.HARMONY).start_io()

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from antiphon.errors import ConfigError
+
 from .completions import format_names, model_names
+from .files import LINES
 from .terminal import UNSAFE, safe, tell
 
 if TYPE_CHECKING:
@@ -48,6 +51,8 @@ output_option = partial(typer.Option, rich_help_panel="Output and configuration"
 
 ConfigOption = Annotated[Path | None, output_option("--config", help="Another configuration file.", dir_okay=False)]
 JsonOption = Annotated[bool, output_option("--json", help="Print JSON, for programs.")]
+LinesOption = Annotated[bool, typer.Option("--lines", help=f"The input is a conversation a line, as *{LINES} are.")]
+LimitOption = Annotated[int | None, typer.Option("--limit", help="The first so many lines alone.", min=1)]
 ModelOption = Annotated[
     str | None,
     model_option(
@@ -117,6 +122,12 @@ def configure(file: Path | None = None, **flags: Any) -> LoadedConfig:
     if file:
         environ[FILE] = str(file)
     return load_config(environ, {key.replace("__", "."): value for key, value in flags.items()})
+
+
+def check_limit(limit: int | None, *, lines: bool) -> None:
+    """Raises `ConfigError` for a number of lines where none are read."""
+    if limit is not None and not lines:
+        raise ConfigError("--limit counts lines", hint="Add --lines.")
 
 
 def as_json(value: Any, *, indent: bool = True) -> str:

@@ -7,19 +7,22 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from antiphon.errors import FormatError, Position, RequestError
+from antiphon.errors import FormatError, ParseError, Position, RequestError
 from antiphon.formats.openchatml import Finding, finding_to_json, validate
+from antiphon.formats.openchatml.rules import cited
 
 from .excerpt import RecentText
-from .files import check_readable, chunks, files_of, is_pattern
-from .options import JsonOption
+from .files import LINES, check_readable, chunks, files_of, is_pattern
+from .options import JsonOption, LimitOption, LinesOption, check_limit
 from .terminal import tell
 
 OPENCHATML = "openchatml"
@@ -70,6 +73,8 @@ def command(
     source: Annotated[str, typer.Option("--from", help="The form that they are in: harmony, chat …")] = OPENCHATML,
     profile: Annotated[Profile | None, typer.Option(help="Check more: the rules of HIP-1.")] = None,
     fragment: Annotated[bool, typer.Option("--fragment", help="Accept a transcript without a YAML header.")] = False,
+    lines: LinesOption = False,
+    limit: LimitOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check transcripts. Prints the place, code, line and hint of each error; exit code 1 when there are any."""
@@ -78,7 +83,10 @@ def command(
     named = files_of(files, source)
     for file in named if json else ():
         check_readable(file)  # before the first half of a JSON value is on stdout
-    checks = (check(file, source, fragment=fragment, harmony=profile is Profile.HARMONY) for file in named)
+    in_lines = [file for file in named if lines or file.suffix == LINES]
+    check_limit(limit, lines=bool(in_lines))
+    whole = partial(check, form=source, fragment=fragment, harmony=profile is Profile.HARMONY)
+    checks = (check_lines(file, source, limit) if file in in_lines else whole(file) for file in named)
     single = not (len(files) > 1 or files[0].is_dir() or is_pattern(files[0]))
     totals = Totals()
     if json:
@@ -99,6 +107,28 @@ def check(file: Path, form: str, *, fragment: bool = False, harmony: bool = Fals
     if form == OPENCHATML:
         return Checked(file, iter(validate(parts, fragment=fragment, harmony=harmony)), recent)
     return Checked(file, findings_of(form, parts), recent)
+
+
+def check_lines(file: Path, form: str, limit: int | None) -> Checked:
+    """The check of a conversation a line, of any form where it is said to be OpenChatML; places are those of lines."""
+    from antiphon.conversion.convert import numbered_lines, unwrapped
+    from antiphon.conversion.detect import detect
+
+    recent = RecentText()
+
+    def findings() -> Iterator[Finding]:
+        for number, line in islice(numbered_lines(recent.watch(chunks(file))), limit):
+            try:
+                data = unwrapped(line)
+                known = detect(data) if form == OPENCHATML else form
+                found = validate([data], fragment=True) if known == OPENCHATML else findings_of(known, [data])
+                for one in found:
+                    column = one.position.column if one.position.line == 1 and data is line else 1
+                    yield replace(one, position=Position(line=number, column=column))
+            except ParseError as error:
+                yield Finding(error.code, error.message, Position(line=number, column=1), error.hint)
+
+    return Checked(file, findings(), recent)
 
 
 def findings_of(form: str, parts: Iterable[bytes]) -> Iterator[Finding]:
@@ -139,8 +169,8 @@ def print_finding(finding: Finding, checked: Checked, *, place_alone: bool) -> N
     source = checked.recent.excerpt(finding.position)
     if source:
         tell(source)
-    if finding.hint:
-        tell(f"      {finding.hint}")
+    if hint := cited(finding):
+        tell(f"      {hint}")
 
 
 def print_as_json(checks: Iterable[Checked], totals: Totals) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -90,7 +90,11 @@ class OpenCalls:
 
     def oldest(self, recipient: str | None = None) -> str | None:
         """The id of the call of the tool, or of any, that waits longest (A-O15)."""
-        return next((id for id, called in self._open.items() if recipient in (None, called)), None)
+        return next(self.waiting(recipient), None)
+
+    def waiting(self, recipient: str | None = None) -> Iterator[str]:
+        """The ids of the calls of the tool, or of any, that wait, the oldest first."""
+        return (id for id, called in self._open.items() if recipient in (None, called))
 
     def free_id(self) -> str:
         """An id by position for a call that has none (A-O12)."""

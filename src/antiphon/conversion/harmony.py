@@ -24,7 +24,7 @@ from antiphon.errors import ParseError, Position, RenderError
 from antiphon.errors.codes import CODES
 from antiphon.errors.place import Place
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.openchatml import message_to_harmony
+from antiphon.formats.openchatml import message_to_harmony, read_declaration
 from antiphon.formats.openchatml.finding import Finding
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, encode_pieces, spell, well_formed
 
@@ -159,8 +159,18 @@ class HarmonyTarget:
         self._functions = False
 
     def open(self, about: Conversation) -> tuple[Written, Conversation]:
+        """A developer's message has the tools, as far as types say what they are."""
         self._about = about
-        return Written(), Conversation()
+        if about.verbatim or "openchatml" in about.extra:
+            return Written(), Conversation()
+        parser = HARMONY.parser(reply_as=None)
+        declared = [
+            namespace
+            for event in parser.feed(tuple(HARMONY.render(replace(about, messages=()), reply_as=None)))
+            if isinstance(event, MessageEnded) and event.message.role is Role.DEVELOPER
+            for namespace in read_declaration(event.message.text).namespaces
+        ]
+        return Written(), Conversation(tools=tuple(tool for namespace in declared for tool in namespace.tools))
 
     def write(self, message: Message) -> list[Written]:
         if self._lead is not None and message.role in (Role.SYSTEM, Role.DEVELOPER):

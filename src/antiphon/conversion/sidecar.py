@@ -34,7 +34,7 @@ from antiphon.formats.harmony import read_message, write_message
 from antiphon.formats.openchatml import DocumentHeader, FromHarmony, TranscriptEnvelope, Trivia
 from antiphon.structs import ready
 
-from .form import REQUEST, header_of, shown
+from .form import REQUEST, header_of, shown, taken_function, unread
 
 # Losses: found by comparing the messages that were written with those that a reader of the output gets.
 
@@ -111,7 +111,14 @@ def own_profiles() -> list[object]:
 
 
 def tool_losses(written: Sequence[ToolSpec], read: Sequence[ToolSpec] = ()) -> Iterator[Loss]:
-    return (Loss(f"tools[{i}]", tool.name) for i, tool in enumerate(written) if tool not in read)
+    """Tools that are not there any longer, and what those of the same name say no longer."""
+    known = {tool.recipient: tool for tool in read}
+    for i, tool in enumerate(written):
+        if tool in read:
+            continue
+        has = known.get(tool.recipient)
+        changed = [] if has is None else [*unread(f"tools[{i}]", taken_function(tool), taken_function(has))]
+        yield from changed or [Loss(f"tools[{i}]", tool.name)]
 
 
 def header_fields(about: Conversation) -> dict[str, Any]:

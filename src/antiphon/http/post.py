@@ -174,13 +174,9 @@ class Post(msgspec.Struct, frozen=True):
         """
         # Plan: what may be refused is refused before anything is sent.
         check_prompts(drafts, reveals=self.may_see_reasoning, scored=self.context.limits.max_scored_tokens)
-        stream = self._recorded(drafts, writer, session, id, began)
+        stream = self.recorded(drafts, writer, session, id, began)
         log = stream.journal.replay_log if stream else None
-        if self.left is not None:  # Its calls have the ids that they had where it was begun.
-            drafts = [
-                replace(draft, request=replace(draft.request, call_key=self.left.head.call_key)) for draft in drafts
-            ]
-        plans = [await constrain(draft) for draft in drafts]
+        plans = [await constrain(self.as_begun(draft)) for draft in drafts]
         # Drive: the turns of all choices, or rounds of turns and tools; what they become is kept.
         meter, n = self.meter(), plans[0].request.n
         sources = [self.turn(plan, meter, first_choice=i * n, log=log) for i, plan in enumerate(plans)]
@@ -191,7 +187,7 @@ class Post(msgspec.Struct, frozen=True):
         run = self.driver(sources, at_once=slots // n, keep=kept)
         # Admit and write.
         if stream is not None:
-            await self._deliver_recorded(run, writer, stream)
+            await self.deliver_recorded(run, writer, stream)
             return
         work = session.work if session else Work()
         async with session.admitted(self.admitted()) if session else self.admitted():
@@ -202,8 +198,14 @@ class Post(msgspec.Struct, frozen=True):
         whole = not self.exchange.stream and not self.context.limits.first_token_timeout
         return partial(steps, plan, meter, first_choice=first_choice, whole=whole, log=log)
 
-    def _recorded(
-        self, drafts: Sequence[Draft], writer: Writer[Event], session: SessionTurn | None, id: str | None, began: float
+    def as_begun(self, draft: Draft) -> Draft:
+        """The draft; its calls have the ids that they had where the answer was begun."""
+        if self.left is None:
+            return draft
+        return replace(draft, request=replace(draft.request, call_key=self.left.head.call_key))
+
+    def recorded(
+        self, drafts: Sequence[Draft], writer: Writer[EventT], session: SessionTurn | None, id: str | None, began: float
     ) -> RecordedStream | None:
         """The stream as it is stored while it is made, where its client requests that. Raises `RequestError`."""
         exchange = self.exchange
@@ -215,7 +217,7 @@ class Post(msgspec.Struct, frozen=True):
         left = self.left.left if self.left else None
         return RecordedStream(self.context, StreamKey(KIND, exchange.owner, id), head, writer, left)
 
-    async def _deliver_recorded(self, run: Drive[Event], writer: Writer[Event], stream: RecordedStream) -> None:
+    async def deliver_recorded(self, run: Drive[EventT], writer: Writer[EventT], stream: RecordedStream) -> None:
         """Sends the stream from what is stored; it goes on where its client leaves."""
         recorder = Recorder(self.context, self.exchange, stream.run, stream.journal, stream, lasting=True)
 
@@ -361,6 +363,10 @@ class PostRoute:
     async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:
         """Makes the rest of a stream that another server left. Raises what `answer` raises before it goes on."""
         await self._checked(Post.unattended(self._context, exchange, left.head.body, left))
+
+    async def form(self, post: Post) -> StreamForm:
+        """The form of the route's streams."""
+        return post.form
 
     async def answer(self, post: Post) -> None:
         """Answers one request. Raises `AntiphonError` for the error that is answered instead."""

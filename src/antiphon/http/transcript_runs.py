@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import msgspec
 
 from antiphon.errors import NotFoundError, Position
+from antiphon.generation import RoundEvent, StepEvents
+from antiphon.generation.meter import Deadline
 from antiphon.generation.rounds import CancellableRounds
 
 
@@ -32,12 +34,15 @@ class TranscriptRuns:
     def __init__(self) -> None:
         self._runs: dict[tuple[str, str], CancellableRounds] = {}
 
-    @contextmanager
-    def running(self, owner: str, id: str, rounds: CancellableRounds) -> Iterator[None]:
-        """The answer can be cancelled until the context ends."""
+    async def steps(
+        self, owner: str, id: str, rounds: CancellableRounds, deadline: Deadline | None = None
+    ) -> AsyncGenerator[StepEvents[RoundEvent], None]:
+        """The steps of an answer, which can be cancelled until they end."""
         self._runs[owner, id] = rounds
         try:
-            yield
+            async with aclosing(rounds.steps(deadline)) as steps:
+                async for step in steps:
+                    yield step
         finally:
             del self._runs[owner, id]
 

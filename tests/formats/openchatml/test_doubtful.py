@@ -155,7 +155,7 @@ def test_a_turn_that_calls_in_two_forms_is_reported(frames: str, lines: list[int
 @pytest.mark.parametrize(
     ("head", "hint"),
     [
-        ("assistant<|channel|>final<|channel|>final", "Each message has exactly one channel (§5)."),
+        ("assistant<|channel|>final<|channel|>final", "Each message has exactly one channel."),
         ("assistant<|constrain|>json<|constrain|>json", "A body has one type (§6)."),
     ],
 )

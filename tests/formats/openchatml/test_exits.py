@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
 
-from antiphon.conversation import Conversation, End, Message, Role
+from antiphon.conversation import Conversation, End, Message, Role, visible_to_user
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
@@ -55,6 +56,30 @@ def test_a_header_of_any_values_reads_as_the_same_values(value: Any) -> None:
         written = headed(**fields)
         assert fields_of(read(write(written))) == fields
         assert fields_of(from_json(to_json(written))) == fields
+
+
+@pytest.mark.spec("OCM-08")
+@pytest.mark.parametrize(
+    ("spelled", "value"),
+    [
+        ("no", "no"), ("On", "On"), ("12:30:45", "12:30:45"), ("1_000", "1_000"), ("2024-01-01", "2024-01-01"),
+        ("0b11", "0b11"), ("-0x1f", "-0x1f"), ("<<", "<<"), ("TRUE", True), ("~", None), ("012", 12), ("08", 8),
+        ("+7", 7), ("0o17", 15), ("0x1F", 31), (".5", 0.5), ("1.", 1.0), ("1e3", 1000.0), ("-2E+05", -200_000.0),
+        ("-.INF", float("-inf")), ("a\u2028b", "a\u2028b"), ("a\x85b\ue000", "a\x85b\ue000"), ('"a\\Lb"', "a\u2028b"),
+    ],
+)  # fmt: skip
+def test_the_header_is_of_yaml_1_2_whatever_1_1_would_read(spelled: str, value: Any) -> None:
+    conversation = read(f'version: "2.2"\nx: {spelled}\n')
+    assert fields_of(conversation) == {"x": value}
+    assert type(fields_of(conversation)["x"]) is type(value)
+    assert fields_of(read(write(headed(x=value)))) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    "text", ["no", "012", "1e3", ".5", "0o7", "12:30", "1_0", "2024-01-01", "=", "<<", "~", "0x1f"]
+)
+def test_a_text_that_yaml_of_any_version_reads_otherwise_is_quoted(text: str) -> None:
+    assert f"'{text}'" in write(headed(x=text)).replace('"', "'")
 
 
 def test_a_date_in_a_header_is_its_text() -> None:
@@ -116,7 +141,7 @@ def test_what_can_be_fixed_is_fixed_and_each_change_is_said() -> None:
     broken = Message(role=Role.ASSISTANT, recipient="f", text='{"a": ', content_type="json", constrained=True)
     fixed, fixes = fix(headed(odd, broken, CALL, CALL, REPLY, REPLY))
     assert [(m.role, m.name, m.recipient, m.channel, m.constrained, m.call_id, m.end) for m in fixed.messages] == [
-        ("assistant", None, None, "final", False, None, "end"),
+        ("assistant", None, None, "analysis", False, None, "end"),
         ("assistant", None, "functions.f", "commentary", False, "call_0", "call"),
         ("assistant", None, "functions.f", "commentary", True, "c", "call"),
         ("assistant", None, "functions.f", "commentary", True, "c_2", "call"),
@@ -187,3 +212,47 @@ def test_without_a_reply_to_read_a_parser_reads_a_whole_transcript() -> None:
     assert isinstance(parser, TranscriptParser)
     events = parser.feed([text[:50], text[50:]]) + parser.close()
     assert [event.message for event in events if hasattr(event, "message")][1::2] == list(read(text).messages)
+
+
+TYPES = ["JSON", "Json", "application/json", "text/json", "application/vnd.x+json", "application/json;charset=utf-8"]
+
+
+@pytest.mark.spec("OCM-70", "OCM-135")
+@pytest.mark.parametrize("name", [*TYPES, "YAML", "yml", "text/x-yaml", "TOML", "application/xml", "image/svg+xml"])
+def test_a_type_is_known_by_any_of_its_names(name: str) -> None:
+    broken = Message(role=Role.ASSISTANT, text="{", content_type=name, constrained=True, end=End.RETURN)
+    if name.startswith("image/"):
+        assert read(write(headed(broken))).messages == (broken,)
+        return
+    with pytest.raises(RenderError) as raised:
+        write(headed(broken))
+    assert raised.value.code == "E-BODY-CONSTRAINT-VIOLATION"
+    with pytest.raises(RenderError):
+        write(headed(replace(CALL, text="[1", content_type=name)))
+
+
+@pytest.mark.parametrize("header", [{}, {"capabilities": {"channels": ["final"]}}, {"version": "1.0"}])
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(role=Role.USER, text="x", channel="notes"),
+        Message(role=Role.USER, text="x", channel="analysis"),
+        Message(role=Role.ASSISTANT, text="x", channel="finl"),
+        Message(role=Role.ASSISTANT, text="x", channel="Comentary", intent="preambel"),
+        Message(role=Role.ASSISTANT, text="x", channel="final", intent="debug"),
+        Message(role=Role.ASSISTANT, text="{}", recipient=""),
+        Message(role=Role.TOOL, text="x", name="asistant"),
+        Message(role=Role.TOOL, text="x", name="usr", channel="final"),
+    ],
+)
+def test_what_was_hidden_stays_hidden_when_it_is_fixed(message: Message, header: dict[str, Any]) -> None:
+    fixed, _ = fix(headed(message, **header))
+    assert not visible_to_user(message)
+    assert not visible_to_user(fixed.messages[0])
+    assert fixed.messages[0].text == message.text
+    assert fix(fixed) == (fixed, ())
+
+
+def test_a_text_that_takes_a_literal_block_is_not_changed_where_there_is_none() -> None:
+    with pytest.raises(RenderError):
+        write(fix(headed(Message(role=Role.USER, text="a <"), version="1.0"))[0])

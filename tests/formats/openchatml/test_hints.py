@@ -105,7 +105,7 @@ def test_prose_behind_a_frame_may_be_the_rest_of_it() -> None:
 
 def test_a_second_type_is_no_second_channel() -> None:
     finding = first(f"{HEAD}<|start|>user<|constrain|>json<|constrain|>json<|message|>1<|end|>")
-    assert (finding.message, finding.hint) == ("<|constrain|> stands twice in one head", "A body has one type (§6).")
+    assert (finding.message, finding.hint) == ("<|constrain|> stands twice in one head", "A body has one type.")
 
 
 @pytest.mark.parametrize(

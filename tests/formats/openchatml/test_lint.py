@@ -11,19 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.errors import ParseError
-from antiphon.formats.openchatml import read, repair, validate
+from antiphon.formats.openchatml import read, repair, shown, validate
 from antiphon.formats.openchatml.conformance import Case, read_cases
 from antiphon.formats.openchatml.finding import RuleName
-from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity, edited, findings, mended
+from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity, edited, findings, is_mended, mended
 from antiphon.formats.openchatml.lint.lint import MAX_ROUNDS
-from antiphon.formats.openchatml.lint.reading_rules import READING_RULES
-from antiphon.formats.openchatml.lint.rule import LintRule
-from kit.lint_examples import whole
+from antiphon.formats.openchatml.rules import RULES as READING_RULES
+from kit.lint_examples import EXAMPLES, HARMONY, whole
 from kit.openchatml import SPELLINGS, transcripts
 
 SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
 CASES = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
-EXAMPLES = [rule for rule in RULES.values() if rule.bad]
 ALL = dict.fromkeys(RULES, Severity.WARNING)
 
 
@@ -31,26 +29,29 @@ def names(found: list[Diagnostic]) -> set[str]:
     return {diagnostic.rule for diagnostic in found}
 
 
-@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.name)
-def test_a_rule_finds_its_bad_example_and_not_its_good_one(rule: LintRule) -> None:
-    harmony = "harmony" in rule.flags
-    levels = {rule.name: Severity.WARNING} if rule.level is Severity.OFF else {}
-    found = findings(whole(rule.bad), levels=levels, harmony=harmony)
-    mine = [diagnostic for diagnostic in found if diagnostic.rule == rule.name]
+def levels_of(name: str) -> dict[str, Severity]:
+    """What is off is reported when it is selected."""
+    return {name: Severity.WARNING} if RULES[name].level is Severity.OFF else {}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_rule_finds_its_bad_example_and_not_its_good_one(name: str) -> None:
+    (bad, good), rule, levels = map(whole, EXAMPLES[name]), RULES[name], levels_of(name)
+    found = findings(bad, levels=levels, harmony=name in HARMONY)
+    mine = [diagnostic for diagnostic in found if diagnostic.rule == name]
     assert mine, found
-    assert {diagnostic.level for diagnostic in mine} == {levels.get(rule.name, rule.level)}
-    assert (any(diagnostic.fix for diagnostic in mine)) is (rule.fix is not None)
-    good = findings(whole(rule.good), levels=levels, harmony=harmony)
-    assert rule.name not in names(good)
-    assert not any(diagnostic.level is Severity.ERROR for diagnostic in good), good
+    assert {diagnostic.level for diagnostic in mine} == {levels.get(name, rule.level)}
+    assert (any(diagnostic.fix for diagnostic in mine)) is is_mended(rule)
+    kept = findings(good, levels=levels, harmony=name in HARMONY)
+    assert name not in names(kept)
+    assert not any(diagnostic.level is Severity.ERROR for diagnostic in kept), kept
 
 
-@pytest.mark.parametrize("rule", [rule for rule in EXAMPLES if rule.fix], ids=lambda rule: rule.name)
-def test_a_fixable_rule_mends_its_bad_example(rule: LintRule) -> None:
-    harmony = "harmony" in rule.flags
-    levels = {rule.name: Severity.WARNING} if rule.level is Severity.OFF else {}
-    text = mended(whole(rule.bad), levels=levels, harmony=harmony)
-    assert rule.name not in names(findings(text, levels=levels, harmony=harmony))
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if is_mended(RULES[name])])
+def test_a_fixable_rule_mends_its_bad_example(name: str) -> None:
+    harmony, levels = name in HARMONY, levels_of(name)
+    text = mended(whole(EXAMPLES[name][0]), levels=levels, harmony=harmony)
+    assert name not in names(findings(text, levels=levels, harmony=harmony))
     read(text, harmony=harmony)
 
 
@@ -75,8 +76,9 @@ def hold_the_laws(text: str, *, harmony: bool = False) -> None:
         assert diagnostic.end.offset is not None
         assert 0 <= diagnostic.start.offset <= diagnostic.end.offset <= len(text)
     after = mended(text, levels=ALL, harmony=harmony)
-    left = findings(after, levels=ALL, harmony=harmony)
-    assert [diagnostic for diagnostic in left if diagnostic.fix] == []
+    assert mended(after, levels=ALL, harmony=harmony) == after
+    was, has = ([message.text for message in shown(repair(one, harmony=harmony)[0].messages)] for one in (text, after))
+    assert all(any(text in old for old in was) for text in has)
     if all(finding.warning for finding in validate(text, harmony=harmony)):
         texts = [[message.text for message in read(one, harmony=harmony).messages] for one in (text, after)]
         assert texts[0] == texts[1]
@@ -126,13 +128,13 @@ def _mutated(draw: st.DrawFn) -> str:
 
 @settings(max_examples=300)
 @given(_mutated())
-def test_mending_leaves_nothing_that_can_be_mended(text: str) -> None:
+def test_mending_is_done_at_once_and_shows_nothing_more(text: str) -> None:
     hold_the_laws(text)
 
 
 @settings(max_examples=60)
 @given(_mutated())
-def test_mending_harmony_leaves_nothing_that_can_be_mended(text: str) -> None:
+def test_mending_harmony_is_done_at_once_and_shows_nothing_more(text: str) -> None:
     hold_the_laws(text, harmony=True)
 
 
@@ -149,7 +151,7 @@ def test_ids_that_lack_are_given_once_each() -> None:
     call = "<|start|>assistant to=functions.f<|channel|>commentary<|constrain|>json<|message|>{}<|call|>\n"
     taken = call.replace("functions.f", "functions.g call_id=call_1")
     text = mended(whole(call + taken + call + "<|start|>tool name=functions.g<|message|>1<|end|>"))
-    assert [m.call_id for m in read(text).messages] == ["call_2", "call_1", "call_3", "call_1"]
+    assert [m.call_id for m in read(text).messages] == ["call_0", "call_1", "call_2", "call_1"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_any_number_of_faults_of_a_kind_is_mended(faulty: str) -> None:
 def test_what_is_not_certain_is_left_to_people() -> None:
     text = whole("<|start|>user name=a name=b<|message|>Hi<|end|>\n<|start|>moderator<|message|>Hi<|end|>")
     assert mended(text) == text
-    assert names(findings(text)) == {"attribute-twice", "role-unknown"}
+    assert names(findings(text)) == {"attribute-conflict", "role-unknown"}
 
 
 def test_levels_are_chosen_by_rule() -> None:
@@ -203,7 +205,7 @@ def test_the_best_reading_of_what_is_mended_loses_no_text() -> None:
 
 
 def test_every_rule_that_a_reader_names_is_listed() -> None:
-    assert {rule.name for rule in READING_RULES} == set(get_args(RuleName))
+    assert set(READING_RULES) == set(get_args(RuleName))
 
 
 def test_words_of_a_text_do_not_move_its_finding_to_another_rule() -> None:
@@ -216,3 +218,23 @@ def test_a_text_of_another_form_has_one_finding() -> None:
     assert names(findings('{"messages": []}')) == {"other-form"}
     with pytest.raises(ParseError):
         read('{"messages": []}')
+
+
+TOKENS = '---\nversion: "2.2"\ncapabilities:\n  tokens: ["<|start|>", "<|message|>", "<|return|>"]\n---\n'
+ROLES = '---\nversion: "2.2"\ncapabilities:\n  roles: [functions.*, user]\n---\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        whole("<|start|>assistant<|channel|>finl<|message|>4<|return|>"),
+        whole("<|start|>asistant<|channel|>final<|message|>4<|return|>"),
+        whole("<|start|>assistant intent=preambel<|channel|>commentary<|message|>Plan.<|end|>"),
+        whole("<|start|>assistant<|channel|>analysis<|message|>Hm.\n<|start|>assistant<|message|>4<|return|>"),
+        TOKENS + "<|start|>user<|message|>Hi<|return|>",
+        ROLES + "<|start|>functions.f to=user call_id=c<|message|>1<|end|>",
+    ],
+)
+def test_a_fix_that_adds_an_error_or_shows_what_was_hidden_is_not_applied(text: str) -> None:
+    assert mended(text) == text
+    assert any(diagnostic.fix for diagnostic in findings(text)) or text.startswith(ROLES)

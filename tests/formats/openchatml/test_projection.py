@@ -156,14 +156,21 @@ def frame(**keys: Any) -> dict[str, Any]:
         (frame(intent=""), "E-PARSE-HEADER", "messages[0]"),
         (frame(role="assistant", ocm={"to": "functions.f"}), "E-PARSE-HEADER", "messages[0]"),
         ({"messages": [message_to_json(CALL), message_to_json(CALL)]}, "E-PARSE-HEADER", "messages[1]"),
+        (frame(content="\ud800"), "E-PARSE-HEADER", "messages[0]"),
+        (frame(content="\udcff\udfff"), "E-PARSE-HEADER", "messages[0]"),
+        (frame(ocm={"name": "\ud800"}), "E-PARSE-HEADER", "messages[0]"),
         ({"messages": {}}, "E-PARSE-HEADER", "messages"),
+        ([], "E-PARSE-HEADER", "$"),
+        (None, "E-PARSE-HEADER", "$"),
+        ("{}", "E-PARSE-HEADER", "$"),
+        ({"messages": [None]}, "E-PARSE-HEADER", "messages[0]"),
         ({"messages": ["x"]}, "E-PARSE-HEADER", "messages[0]"),
         ({"version": "3.0", "messages": []}, "E-PARSE-HEADER", "header"),
         ({"version": 2, "messages": []}, "E-PARSE-HEADER", "header"),
         ({"messages": [], "more": 1}, "E-PARSE-HEADER", "more"),
     ],
 )
-def test_what_the_text_cannot_say_is_refused_at_its_path(value: dict[str, Any], code: str, path: str) -> None:
+def test_what_the_text_cannot_say_is_refused_at_its_path(value: Any, code: str, path: str) -> None:
     with pytest.raises(ParseError) as raised:
         from_json(value)
     assert raised.value.code == code

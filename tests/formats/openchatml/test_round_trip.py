@@ -155,7 +155,7 @@ def test_a_changed_message_is_written_anew_and_its_neighbours_as_they_were() -> 
 
 def test_findings_are_values_with_a_place() -> None:
     _, findings = repair("version: 2.2\n<|start|>user<|message|>a<|channel|>b<|end|>")
-    hint, at = "As text it is written <<|channel|> (§3).", findings[0].position
+    hint, at = "As text it is written <<|channel|>.", findings[0].position
     wrong = "<|channel|> stands in a body"
     assert findings[0] == Finding("E-PARSE-HEADER", wrong, at, hint, rule="control-in-body")
     assert str(findings[0].position) == "2:26"

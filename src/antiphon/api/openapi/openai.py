@@ -148,7 +148,10 @@ def _transcript() -> dict[str, Any]:
     content = {"text/x-openchatml": text, "text/event-stream": events_of()}
     return {
         "summary": "Continues an OpenChatML transcript.",
-        "parameters": [{"name": "stream", "in": "query", "schema": {"type": "boolean"}}],
+        "parameters": [
+            {"name": "stream", "in": "query", "schema": {"type": "boolean"}},
+            {"name": RESUMABLE, "in": "header", "schema": {"type": "boolean"}},
+        ],
         "requestBody": {"required": True, "content": {"text/x-openchatml": text}},
         "responses": {
             "200": {"description": "The transcript with the turn, or its events.", "content": content},

@@ -17,6 +17,7 @@ from antiphon.formats.openchatml import EventStream
 from antiphon.generation import Rounds, constrain
 from antiphon.generation.rounds import CancellableRounds
 from antiphon.http.client import read_body
+from antiphon.http.context import day_of
 from antiphon.http.exchange import Exchange
 from antiphon.http.gate.large import BodyRoom
 from antiphon.http.lifecycle import Work
@@ -24,9 +25,10 @@ from antiphon.http.post import Post, PostRoute
 from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
 from antiphon.tools import Router, ToolCall
 from antiphon.wire.dialect import OPENAI_FINISH
+from antiphon.wire.writer import StreamForm
 
 from .read import is_streamed, read_transcript
-from .write import Gate, TranscriptWriter, open_message
+from .write import Gate, TranscriptWriter, error_event, open_message
 
 MOST_NOTES = 10
 """Changes of one answer that its header names."""
@@ -59,33 +61,42 @@ class OpenChatMLTurns(PostRoute):
     async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
         return await read_body(exchange.headers, receive, self._context.limits, room)
 
+    async def form(self, post: Post) -> StreamForm:
+        return StreamForm(error_event)
+
     async def answer(self, post: Post) -> None:
-        context, today, tenant = self._context, self._context.today, post.tenant
+        context, began, tenant = self._context, post.created_at, post.tenant
         requested = QueryParams(post.scope.get("query_string", b"")).get("stream")
-        post.exchange.stream = is_streamed(requested, "text/event-stream" in post.exchange.headers.get("accept", ""))
-        order = await post.off_loop(lambda: read_transcript(post.body, today=today, tenant=tenant))
+        takes_events = post.left is not None or "text/event-stream" in post.exchange.headers.get("accept", "")
+        post.exchange.stream = is_streamed(requested, takes_events)
+        order = await post.off_loop(lambda: read_transcript(post.body, today=day_of(began), tenant=tenant))
         post.ignore(order.ignored)
         for finding in order.findings:
             post.exchange.note_incident(finding.code)
-        model, id = await post.model(order.model), f"msg_{secrets.token_hex(12)}"
+        model, id = await post.model(order.model), post.answer_id(f"msg_{secrets.token_hex(12)}")
         offer = context.tools.offered(builtins=model.format.framed) if context.tools else None
         memory = turn_memory(context, post.exchange, model, post.off_loop, exact=True)
         request, router = order.turn(offer, always=context.offer_tools)
-        plan = await constrain(await post.plan(model, lambda: request, memory=memory))
-        rounds = CancellableRounds(Rounds(plan, router, session=id, envelope=True, meter=post.meter()))
+        draft = post.as_begun(await post.plan(model, lambda: request, memory=memory))
         debug = DebugCapability(post.exchange.owner) if post.may_see_reasoning else None
-        stream = EventStream(id, accept=order.events, debug=debug)
+        stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
         report = partial(_report, post.exchange)
         refuses = partial(_refuses, request.calls, router)
         gate = Gate(order.conversation, revealed=post.may_see_reasoning, refuses=refuses)
         continues = open_message(order.conversation) is not None
         writer = TranscriptWriter(gate, post.body, stream, continues=continues, report=report)
 
-        with context.transcripts.running(post.exchange.owner, id, rounds):
-            async with post.admitted():
-                keep = None if post.may_see_reasoning else memory.keeper(request, rounds)
-                run = post.driver([rounds.steps], keep=keep)
-                await post.deliver(run, writer, Work())
+        recorded = post.recorded([draft], writer, None, id, began)
+        log = recorded.journal.replay_log if recorded else None
+        turns = Rounds(await constrain(draft), router, session=id, envelope=True, meter=post.meter(), log=log)
+        rounds = CancellableRounds(turns)
+        steps = partial(context.transcripts.steps, post.exchange.owner, id, rounds)
+        run = post.driver([steps], keep=None if post.may_see_reasoning else memory.keeper(request, rounds))
+        if recorded is not None:
+            await post.deliver_recorded(run, writer, recorded)
+            return
+        async with post.admitted():
+            await post.deliver(run, writer, Work())
 
 
 def _refuses(offered: Collection[str] | None, router: Router, call: Message) -> bool:

@@ -8,15 +8,15 @@ from .declarations import DeclaredTools, declared_tools, lift_tools, read_declar
 from .document import ANTIPHON_CAPABILITIES, Capabilities, DocumentHeader, HarmonyProfile
 from .events import EventReader, EventStream, WireEvent, sse
 from .finding import SUMMARIES, Finding
-from .fix import Fix, Fixer, fix
 from .frame import Trivia
 from .markers import Reflection, reflections, show, shown
 from .openchatml import OpenChatML, for_prompt, openchatml
 from .projection import from_json, message_from_json, message_to_json, to_json, turn_to_json
 from .reader import Reader, TranscriptEnvelope, TranscriptParser, begins_transcript, iter_read, read, repair, validate
 from .report import FromHarmony, Translated, check, finding_to_json, from_harmony, message_to_harmony, to_harmony
+from .rules import Fix, Fixer
 from .schemas import SCHEMAS
-from .writer import Writer, envelope_of, format_transcript, iter_write, unwritable, write, write_bytes
+from .writer import Writer, envelope_of, fix, format_transcript, iter_write, unwritable, write, write_bytes
 
 __all__ = [
     # transcripts

@@ -95,8 +95,23 @@ def constraint_problem(message: Message) -> Problem | None:
     Any text is text or markdown, and what other types are is not known here. The offset counts characters of the
     decoded body (A-O26).
     """
-    check = _CHECKS.get(message.content_type or "") if message.constrained else None
+    check = _CHECKS.get(body_type(message.content_type) or "") if message.constrained else None
     return check(message.text) if check else None
+
+
+_SPELLED = {"yml": "yaml", "x-yaml": "yaml"}
+
+
+def body_type(content_type: str | None) -> str | None:
+    """The type that a head names, without regard to case: ``JSON`` and ``application/json; charset=utf-8`` are json.
+
+    Of media types the subtype counts, and of ``vnd.x+json`` what is behind the plus.
+    """
+    if content_type is None or content_type in _CHECKS:
+        return content_type
+    media, slash, subtype = content_type.partition(";")[0].strip().lower().partition("/")
+    word = media if not slash else subtype.rpartition("+")[2] if media in ("application", "text") else content_type
+    return _SPELLED.get(word, word)
 
 
 def _not_promised(message: str, offset: int = 0, hint: str | None = None) -> Problem:
@@ -178,7 +193,7 @@ def shape_problem(message: Message) -> Problem | None:
     recipient = message.recipient or ""
     if not message.is_call or message.end is End.NONE or not recipient.startswith(FUNCTIONS + "."):
         return None
-    if message.content_type not in (None, "json"):
+    if body_type(message.content_type) not in (None, "json"):
         return None
     broken = None if message.constrained else _json_problem(message.text)
     if broken is None and message.text.lstrip(" \t\r\n").startswith("{"):
@@ -206,7 +221,7 @@ def canonical_call(message: Message) -> Message:
     if not message.is_call:
         return message
     function = (message.recipient or "").startswith(FUNCTIONS + ".")
-    promised = message.content_type == "json"
+    promised = body_type(message.content_type) == "json"
     text = "{}" if (promised or (function and not message.content_type)) and not message.text.strip() else message.text
     is_json = promised or (message.content_type is None and is_object(text))
     return replace(
@@ -278,7 +293,7 @@ def deadline_problem(message: Message) -> Problem | None:
     values = json_object(message.text) if DEADLINE in message.text and message.is_call else None
     if not values or DEADLINE not in values or _is_deadline(values[DEADLINE]):
         return None
-    return replace(_no_deadline(values[DEADLINE]), warning=True)
+    return replace(_no_deadline(values[DEADLINE]), warning=True, rule="call-deadline")
 
 
 def _is_deadline(value: object) -> bool:
@@ -302,7 +317,7 @@ def _schema_problem(values: dict[str, Any], tool: ToolSpec) -> Problem | None:
         error = next(_schema_errors(values, tool.parameters), None)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, RequestError, ValueError) as broken:
         message = f"the schema of {tool.recipient} cannot be used: {getattr(broken, 'message', broken)}"
-        return Problem(0, message, "The call is not checked.", E_CALL, True, "call-arguments")
+        return Problem(0, message, "The call is not checked.", E_CALL, True, "declaration-unread")
     if error is None:
         return None
     where = ".".join(map(str, error.instance_path))
@@ -358,11 +373,15 @@ def reply_problem(message: Message) -> Problem | None:
         return None
     error = envelope.get("error")
     if envelope["ok"]:
-        return Problem(0, "the reply says ok, and has an error", None, E_CALL, True) if error is not None else None
+        return _doubtful_reply("the reply says ok, and has an error") if error is not None else None
     if error and isinstance(error, dict | str):
         return None
-    hint = 'A tool says what went wrong (§11): {"ok": false, "error": {"code": "E-TOOL-TIMEOUT", "message": "…"}}'
-    return Problem(0, "the reply says that the tool failed, and not why", hint, E_CALL, warning=True)
+    hint = 'A tool says what went wrong: {"ok": false, "error": {"code": "E-TOOL-TIMEOUT", "message": "…"}}'
+    return _doubtful_reply("the reply says that the tool failed, and not why", hint)
+
+
+def _doubtful_reply(message: str, hint: str | None = None) -> Problem:
+    return Problem(0, message, hint, E_CALL, True, "reply-envelope")
 
 
 def _failure(error: Any) -> ToolFailure:

@@ -233,10 +233,10 @@ class EventReader:
 
     def feed(self, event: WireEvent) -> list[Message]:
         """The frames that are whole with this event."""
-        id = event.get("message_id", "")
-        if event["type"] == "frame.start":
+        id, type = event.get("message_id", ""), event.get("type")
+        if type == "frame.start":
             self._open[id] = (event, [event["text"]])
-        elif id in self._open and event["type"] == "frame.end":
+        elif id in self._open and type == "frame.end":
             head, texts = self._open.pop(id)
             return [_message({**head, **event}, "".join(texts))]
         elif id in self._open:

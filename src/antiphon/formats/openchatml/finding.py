@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from antiphon.errors import ParseError, Position
@@ -36,10 +37,22 @@ RuleName = Literal[
     "turn-unfinished", "role-missing", "role-form", "role-unknown", "channel-unknown", "channel-form", "section-twice",
     "section-empty", "recipient-unknown", "intent-unknown", "attribute-unknown", "attribute-place", "attribute-twice",
     "attribute-conflict", "attribute-value", "call-id-missing", "call-id-twice", "call-channel", "call-footer",
-    "call-arguments", "reply-name-missing", "reply-id-missing", "reply-to-nothing", "reply-twice", "reply-of-another",
-    "body-type", "return-footer", "channel-missing", "capability", "version-1", "other",
+    "call-arguments", "reply-name-missing", "call-unmarked", "call-deadline", "calls-mixed", "tool-undeclared",
+    "declaration-unread", "reply-id-missing", "reply-to-nothing", "reply-twice", "reply-of-another",
+    "reply-envelope",
+    "plan-unmarked", "body-type", "reflection-outside", "return-footer", "channel-missing", "capability", "version-1",
+    "other",
 ]  # fmt: skip
-"""The rules that readers find broken, as the linter lists them."""
+"""The rules that readers find broken; `rules` has the table of them."""
+
+
+class Severity(StrEnum):
+    """How grave a finding is; ``off``: it is not reported."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,7 @@ class FrameReader:
             problem = outside.problem
             hint = "A frame is <|start|>ROLE<|message|>TEXT<|end|>."
             if self._footer is not None and problem == OUTSIDE:  # the footer before it may have been meant as text
-                hint += f" If the {self._footer} before it is text, write <{self._footer} there (§3)."
+                hint += f" If the {self._footer} before it is text, write <{self._footer} there."
             self._report(problem.rule, problem.message, hint, text=outside.skipped, place=at)
 
     # -- in a head ----------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class FrameReader:
         if self._frame.is_utf8 and not is_utf8(text):
             self._frame.is_utf8 = False  # reported once for a body
             good = next(i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
-            hint = "Other bytes go into a literal block (§3)."
+            hint = "Other bytes go into a literal block."
             self._report("body-not-utf8", "the body is not UTF-8", hint, place=self.place.after(text[:good]))
         self._frame.add_text(text, self.place)
 
@@ -265,7 +265,7 @@ class FrameReader:
 
     def _add_stray(self, spelling: str) -> None:
         """A-O04: there is no nesting; a control that has no place in a body is text there."""
-        hint = f"As text it is written <{spelling} (§3)."
+        hint = f"As text it is written <{spelling}."
         self._report("control-in-body", f"{spelling} stands in a body", hint)
         self._add_text(spelling)
 

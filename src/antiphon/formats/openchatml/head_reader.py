@@ -138,12 +138,10 @@ class _HeadParser:
 
     def _enter(self, control: Control, sections: set[Control], offset: int) -> None:
         if control in sections:
-            hint = "Each message has exactly one channel (§5)." if control is CHANNEL else "A body has one type (§6)."
+            hint = "Each message has exactly one channel." if control is CHANNEL else "A body has one type."
             self._problem("section-twice", offset, f"{control} stands twice in one head", hint)
         elif control is CHANNEL and CONSTRAIN in sections:
-            self._problem(
-                "channel-form", offset, "<|channel|> stands after <|constrain|>", "The channel comes first (§6)."
-            )
+            self._problem("channel-form", offset, "<|channel|> stands after <|constrain|>", "The channel comes first.")
         sections.add(control)
 
     def _start(self, text: str, base: int) -> None:
@@ -212,10 +210,10 @@ class _HeadParser:
             return self._problem("attribute-unknown", at, f"{word!r} is no attribute of a frame", hint)
         if key not in allowed:
             self._problem("attribute-place", at, f"{key}= belongs into the start section")
-        if key in self._seen:
+        value = self._value(raw, at + len(key) + 1)
+        if key in self._seen and value == self._values[key]:
             return self._problem("attribute-twice", at, f"{key}= stands twice")
         self._seen.add(key)
-        value = self._value(raw, at + len(key) + 1)
         if key not in self._values:
             self._values[key] = value
             self._head.places[key] = at
@@ -267,7 +265,7 @@ class _HeadParser:
                 )
         elif name is None:
             head.name = None
-            self._problem("reply-name-missing", end, "a tool's reply has no name=", "Write tool name=functions.x (§6).")
+            self._problem("reply-name-missing", end, "a tool's reply has no name=", "Write tool name=functions.x.")
         else:
             head.name = self._tools.qualify(name)
 

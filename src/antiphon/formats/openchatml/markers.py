@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from antiphon.conversation import DebugCapability, Message, Role, require_visible, visible_to_user
 from antiphon.errors.place import Place
 
-from .finding import E_VISIBILITY, Finding
-
 MARKER = re.compile(r"<\|(?:start|end)_(reflect|introspect|reason)\|>")
 """Those of version 2.2, and the ends that version 0.1 had (A-O35)."""
 _WORDS = [f"<|{edge}_{kind}|>" for edge in ("start", "end") for kind in ("reflect", "introspect", "reason")]
@@ -75,11 +73,6 @@ class MarkerScanner:
     def interrupt(self) -> None:
         """Something else stands here: what comes next does not continue what came before."""
         self._tail, self._at = "", None
-
-
-def marker_finding(at: Place) -> Finding:
-    hint = "Reasoning belongs to analysis, with its markers (§7)."
-    return Finding(E_VISIBILITY, "a reflection marker stands outside analysis", at.position(), hint, warning=True)
 
 
 # What a user interface shows (§4, §11), and the reflection markers for people who debug (§7).

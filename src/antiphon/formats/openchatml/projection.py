@@ -21,7 +21,7 @@ _CALL_KEYS = {"id", "recipient", "content_type", "arguments"}
 _OCM_KEYS = {"to", "call_id", "name", "content_type", "constrain", "end", "channel"}
 _OCM_KEYS_OF_CALLS = {"name", "constrain", "channel"}
 _BODIES = ("thinking", "content", "tool_call")
-"""The keys of which a frame has one, in the order in which a turn has their frames (§8)."""
+"""The keys of which a frame has one, in the order in which a turn has their frames."""
 _BESIDE: dict[str, Json] = {
     "thinking": {"role": "assistant", "channel": "analysis"},
     "tool_call": {"role": "assistant", "channel": "commentary"},
@@ -94,13 +94,15 @@ def turn_to_json(messages: Sequence[Message]) -> Json:
     return {**turn, "ocm": {"lossy": True, **({"tool_calls": calls} if len(calls) > 1 else {})}}
 
 
-def from_json(value: Mapping[str, Any]) -> Conversation:
+def from_json(value: Any) -> Conversation:
     """The conversation that a projection stands for. Raises `ParseError` with the JSON path of what is wrong.
 
     A message alone (an object with a ``role``) is a transcript of one. An assistant's message may have several of
     thinking, content and a call, as in §10: each is a frame (A-O38). It is written as text and read back strictly, so
     a state that the text cannot represent is refused (OCM-111).
     """
+    if not isinstance(value, Mapping):
+        raise _error("a projection is an object", "$")
     if "role" in value:
         value = {"messages": [value]}
     _check_keys(value, {"version", "header", "messages"}, "")
@@ -137,7 +139,7 @@ def message_from_json(frame: Any, path: str = "message") -> Message:
     if not isinstance(frame, Mapping):
         raise _error("a message is not an object", path)
     if "tool_calls" in frame:
-        hint = "A turn never mixes <|call|> and tool_calls (§6); use tool_call, one a frame."
+        hint = "A turn never mixes <|call|> and tool_calls; use tool_call, one a frame."
         raise ParseError(
             "tool_calls has no place here", code=E_CALL, position=Position(path=f"{path}.tool_calls"), hint=hint
         )

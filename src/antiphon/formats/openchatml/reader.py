@@ -27,7 +27,7 @@ from .document import DocumentHeader
 from .finding import E_HEADER, Finding, Problem
 from .frame import Found, Frame
 from .frame_reader import FrameReader
-from .rules import Rules
+from .rules import Rules, cited
 from .spelling import LONGEST
 from .yaml_header import MAX_HEADER, HeaderScanner, frames_behind, read_header
 
@@ -103,6 +103,7 @@ class Reader:
         self._rules: Rules | None = None
         self._scanner: HeaderScanner | None = HeaderScanner()
         self._skipped: str | None = None
+        self._taken: frozenset[str] = frozenset()
         self._utf8 = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def feed(self, text: str | bytes) -> list[Read]:
@@ -204,7 +205,7 @@ class Reader:
 
     def _begin(self, text: str, end: int) -> None:
         self._scanner = None
-        self._rules = Rules(self.header, harmony=self._harmony, tools=self._tools)
+        self._rules = Rules(self.header, harmony=self._harmony, tools=self._tools, taken=self._taken)
         self._frames.place.pass_over(text[:end])
         self._frames.feed(text[end:])
 
@@ -214,8 +215,8 @@ class Reader:
         """Messages, each behind what is wrong with it in the order of its text, however the text was cut."""
         read: list[Read] = []
         for found in read_before or self._frames.take():
-            if isinstance(found, Frame) and self._rules is not None:
-                findings = self._rules.check_frame(found)
+            if isinstance(found, Frame):
+                findings = self._check(found)
                 if findings or self._pending:
                     self._pending += findings
                     read += self._ordered()
@@ -226,6 +227,9 @@ class Reader:
             read += self._ordered()
         return read
 
+    def _check(self, frame: Frame) -> list[Finding]:
+        return self._rules.check_frame(frame) if self._rules is not None else []
+
     def _ordered(self) -> list[Finding]:
         findings, self._pending = self._pending, []
         findings.sort(key=lambda finding: finding.position.offset or 0)
@@ -233,7 +237,7 @@ class Reader:
 
     def _checked(self, finding: Finding) -> Finding:
         if self._strict and not finding.warning:
-            raise finding.error()
+            raise replace(finding, hint=cited(finding)).error()
         return finding
 
 

@@ -15,8 +15,8 @@ from .finding import E_HEADER, E_TRUNCATED, Finding
 from .frame import Frame, OpenFrame
 from .frame_reader import FrameReader
 from .head import ATTRIBUTES, Head
+from .judges import in_body
 from .machine import REPLY, Action, FrameState, Input
-from .rules import in_body
 from .spelling import BLANK, BY_SPELLING, CHANNEL, CONSTRAIN, MESSAGE, START
 
 _KEYS = "|".join(ATTRIBUTES)

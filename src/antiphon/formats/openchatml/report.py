@@ -34,11 +34,12 @@ from .document import STANDARD_EVENTS, DocumentHeader
 from .events import EventStream, WireEvent, frame_head
 from .finding import Finding
 from .head import ToolNames
+from .judges import is_unmarked_json, is_unmarked_plan
 from .markers import show
 from .openchatml import for_prompt, openchatml
 from .projection import message_to_json
 from .reader import Reader, TranscriptEnvelope
-from .rules import is_unmarked_json, is_unmarked_plan
+from .rules import RULES
 from .writer import envelope_of
 
 # HIP-1: Harmony ⇄ OpenChatML, as functions on conversations (§12). Neither side is written or read here.
@@ -244,9 +245,11 @@ def check(transcript: bytes, words: Sequence[str] = ()) -> Json:
 
 
 def finding_to_json(finding: Finding) -> Json:
-    """``{"code", "line", "column", "message", "hint"}``."""
+    """``{"code", "rule", "clause", "line", "column", "message", "hint"}``; the clause is of the format's page."""
     return {
         "code": finding.code,
+        "rule": finding.rule,
+        "clause": RULES[finding.rule].clause,
         "line": finding.position.line,
         "column": finding.position.column,
         "message": finding.message,

@@ -1,322 +1,300 @@
-"""The rules that span frames: ids, channels, footers, capabilities (§5 … §8; A-O01, A-O03, A-O12 … A-O15, A-O30)."""
+"""The table of the rules of a transcript, and the loops over it: frames are checked, and messages mended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Message, Role, ToolSpec
-from antiphon.conversation.calls import OpenCalls
+from antiphon.conversation import Channel, End, Message, Role, ToolSpec, visible_to_user
 from antiphon.errors import Position
 
-from .body import body_problem, deadline_problem, has_tool_calls, is_object, reply_problem
-from .declarations import AUTHORS, TITLE, DeclaredTools, read_declaration
-from .document import Capabilities, DocumentHeader, HarmonyProfile
-from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_TRUNCATED, Finding, Problem, RuleName
-from .frame import Frame, Trivia
-from .head_reader import places_of
-from .markers import marker_finding
-from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
+from . import judges, mends
+from .document import DocumentHeader
+from .finding import E_TRUNCATED, Finding, Severity
+from .frame import Frame
+from .judges import Found
+from .state import RuleState
+
+Judge = Callable[[Frame, RuleState], Found]
+Mend = Callable[[Message, RuleState], Message | None]
+
+
+KINDS = ("call", "unknown", *Role)
+"""Kinds of frames: calls, those of a role that there is not, and the roles of all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextRule:
+    """A rule: its name, the clause of the format's page and the specification's section, and what it requires.
+
+    ``judge`` finds where a frame breaks it; None: the machine, the head's parser or the header's reader does.
+    ``mend`` gives the message that keeps it, where one is surely meant, and ``resort`` what is written otherwise; both
+    None for a message that keeps it. ``of`` are the kinds of frames that are judged, under headers with ``needs``.
+    """
+
+    name: str
+    clause: str
+    section: str
+    what: str
+    judge: Judge | None = None
+    mend: Mend | None = None
+    resort: Mend | None = None
+    level: Severity = Severity.ERROR
+    of: tuple[str, ...] = KINDS
+    needs: str | None = None
+
+
+CALLS, REPLIES = ("call",), (Role.TOOL,)
+NO_CALLS = KINDS[1:]
+WARNING = Severity.WARNING
+_TABLE = (
+    # The header.
+    TextRule("other-form", "2.1", "§2", "The text is a transcript of version 2, not a conversation of another form."),
+    TextRule("header-missing", "1.2", "§2", "A transcript begins with a YAML header."),
+    TextRule("header-endless", "2.2", "", "A header has at most 65,536 characters."),
+    TextRule("header-version-missing", "2.3", "§2", "The header names the version."),
+    TextRule("header-version", "2.3", "§2", "The version is major.minor, of version 1 or 2."),
+    TextRule("header-form", "2.2", "§2",
+         "The header is a mapping of plain data: no anchors, tags or repeated keys, at most 16 levels."),
+    TextRule("header-yaml", "2.1", "§2", "The header is YAML."),
+    # Text and frames.
+    TextRule("text-outside", "1.1", "§15", "All text is in frames."),
+    TextRule("head-endless", "5.1", "", "A head has at most 4,096 characters."),
+    TextRule("control-in-head", "4.1", "§15", "No frame begins or ends inside a head."),
+    TextRule("control-in-body", "4.2", "§15", "A control that is text is escaped; frames do not nest."),
+    TextRule("body-not-utf8", "3.5", "§6", "Bytes that are not UTF-8 are in literal blocks."),
+    TextRule("truncated", "4.4", "§9", "The last frame ends.", resort=mends.end_open),
+    TextRule("turn-unfinished", "9.4", "§9", "An assistant's turn ends with an answer or a call.", level=WARNING),
+    # Heads.
+    TextRule("role-missing", "5.1", "§15", "A role follows <|start|> at once.", mend=mends.respell),
+    TextRule("role-form", "5.1", "§15", "Nothing but blanks and tabs follows a role.", mend=mends.respell),
+    TextRule("attribute-value", "5.5", "§15",
+         "A value is visible ASCII without controls; other characters are percent-encoded.", mend=mends.respell),
+    TextRule("role-unknown", "5.2", "§4", "The role is system, developer, user, assistant, tool, or a tool's name.",
+         mend=mends.name_role),
+    TextRule("channel-unknown", "5.9", "§5", "The channel is analysis, commentary or final.",
+         mend=mends.name_channel, resort=mends.hide_unknown),
+    TextRule("channel-form", "5.1", "§15", "The channel follows its control at once, and precedes <|constrain|>.",
+         mend=mends.respell),
+    TextRule("section-twice", "5.1", "§15", "A head has one channel and one type."),
+    TextRule("section-empty", "5.1", "§15", "<|channel|> and <|constrain|> are followed by a word."),
+    TextRule("recipient-unknown", "5.6", "§6", "to= names the assistant or a tool, with its namespace.",
+         resort=mends.qualify_recipient),
+    TextRule("intent-unknown", "5.8", "§6", "The intent is preamble, status or debug.",
+         mend=mends.name_intent, resort=mends.drop_intent),
+    TextRule("attribute-unknown", "5.3", "§15", "Attributes are to, call_id, name, intent and content_type."),
+    TextRule("attribute-place", "5.4", "§6", "An attribute is where the grammar has it.", mend=mends.respell),
+    TextRule("attribute-twice", "5.3", "§15", "An attribute is there once.", mend=mends.respell),
+    TextRule("attribute-conflict", "5.4", "§6", "What a head says twice it says alike."),
+    # What the header excludes, and what its profile requires.
+    TextRule("version-1", "12.1", "§13", "A transcript of version 1 uses nothing of version 2.",
+         judges.version_1,
+         resort=mends.as_version_1, needs="legacy"),
+    TextRule("channel-missing", "11.1", "HIP-1.2", "Where the profile of Harmony holds, messages have channels.",
+         judges.channel_missing, mends.add_channel, mends.require_channel, needs="require_channels"),
+    TextRule("call-unmarked", "11.2", "HIP-1.4", "Where the profile of Harmony holds, JSON arguments are marked.",
+         judges.call_unmarked, mends.mark_json, mends.mark_required, of=CALLS, needs="require_channels"),
+    TextRule("plan-unmarked", "11.3", "HIP-1.6",
+             "Where the profile of Harmony holds, commentary to nobody has an intent.",
+         judges.plan_unmarked, resort=mends.mark_status, needs="require_channels"),
+    # Calls and their replies.
+    TextRule("call-id-missing", "7.2", "§8", "A call has a call_id.",
+             judges.call_id_missing, mends.add_call_id, of=CALLS),
+    TextRule("call-id-twice", "7.2", "§8", "A call_id is unique in the transcript.",
+         judges.call_id_twice, resort=mends.number_call_id, of=CALLS),
+    TextRule("call-channel", "7.1", "§8", "Functions are called on commentary, built-in tools on analysis too.",
+         judges.call_channel, mends.place_call, mends.move_call, of=CALLS),
+    TextRule("call-footer", "4.3", "§3", "<|call|> ends calls, and nothing else does.",
+         judges.call_footer, mends.set_footer),
+    TextRule("tool-undeclared", "7.9", "§16", "A call is of a tool that is declared, where its namespace is.",
+         judges.tool_undeclared, of=CALLS),
+    TextRule("reply-id-missing", "7.5", "§8", "A tool's reply has the call_id of its call.",
+         judges.reply_id_missing, mends.add_reply_id, mends.add_oldest_id, of=REPLIES),
+    TextRule("reply-name-missing", "5.7", "§6", "A tool's reply names its tool.", mend=mends.name_tool),
+    TextRule("reply-to-nothing", "7.5", "§8", "A tool's reply answers a call before it.",
+         judges.reply_to_nothing, of=REPLIES),
+    TextRule("reply-twice", "7.5", "§8", "A call has one reply.", judges.reply_twice, level=WARNING, of=REPLIES),
+    TextRule("reply-of-another", "7.5", "§8", "A reply comes from the tool that was called.",
+         judges.reply_of_another, level=WARNING, of=REPLIES),
+    # Bodies.
+    TextRule("body-type", "6.1", "§6", "A body is of the type behind <|constrain|>: json, yaml, toml or xml.",
+         judges.body_of_type, resort=mends.promise_nothing, of=NO_CALLS),
+    TextRule("call-arguments", "7.4", "§8", "A call's arguments are an object that fits its tool.",
+         judges.call_arguments, resort=mends.call_text, of=CALLS),
+    TextRule("call-deadline", "7.4", "§8", "deadline_ms is a positive whole number.",
+         judges.call_deadline, level=WARNING, of=CALLS, needs="warnings"),
+    TextRule("reply-envelope", "7.6", "§8", "A reply's envelope says ok, or what went wrong.",
+         judges.reply_envelope, level=WARNING, of=REPLIES, needs="warnings"),
+    TextRule("declaration-unread", "7.9", "§16", "A declaration of tools is one that is read.",
+         judges.declaration_unread, level=WARNING, of=(Role.SYSTEM, Role.DEVELOPER)),
+    TextRule("calls-mixed", "7.10", "§6", "A turn calls with frames, and not with JSON's tool_calls too.",
+         judges.calls_mixed, level=WARNING, of=("call", Role.ASSISTANT), needs="warnings"),
+    TextRule("reflection-outside", "6.5", "§7", "The markers of reflection are in analysis alone.",
+         judges.reflection_outside, level=WARNING, of=("call", Role.ASSISTANT), needs="warnings"),
+    TextRule("return-footer", "4.3", "§3", "<|return|> ends final answers.",
+         judges.return_footer, mends.end_plainly, level=WARNING, of=NO_CALLS),
+    TextRule("capability", "2.5", "§2", "What the header's capabilities leave out is not used.",
+         judges.capability, resort=mends.without_excluded, needs="limited"),
+    TextRule("other", "1.3", "§14", "The transcript is valid in whatever no other rule names."),
+)  # fmt: skip
+RULES: dict[str, TextRule] = {rule.name: rule for rule in _TABLE}
+"""Every rule that a reader finds broken, by its name."""
+
+
+def cited(finding: Finding) -> str | None:
+    """The finding's hint, and the clause of the format's page that says so."""
+    if finding.rule == "other":
+        return finding.hint
+    return f"{finding.hint or ''} See {RULES[finding.rule].clause} of the format.".lstrip()
+
+
+def kind_of(frame: Frame) -> str:
+    role = frame.message.role
+    if role is Role.ASSISTANT:
+        return "call" if frame.message.is_call else role
+    return "unknown" if frame.head.is_unknown else role
 
 
 class Rules:
     """Checks frames in their order; `check_frame` also fills in what legacy and Harmony text leaves out.
 
     ``warnings`` False: what is allowed, and perhaps not meant, is not looked for.
-    Memory: the call ids of the transcript, since they are unique in all of it (A-O14).
     """
 
     def __init__(
         self, header: DocumentHeader | None, *, harmony: bool = False, tools: Mapping[str, ToolSpec] | None = None,
-        warnings: bool = True,
+        warnings: bool = True, taken: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
-        profile = header.harmony if header else HarmonyProfile()
-        self.harmony = harmony or profile.enabled
-        self._whole_turns = harmony
-        self._warnings = warnings
-        self._require_channels = harmony or (profile.enabled and bool(profile.require_channels))
-        self._tool_calls_in = profile.tool_calls_in if profile.enabled else (Channel.COMMENTARY,)
-        self._builtins_in = profile.builtins_in
-        self._legacy = header is not None and header.version.startswith("1.")
-        self._capabilities = header.capabilities if header else Capabilities()
-        self._limited = self._capabilities != Capabilities()
-        self._tools = DeclaredTools(header.builtin_tools if header else (), tools or {})
-        self._calls = OpenCalls()
-        self._last: Frame | None = None
-        self._forms: set[bool] = set()
-        """How the turn calls so far: with ``<|call|>`` (True), with JSON's ``tool_calls`` (False)."""
+        self.state = state = RuleState(header, harmony=harmony, tools=tools, warnings=warnings, taken=taken)
+        held = [rule for rule in _TABLE if rule.judge and (rule.needs is None or getattr(state, rule.needs))]
+        self._judges = {kind: [rule.judge for rule in held if rule.judge and kind in rule.of] for kind in KINDS}
 
     @property
     def is_free(self) -> bool:
         """Whether a frame that neither calls nor answers nor promises a type can break no rule."""
-        return not (self._legacy or self._limited or self._require_channels)
+        return not (self.state.legacy or self.state.limited or self.state.require_channels)
 
     def check_frame(self, frame: Frame) -> list[Finding]:
-        """Returns the frame's findings, in the order of its text; ``frame.message`` gets the ids that it lacks."""
-        role, is_call = frame.message.role, frame.message.is_call
+        """Returns the frame's findings; ``frame.message`` gets the ids that it lacks."""
+        found = self.judge(frame)
+        self.state.follow(frame)
+        return found
+
+    def judge(self, frame: Frame) -> list[Finding]:
+        """Returns what is wrong with the frame behind those that the state followed."""
+        state, kind = self.state, kind_of(frame)
         found: list[Finding] = []
-        if self._legacy:
-            found += self._version_1(frame)
-        if is_call or self._require_channels:
-            found += self._channels(frame)
-        if self._require_channels:
-            found += self._marks(frame)
-        if is_call:
-            found += self._call(frame)
-        elif role is Role.TOOL and not frame.head.is_unknown:
-            found += self._reply(frame)
-        if self._limited:
-            found += self._allowed(frame)
-        if frame.head.needs_body and (problem := self._problem_of_body(frame)):
-            found.append(in_body(frame, problem))
-        if role in AUTHORS and TITLE in frame.message.text:
-            found += self._declaration(frame)
-        if self._warnings:
-            found += self._doubtful(frame, is_call)
-        found += _footer_findings(frame, is_call)
-        self._last = frame
+        for judge in self._judges[kind]:
+            if some := judge(frame, state):
+                found += some
         return found
 
     def close(self, end: Position) -> Iterator[Finding]:
-        """§9: a turn that stops in the middle is incomplete. An answer that was cut can be sent back: a warning."""
-        last = self._last
+        """§9: a turn that stops in the middle is incomplete. An answer that was cut can be sent back: a warning.
+
+        The profile of Harmony asks for the last answer's ``<|return|>`` too (HIP-1.8).
+        """
+        state, last = self.state, self.state.last
         if last is None or last.message.role is not Role.ASSISTANT or last.message.end is not End.END:
             return
-        if last.message.is_call or last.message.effective_channel == Channel.FINAL:
+        answers = last.message.effective_channel == Channel.FINAL and not state.harmony
+        if last.message.is_call or answers:
             return
         yield Finding(
             E_TRUNCATED, "no <|return|> or <|call|> at the end", end,
-            "An assistant's turn ends with a final answer or a call.", not self._whole_turns, rule="turn-unfinished",
+            "An assistant's turn ends with a final answer or a call.", not state.whole_turns, rule="turn-unfinished",
         )  # fmt: skip
 
-    @staticmethod
-    def _at(frame: Frame, place: str) -> Position:
-        head, spelled = frame.head, frame.head_text
-        offset = head.length if place == "end" else places_of(head, spelled).get(place, 0)
-        return frame.places.start.after(START.spelling + spelled[:offset]).position()
 
-    def _wrong(
-        self, rule: RuleName, frame: Frame, place: str, message: str, hint: str | None = None, *, code: str = E_HEADER,
-        warning: bool = False,
-    ) -> Finding:  # fmt: skip
-        return Finding(code, message, self._at(frame, place), hint, warning, rule=rule)
+# Messages made such as a transcript can have, and what was changed for that.
 
-    def _channels(self, frame: Frame) -> Iterator[Finding]:
-        message = frame.message
-        if message.channel is None and self._require_channels and message.role in (Role.ASSISTANT, Role.TOOL):
-            hint = "The harmony profile requires one of analysis, commentary and final."
-            wrong = f"the {message.role} message has no channel"
-            yield self._wrong("channel-missing", frame, "end", wrong, hint, code=E_CHANNEL_MISSING)
-            return
-        if not message.is_call:
-            return
-        allowed = self.call_channels(message)
-        if message.effective_channel not in allowed:
-            what = "functions" if _is_function(message) else "built-in tools"
-            place = "channel" if message.channel else "end"
-            wrong = f"{what} are called on {' or '.join(allowed)}, not on {message.effective_channel}"
-            yield self._wrong("call-channel", frame, place, wrong)
-
-    def call_channels(self, call: Message) -> tuple[str, ...]:
-        """The channels on which such a tool is called, the usual one first."""
-        return self._tool_calls_in if _is_function(call) else self._builtins_in
-
-    def _marks(self, frame: Frame) -> Iterator[Finding]:
-        """HIP-1.4, HIP-1.6: JSON arguments say that they are JSON, and a plan on commentary that it is one."""
-        message = frame.message
-        if is_unmarked_json(message):
-            hint = "HIP-1.4: <|constrain|>json before <|message|>."
-            yield self._wrong("other", frame, "end", "the JSON arguments of the call are not marked as JSON", hint)
-        elif is_unmarked_plan(message):
-            hint = "HIP-1.6: intent=preamble for a plan that may be shown; status or debug for what is none."
-            yield self._wrong("other", frame, "channel", "the commentary to nobody has no intent", hint)
-
-    def _call(self, frame: Frame) -> Iterator[Finding]:
-        call_id = frame.message.call_id
-        if call_id is None:
-            if not self.harmony:
-                hint = "Each call carries a unique call_id= (§8)."
-                yield self._wrong("call-id-missing", frame, "end", "the call has no call_id", hint)
-            call_id = self._calls.free_id()
-            _set_synthetic_id(frame, call_id)
-        elif self._calls.used(call_id):
-            hint = "Unique in the transcript (§8)."
-            yield self._wrong("call-id-twice", frame, "call_id", f"the call_id {call_id!r} is used twice", hint)
-        recipient = frame.message.recipient or ""
-        self._calls.follow(frame.message)
-        undeclared = self._tools.undeclared(recipient)
-        if near := undeclared or self._tools.unlisted(recipient):
-            wrong = f"{recipient} is not declared"
-            yield self._wrong("other", frame, "to", wrong, near, code=E_CALL, warning=not undeclared)
-
-    def implied_id(self, message: Message) -> str | None:
-        """The id with which a call or a reply is read that has none (A-O12, A-O15); None: it is a reply to nothing."""
-        if message.role is Role.TOOL:
-            return self._calls.oldest(message.name)
-        return self._calls.free_id()
-
-    def _reply(self, frame: Frame) -> Iterator[Finding]:
-        message = frame.message
-        call_id = message.call_id
-        if call_id is None:
-            if not (frame.head.is_legacy_reply or self.harmony):
-                hint = "A reply echoes the call_id of its call (§8)."
-                yield self._wrong("reply-id-missing", frame, "end", "the tool's reply has no call_id", hint)
-            call_id = self.implied_id(message)
-            if call_id is None:
-                wrong = f"no open call of {message.name} for this reply"
-                yield self._wrong("reply-to-nothing", frame, "role", wrong, code=E_CALL)
-                return
-            _set_synthetic_id(frame, call_id)
-        if not self._calls.used(call_id):
-            wrong = f"the reply to {call_id!r} answers no call"
-            yield self._wrong("reply-to-nothing", frame, "call_id", wrong, code=E_CALL)
-            return
-        called = self._calls.answer(call_id)
-        if called is None:
-            wrong = f"{call_id!r} was answered before"
-            yield self._wrong("reply-twice", frame, "call_id", wrong, code=E_CALL, warning=True)
-        elif message.name is None:
-            frame.message = replace(frame.message, name=called)
-        elif called != message.name:
-            wrong = f"{message.name} answers a call of {called}"
-            yield self._wrong("reply-of-another", frame, "name", wrong, code=E_CALL, warning=True)
-
-    def _allowed(self, frame: Frame) -> Iterator[Finding]:
-        """A-O30: what the header's capabilities leave out may not be used."""
-        capabilities, head = self._capabilities, frame.head
-        if not capabilities.allows_role(head.author):
-            yield self._unlisted(frame, "role", f"the role {head.author!r}")
-        channels = capabilities.channels
-        if head.channel is not None and channels is not None and head.channel not in channels:
-            yield self._unlisted(frame, "channel", f"the channel {head.channel!r}")
-        if capabilities.tokens is None:
-            return
-        used = [CHANNEL] * (head.channel is not None) + [CONSTRAIN] * head.constrained
-        used += [LITERAL, ENDLITERAL] if frame.literal else []
-        spelled = [control.spelling for control in used]
-        spelled += ["<|start|>", "<|message|>"] + [f"<|{frame.message.end}|>"] * (frame.message.end is not End.NONE)
-        missing = [token for token in spelled if token not in capabilities.tokens]
-        if missing:
-            yield self._unlisted(frame, "role", missing[0])
-
-    def _unlisted(self, frame: Frame, place: str, what: str) -> Finding:
-        return self._wrong("capability", frame, place, f"{what} is not among the header's capabilities")
-
-    def author(self, message: Message) -> str | None:
-        """The role to write for a reply of a tool where the header's capabilities exclude ``tool``; else None."""
-        if message.role is not Role.TOOL or message.name is None or self._capabilities.allows_role(Role.TOOL):
-            return None
-        return message.name if self._capabilities.allows_role(message.name) else None
-
-    def _version_1(self, frame: Frame) -> Iterator[Finding]:
-        """A-O37: a transcript that says 1.x cannot use what 2.0 brought."""
-        head = frame.head
-        used = [
-            ("channel", head.channel is not None), ("constrain", head.constrained), ("to", head.recipient is not None),
-            ("call_id", head.call_id is not None), ("intent", head.intent is not None),
-            ("role", head.role in (Role.DEVELOPER, Role.TOOL)),
-            ("end", frame.literal or frame.message.end in (End.CALL, End.RETURN)),
-        ]  # fmt: skip
-        for place, is_used in used:
-            if is_used:
-                hint = 'Write version: "2.2" in the header.'
-                wrong = "a feature of version 2 in a transcript of version 1"
-                yield self._wrong("version-1", frame, place, wrong, hint)
-                return
-
-    def _declaration(self, frame: Frame) -> Iterator[Finding]:
-        """§16.2: the tools that calls behind this message are checked against."""
-        declaration = read_declaration(frame.message.text)
-        self._tools.add(declaration.namespaces)
-        for recipient, problem in declaration.unread:
-            message = f"the arguments of {recipient} are declared in a way that is not read: {problem}"
-            yield in_body(frame, Problem(0, message, "Its calls are not checked.", E_CALL, True, "call-arguments"))
-
-    def _doubtful(self, frame: Frame, is_call: bool) -> list[Finding]:
-        """Warnings: what a body may say, and perhaps does not mean."""
-        found = [] if frame.marker is None else [marker_finding(frame.marker)]
-        if self._mixes(frame.message, is_call):
-            hint = "A turn never mixes <|call|> and tool_calls (§6); write each call as a frame."
-            wrong = "the turn calls with <|call|> and with tool_calls"
-            found.append(self._wrong("other", frame, "role", wrong, hint, code=E_CALL, warning=True))
-        return found
-
-    def _mixes(self, message: Message, is_call: bool) -> bool:
-        """§6: a turn calls with ``<|call|>`` or with JSON's ``tool_calls``, never both; a body may look so."""
-        if message.role is not Role.ASSISTANT:
-            if message.role is not Role.TOOL:
-                self._forms.clear()
-            return False
-        if not (is_call or has_tool_calls(message.text)):
-            return False
-        self._forms.add(is_call)
-        if len(self._forms) < 2:
-            return False
-        self._forms.clear()
-        return True
-
-    def _problem_of_body(self, frame: Frame) -> Problem | None:
-        if frame.bodiless:
-            return None
-        message = frame.message
-        # HIP-1.4: in Harmony, arguments that are JSON say so, so others need not be.
-        shaped = message.constrained or not self.harmony
-        tool = self._tools.get(message.recipient or "") if message.is_call else None
-        problem = body_problem(message, tool, shaped=shaped)
-        if problem is not None or not self._warnings:
-            return problem
-        if message.role is Role.TOOL:
-            return reply_problem(message)
-        return deadline_problem(message) if tool is None else None
+FIELDS = tuple(field.name for field in fields(Message) if field.compare)
+_MENDS: tuple[Mend, ...] = tuple(
+    mend
+    for rule in RULES.values()
+    if rule.level is Severity.ERROR
+    for mend in ((rule.resort,) if rule.needs else (rule.mend, rule.resort))
+    if mend is not None
+)
+"""The mends of the rules that `write` asks for; one that a header asks for looks at it first."""
+_ROUNDS = 5
+"""Rounds of mending: each mend is behind those that it waits for, but for a few."""
 
 
-def is_unmarked_json(message: Message) -> bool:
-    """Whether the message is a call with JSON arguments and without ``<|constrain|>json`` (HIP-1.4)."""
-    if not message.is_call or message.constrained:
-        return False
-    return message.content_type == "json" or (message.content_type is None and is_object(message.text))
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One field of a message that was changed: ``path`` is ``messages[3].call_id``."""
+
+    path: str
+    had: object
+    has: object
+
+    def __str__(self) -> str:
+        return f"{self.path}: {_shown(self.had)} becomes {_shown(self.has)}"
 
 
-def is_unmarked_plan(message: Message) -> bool:
-    """Whether the message is commentary to nobody without an intent, as Harmony's plans are (HIP-1.6)."""
-    commentary = message.role is Role.ASSISTANT and message.channel == Channel.COMMENTARY
-    return commentary and message.recipient is None and message.intent is None
+class Fixer:
+    """Fixes the messages of one transcript, in their order; ``fixes`` is what was changed so far.
+
+    What was hidden stays hidden, no text is changed, and no message is added or left out. ``texts``: where the header
+    excludes literal blocks, a text that takes one is written nearly as it is.
+    """
+
+    def __init__(self, header: DocumentHeader | None, *, texts: bool = False) -> None:
+        self._texts = texts
+        self.fixes: list[Fix] = []
+        self._number = 0
+        self._state = RuleState(header)
+        self._renamed: dict[str | None, deque[str | None]] = {}
+        """The ids of calls that wait, by the ids that they had."""
+
+    def message(self, message: Message) -> Message:
+        """The message, fixed; the one that came in where nothing was to be done."""
+        fixed = self._answering(message) if message.role is Role.TOOL else message
+        for _ in range(_ROUNDS):
+            before = fixed
+            for mend in _MENDS:
+                fixed = mend(fixed, self._state) or fixed
+            if visible_to_user(fixed) and not visible_to_user(message):
+                fixed = _hidden(fixed)
+            if fixed is before or fixed == before:
+                break
+        if self._texts:
+            fixed = mends.without_literals(fixed, self._state)
+        if fixed.is_call:
+            self._renamed.setdefault(message.call_id, deque()).append(fixed.call_id)
+        self._state.calls.follow(fixed)
+        changes = [Fix(f"messages[{self._number}].{name}", had, has) for name, had, has in differences(message, fixed)]
+        self.fixes += changes
+        self._number += 1
+        return fixed if changes else message
+
+    def _answering(self, reply: Message) -> Message:
+        """Replies to calls that had one id answer them in their order."""
+        waiting = self._renamed.get(reply.call_id) if reply.call_id is not None else None
+        if not waiting:
+            return reply
+        call_id = waiting.popleft()
+        return reply if call_id == reply.call_id else replace(reply, call_id=call_id)
 
 
-def _footer_findings(frame: Frame, is_call: bool) -> Iterable[Finding]:
-    """A-O03: ``call`` ends calls and only them; ``return`` ends final answers."""
-    end, at = frame.message.end, frame.places.footer
-    if end is End.CALL and not is_call:
-        hint = "Only an assistant's message to a tool ends with <|call|>."
-        message = "<|call|> ends a message that is no call"
-        return [Finding(E_HEADER, message, at.position(), hint, rule="call-footer")]
-    if is_call and end in (End.END, End.RETURN):
-        hint = f"A call ends with {CALL} (§6)."
-        return [Finding(E_HEADER, f"the call ends with <|{end}|>", at.position(), hint, rule="call-footer")]
-    if end is End.RETURN and not _is_final(frame) and not frame.head.is_unknown:  # whose role is an error already
-        message = "<|return|> ends a message that is no final answer"
-        return [Finding(E_HEADER, message, at.position(), warning=True, rule="return-footer")]
-    return ()
+def _hidden(message: Message) -> Message:
+    """A message that nobody was shown is on a channel that nobody is shown; `write` refuses it where there is none."""
+    end = End.END if message.end is End.RETURN else message.end
+    return replace(message, channel=Channel.ANALYSIS, intent=None, end=end)
 
 
-def _is_function(call: Message) -> bool:
-    return (call.recipient or "").startswith(FUNCTIONS + ".")
+def differences(before: Message, after: Message) -> Iterator[tuple[str, object, object]]:
+    """The fields in which two messages differ, with both values."""
+    if before is after:
+        return
+    for name in FIELDS:
+        had, has = getattr(before, name), getattr(after, name)
+        if had != has:
+            yield name, had, has
 
 
-def _is_final(frame: Frame) -> bool:
-    return frame.message.role is Role.ASSISTANT and frame.message.effective_channel == Channel.FINAL
-
-
-def _set_synthetic_id(frame: Frame, call_id: str) -> None:
-    """Gives the message a call id that its text does not carry; written again, it is left out."""
-    trivia = replace(frame.trivia or Trivia(), synthetic=call_id)
-    frame.trivia = trivia
-    frame.message = replace(frame.message, call_id=call_id, extra={**frame.message.extra, "openchatml": trivia})
-
-
-def in_body(frame: Frame, problem: Problem) -> Finding:
-    """The finding for a problem in a body: at its place when the body is written as it reads, else at its start."""
-    plain = frame.trivia is None or frame.trivia.body is None
-    at = frame.places.body.after(frame.message.text[: problem.offset] if plain else "").position()
-    return Finding(problem.code, problem.message, at, problem.hint, problem.warning, rule=problem.rule)
+def _shown(value: object) -> str:
+    text = repr(str(value)) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

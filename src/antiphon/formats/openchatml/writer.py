@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import yaml
@@ -19,15 +20,16 @@ from .frame import MAX_HEAD, Frame, Places, Trivia
 from .head import Head, head_pieces
 from .head_reader import MAX_CACHED, HeadReader
 from .reader import TranscriptEnvelope, read
-from .rules import Rules
+from .rules import Fix, Fixer, Rules, cited
 from .spelling import BLANK, LITERAL, MESSAGE, START, TOKEN, encode_value, is_utf8, spell_body, unescape
-from .yaml_header import HeaderScanner, read_header, spell_header
+from .yaml_header import FENCE, HeaderScanner, read_header, spell_header
 
 _BLOCK = re.compile(r"(?<!<)<\|literal\|>(.*?)<\|endliteral\|>", re.DOTALL)
 _CANONICAL = Trivia()
 _MARK = "-"
 _NOWHERE = Places(Place(), Place(), Place())
 """Nobody asks where a frame is that is written."""
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _CONTROL = re.compile(f"(?<!<){TOKEN.pattern}")
 
 
@@ -115,7 +117,7 @@ class Writer:
         """The head in front of its call id, and behind it, which an empty mark stands for."""
         if message.call_id is not None:
             message = replace(message, call_id=_MARK)
-        spelled = spell(list(head_pieces(message, author=self._rules.author(message))))
+        spelled = spell(list(head_pieces(message, author=self._rules.state.author(message))))
         head = self._heads.read_text(spelled)
         if head.problems:
             problem = head.problems[0]
@@ -128,28 +130,34 @@ class Writer:
     def _without_implied_id(self, message: Message, trivia: Trivia) -> Message:
         """The message without a call id that a reader gives it anyway."""
         legacy = trivia.head is not None and self._heads.read_text(trivia.head).is_legacy_reply
-        implied = trivia.synthetic == message.call_id == self._rules.implied_id(message)
-        return replace(message, call_id=None) if implied and (legacy or self._rules.harmony) else message
+        implied = trivia.synthetic == message.call_id == self._rules.state.implied_id(message)
+        return replace(message, call_id=None) if implied and (legacy or self._rules.state.harmony) else message
 
-    @staticmethod
-    def _body(message: Message, trivia: Trivia) -> str:
+    def _body(self, message: Message, trivia: Trivia) -> str:
+        if _is_no_byte(message.text):
+            raise self._refused("its text has a lone surrogate, which stands for no byte", E_HEADER)
         if trivia.body is not None and _read_body(trivia.body) == message.text:
             return trivia.body
         return spell_body(message.text)
 
     def _check(self, message: Message, spelled: str, head: Head, body: str) -> None:
         """That a strict reader takes the frame behind those before it."""
-        if len(spelled) > MAX_HEAD:
+        if len(spelled) > MAX_HEAD and len(TOKEN.sub("", spelled)) > MAX_HEAD:
             raise self._refused(f"its head has more than {MAX_HEAD} characters", E_HEADER)
         if self._is_free and not head.needs_body and message.role is not Role.TOOL and message.end is not End.CALL:
             return
         literal = not self._is_free and LITERAL.spelling in body and _BLOCK.search(body) is not None
         for finding in self._rules.check_frame(Frame(message, head, spelled, _NOWHERE, None, literal)):
             if not finding.warning:
-                raise self._refused(finding.message, finding.code, finding.hint)
+                raise self._refused(finding.message, finding.code, cited(finding))
 
     def _refused(self, problem: str, code: str, hint: str | None = None) -> RenderError:
         return RenderError(problem, code=code, position=Position(path=f"messages[{self._number}]"), hint=hint)
+
+
+def _is_no_byte(text: str) -> bool:
+    """Whether a character of the text is neither UTF-8 nor a byte that was not (A-O24)."""
+    return not is_utf8(text) and _NO_BYTE.search(text) is not None
 
 
 def _read_body(raw: str) -> str | None:
@@ -186,6 +194,13 @@ def envelope_of(conversation: Conversation) -> TranscriptEnvelope:
     return replace(envelope, header=header.with_settings(**settings), text="")
 
 
+def fix(conversation: Conversation) -> tuple[Conversation, tuple[Fix, ...]]:
+    """The conversation as its transcript can say it, and each change. What cannot be fixed `write` refuses."""
+    fixer = Fixer(envelope_of(conversation).header)
+    messages = tuple(map(fixer.message, conversation.messages))
+    return (replace(conversation, messages=messages), tuple(fixer.fixes)) if fixer.fixes else (conversation, ())
+
+
 def iter_write(conversation: Conversation) -> Iterator[str]:
     """The transcript in parts: header, one string a message, end."""
     unrepresentable = unwritable(conversation)
@@ -208,10 +223,7 @@ def write(conversation: Conversation) -> str:
 
 def write_bytes(conversation: Conversation) -> bytes:
     """The transcript as bytes; those that were not UTF-8 when read are what they were (A-O24)."""
-    try:
-        return write(conversation).encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise RenderError(f"a lone surrogate at character {error.start} stands for no byte") from None
+    return write(conversation).encode("utf-8", "surrogateescape")
 
 
 # A transcript in canonical form: the same header, the same messages, one way to write them (A-O02).
@@ -240,8 +252,15 @@ def _written(conversation: Conversation, text: str) -> str:
     writer = Writer(TranscriptEnvelope(header, "" if header is None else format_header(header, text)))
     called = {m.call_id: m for m in conversation.messages if m.is_call and m.call_id is not None}
     allowed = header is None or header.capabilities.allows_role(Role.TOOL)
-    messages = (_without_spelling(message, called, rename=allowed) for message in conversation.messages)
-    return "".join((writer.header(), *map(writer.write, messages), writer.close()))
+
+    def frame(message: Message) -> str:
+        """The frame in canonical form; with the head that it has where no other can say it, as at its limit."""
+        try:
+            return writer.write(_without_spelling(message, called, rename=allowed))
+        except RenderError:
+            return writer.write(_with(message, Trivia(head=_trivia(message).head)))
+
+    return "".join((writer.header(), *map(frame, conversation.messages), writer.close()))
 
 
 def _without_spelling(message: Message, called: Mapping[str, Message], *, rename: bool) -> Message:
@@ -289,12 +308,13 @@ def format_header(header: DocumentHeader, text: str) -> str:
     scanner = HeaderScanner()
     scanner.feed(text, last=True)
     source = scanner.text[: scanner.yaml_end]
-    canonical = spell_header(header)
-    if not has_comment(source) and _reads_as_header(canonical, header):
-        return canonical
-    lines = source.replace("\r\n", "\n").strip("\n")
-    lines = lines.lstrip(" \t\n").removeprefix("---\n") if lines.lstrip(" \t\n").startswith("---\n") else lines
+    if not has_comment(source):
+        with suppress(RenderError):  # the fences may be too much for it
+            return spell_header(header)
+    lines = FENCE.sub("", source.replace("\r\n", "\n"), count=1).strip("\n")
     fenced = f"---\n{lines}\n---\n"
+    if not _reads_as_header(fenced, header):
+        return scanner.text[: scanner.frames_at]
     quoted = _VERSION.sub(r'version: "\1"', fenced, count=1)
     return quoted if _reads_as_header(quoted, header) else fenced
 
@@ -303,7 +323,7 @@ def _reads_as_header(text: str, header: DocumentHeader) -> bool:
     scanner = HeaderScanner()
     scanner.feed(text, last=True)
     read = read_header(scanner.text[: scanner.yaml_end], Place())
-    return not isinstance(read, Finding) and read == header
+    return not (scanner.overlong or isinstance(read, Finding)) and read == header
 
 
 def has_comment(source: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -112,7 +112,7 @@ MAX_HEADER = 65_536
 MAX_DEPTH = 16
 """Levels of nesting that a header may have."""
 
-_FENCE = re.compile(rf"[{BLANK}]*---[ \t]*\r?\n")
+FENCE = re.compile(rf"\A[{BLANK}]*---[ \t]*\r?\n")
 _CLOSE = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?(\n|\Z)", re.MULTILINE)
 _FRAME = re.compile("^" + re.escape(START.spelling), re.MULTILINE)
 _FRAME_FIRST = re.compile(rf"[{BLANK}]*{re.escape(START.spelling)}")
@@ -150,7 +150,7 @@ class HeaderScanner:
         frame = _FRAME_FIRST.match(self.text) or _FRAME.search(self.text, self._searched)
         if frame:
             self.frames_at = self.yaml_end = frame.end() - len(START.spelling)
-        fence = _FENCE.match(self.text)
+        fence = FENCE.match(self.text)
         if fence is None:
             return
         limit = len(self.text) if self.frames_at is None else self.frames_at
@@ -169,8 +169,33 @@ class _FormError(yaml.MarkedYAMLError):
     """YAML that is well-formed, and has no place in a header."""
 
 
-class _PlainLoader(yaml.CSafeLoader):
-    """Plain data only: duplicate keys are refused; dates, ``<<`` and ``=`` stay text."""
+_TAG = "tag:yaml.org,2002:"
+CORE = [
+    (f"{_TAG}null", re.compile(r"(?:~|null|Null|NULL)?\Z")),
+    (f"{_TAG}bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")),
+    (f"{_TAG}int", re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)\Z")),
+    (f"{_TAG}float", re.compile(r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)"
+                                r"|\.(?:nan|NaN|NAN))\Z")),
+]  # fmt: skip
+"""The core schema of YAML 1.2: the kinds of values without quotes. What is none of them is text."""
+_BREAKS_OF_1_1 = "\x85\u2028\u2029"
+"""Line breaks of YAML 1.1, characters like any other in 1.2."""
+
+
+class CoreLoader(yaml.CSafeLoader):
+    """Plain data of YAML 1.2 only, over a library that reads 1.1: duplicate keys are refused, ``<<`` is text."""
+
+    def __init__(self, text: str) -> None:
+        self._meant: dict[int, int | str | None] = {}
+        if not frozenset(_BREAKS_OF_1_1).isdisjoint(text):
+            unused = (code for code in range(0xE000, 0xF8FF) if chr(code) not in text)
+            self._meant = dict(zip(unused, _BREAKS_OF_1_1, strict=False))
+            text = text.translate({ord(str(char)): code for code, char in self._meant.items()})
+        super().__init__(text)
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> str:
+        text: str = super().construct_scalar(node)
+        return text.translate(self._meant)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -183,18 +208,35 @@ class _PlainLoader(yaml.CSafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep=True)
 
+    def construct_core_int(self, node: yaml.ScalarNode) -> int:
+        text = self.construct_scalar(node)
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
 
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":timestamp", ":merge", ":value"))]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
+    def construct_core_float(self, node: yaml.ScalarNode) -> float:
+        return float(re.sub(r"\.(?=[iInN])", "", self.construct_scalar(node)))
+
+
+CoreLoader.yaml_implicit_resolvers = {None: CORE}
+CoreLoader.add_constructor(f"{_TAG}int", CoreLoader.construct_core_int)
+CoreLoader.add_constructor(f"{_TAG}float", CoreLoader.construct_core_float)
+
+
+def read_otherwise(text: str) -> Iterator[tuple[int, int]]:
+    """Where values without quotes stand that readers of YAML 1.1 take for another kind: ``no``, ``012``, a day."""
+    older: Any = yaml.SafeLoader("")
+    core: Any = CoreLoader("")
+    for token in yaml.scan(text, Loader=yaml.CSafeLoader):
+        if isinstance(token, yaml.ScalarToken) and token.plain:
+            tags = {one.resolve(yaml.ScalarNode, token.value, (True, False)) for one in (older, core)}
+            if len(tags) > 1 or (tags == {f"{_TAG}int"} and token.value.lstrip("+-")[:1] == "0" != token.value):
+                yield token.start_mark.index, token.end_mark.index
 
 
 def read_header(text: str, start: Place) -> DocumentHeader | Finding:
     """The header that ``text`` is, without its closing fence; ``start`` is its place in the transcript."""
     try:
         _check_shape(text)
-        loader = _PlainLoader(text)
+        loader = CoreLoader(text)
         try:
             node = loader.get_single_node()
             fields = loader.construct_document(node) if node is not None else None
@@ -215,7 +257,7 @@ def _check_shape(text: str) -> None:
     """Refuses, before anything is built, what could grow: deep nesting, anchors and aliases, tags."""
     depth = 0
     event: Any
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+    for event in yaml.parse(text, Loader=CoreLoader):
         problem = None
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             problem = "anchors and aliases have no place in a header"
@@ -264,11 +306,13 @@ def _finding(
 # A transcript's header, written: whatever values it has, `read_header` gives the same ones back, or it is refused.
 
 _BREAKS = frozenset("\n\r\x85\u2028\u2029")
-_TEXT = "tag:yaml.org,2002:str"
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Texts whose line breaks YAML would fold, and keys that would begin a frame, are in double quotes."""
+    """Texts whose line breaks YAML would fold, and keys that would begin a frame, are in double quotes.
+
+    So are those that YAML 1.1 or 1.2 would read as another kind of value.
+    """
 
 
 class _Quoted(str):
@@ -276,11 +320,12 @@ class _Quoted(str):
 
 
 def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar(_TEXT, value, style=None if _BREAKS.isdisjoint(value) else '"')
+    return dumper.represent_scalar(f"{_TAG}str", value, style=None if _BREAKS.isdisjoint(value) else '"')
 
 
+_Dumper.yaml_implicit_resolvers = {**yaml.CSafeDumper.yaml_implicit_resolvers, None: CORE}
 _Dumper.add_representer(str, _text)
-_Dumper.add_representer(_Quoted, lambda dumper, value: dumper.represent_scalar(_TEXT, str(value), style='"'))
+_Dumper.add_representer(_Quoted, lambda dumper, value: dumper.represent_scalar(f"{_TAG}str", str(value), style='"'))
 
 
 def spell_header(header: DocumentHeader) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from antiphon.conversation import ToolSpec
 from antiphon.formats.replies.json_text import JsonScan
-from antiphon.formats.replies.literal import as_json, leading
+from antiphon.formats.replies.literal import CLOSES, as_json, leading
 
 from .offered import (
     ARGUMENT_KEYS,
@@ -43,7 +43,6 @@ from .offered import (
 
 PythonCall = tuple[str, dict[str, Any]]
 """A name, and the arguments by theirs."""
-_WORDS = {"true": True, "false": False, "null": None}
 
 
 def python_calls(text: str, offered: Offered) -> list[PythonCall]:
@@ -80,20 +79,10 @@ def _call(node: ast.expr, offered: Offered) -> PythonCall:
 
 def _literal(node: ast.expr) -> Any:
     """Python's literal, in which JSON's words may stand for Python's."""
-    if isinstance(node, ast.Name) and node.id in _WORDS:
-        return _WORDS[node.id]
-    if isinstance(node, ast.List):
-        return [_literal(item) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        if None in node.keys:
-            raise ValueError("no literal")
-        return {str(_literal(key)): _literal(value) for key, value in zip(node.keys, node.values, strict=True) if key}
-    try:
-        value = ast.literal_eval(node)
-        json.dumps(value)
-    except (ValueError, TypeError, SyntaxError, MemoryError):
-        raise ValueError("no literal") from None
-    return value
+    written = as_json(ast.unparse(node))
+    if written is None:
+        raise ValueError("no literal")
+    return json.loads(written)
 
 
 __all__ = ["FoundCall", "Offered", "ToolSpec", "calls_in"]
@@ -115,7 +104,6 @@ _KEYED = re.compile(r"([A-Za-z_][\w.-]{0,127})\s*((?:<arg_key>.*)?)", re.DOTALL)
 _PLANNED = re.compile(re.escape(PLAN) + r"[ \t]*`?([\w.-]+)`?(?:\(\))?[ \t]*\n+Action Input:\s*", re.IGNORECASE)
 _PYTHON_LIST = re.compile(r"\[\s*[A-Za-z_][\w.]*\s*\(")
 _STOP = re.compile("```|</")
-_CLOSES = {"{": "}", "[": "]"}
 
 
 class _NoCallError(Exception):
@@ -236,7 +224,7 @@ class _Reader:
         if scan.broken:
             stop = _STOP.search(text, at)
             at = scan.run_on(text, at, stop.start() if stop else len(text), last=True)
-        open = "".join(_CLOSES[bracket] for bracket in reversed(scan.open))
+        open = "".join(CLOSES[bracket] for bracket in reversed(scan.open))
         if not self._mends or not 0 < len(open) <= _MOST_OPEN or scan.in_string:
             raise _NoCallError
         literal = leading(text[:at].rstrip().rstrip(",") + open)

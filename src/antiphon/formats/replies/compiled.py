@@ -13,13 +13,12 @@ from antiphon.tokens import Control, Piece
 from .description import CallForm, Pairs, Region, ReplyDescription, Slot, Value
 from .ends import Structure, TextEnds
 from .json_text import JsonScan, json_inside
+from .literal import ESCAPING
 from .source import SYMBOL, Alphabet, Marks, PlainTexts
 
 _INNER_END = "\\s*(?:\\Z|(?P<end>[,:)\\]}]|[\ud800-\udfff]))"
 _STRING_END = re.compile(r'["\\\n]')
 _BETWEEN_TAGS = re.compile(r"(?<=[>\]])\s+(?=[<\[])|(?<=>)(?=<)")
-ESCAPING = ("'", '"')
-"""Quotes of strings with escapes."""
 _TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
 """What looks like a tag by itself, so that it means something wherever it stands."""
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
@@ -79,10 +78,10 @@ class CompiledPairs:
         self.empty = {_self_closed(value.words[0]) for value in values} - {""}
         """Ends of a key whose value is empty, as of a tag that closes itself."""
         self.value_marks = Marks((*self.values, *self.empty, *alphabet.symbols))
-        string_end = _string_end(values[0].words[0], form)
-        self.string_end = re.compile(string_end)
-        """What stands behind a quote that ends a whole value; a match without a group: that cannot be told yet."""
-        self._behind = {True: _INNER_END, False: string_end}
+        another = _another(values[0].words[0])
+        self.another = re.compile(rf".\s*(?:\Z|{another})")
+        """A bracket with another argument behind it."""
+        self._behind = {True: _INNER_END, False: _string_end(another, form)}
 
     def bound_by(self, structure: Structure, marks: Collection[str]) -> None:
         """Adds the marks of other calls, and of the reply's end, to what ends a value."""
@@ -373,9 +372,12 @@ def _gradual(steps: Iterable[str], then: str = "(?P<whole>)") -> str:
     return then
 
 
-def _string_end(assigns: str, form: CallForm) -> str:
+def _another(assigns: str) -> str:
+    return rf",\s*(?:\Z|[^,(){{}}\[\]\n]{{1,256}}?(?:\Z|{re.escape(assigns)}(?P<another>)))"
+
+
+def _string_end(another: str, form: CallForm) -> str:
     """Another argument, or the end of the call, and behind that no more of what may be a string."""
-    another = rf",\s*(?:\Z|[^,(){{}}\[\]\n]{{1,256}}?(?:\Z|{re.escape(assigns)}(?P<another>)))"
     lines = "" if form.separator.strip() else "|\n(?P<line>)"
     call = rf"[)}}\]](?:\s*(?:\Z|[^\s\w.'\"+*=%(](?P<end>)){lines})"
     return f"\\s*(?:\\Z|(?P<control>[\ud800-\udfff])|{another}|{call})"

@@ -6,6 +6,7 @@ import re
 from json.encoder import encode_basestring
 from typing import ClassVar
 
+from .literal import OPENS
 from .source import PlainTexts
 
 
@@ -14,7 +15,6 @@ def json_inside(text: str) -> str:
     return encode_basestring(text)[1:-1]
 
 
-_OPENS = {"}": "{", "]": "["}
 Signs = dict[str, re.Pattern[str]]
 """What says something outside strings (the empty key), and in those of each quote."""
 _JSON: Signs = {"": re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]'), '"': re.compile('["\\\\\n]')}
@@ -97,7 +97,7 @@ class JsonScan:
             if found is None:
                 at, self._escaped = at + 1 if self._escaped else end, False
                 continue
-            sign, opens = found.group(), _OPENS.get(found.group())
+            sign, opens = found.group(), OPENS.get(found.group())
             if sign == "\\" and self._quote:
                 self._escaped = True
             elif sign in signs:

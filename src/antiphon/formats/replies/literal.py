@@ -2,6 +2,8 @@
 
 >>> as_json("{'a': [1, None, True]}")
 '{"a": [1, null, true]}'
+>>> as_json(r"'\\U0001f600 \\x41'")
+'"😀 A"'
 >>> as_json("it is text") is None
 True
 
@@ -34,8 +36,15 @@ _BARE = re.compile(r"[^,{}\[\]()]+")
 _BARE_KEY = re.compile(r"[^,:{}\[\]()]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
 _BLANKS = re.compile(r"\s*")
-_ESCAPE = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
-_CLOSES = {"{": "}", "[": "]", "(": ")"}
+_ESCAPE = re.compile(
+    r"((?:\\u[0-9a-fA-F]{4})+)|\\(?:x([0-9a-fA-F]{2})|U(00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|(.))", re.DOTALL
+)
+ESCAPING = ("'", '"')
+"""Quotes of strings with escapes."""
+CLOSES = {"{": "}", "[": "]", "(": ")"}
+OPENS = {close: open for open, close in CLOSES.items()}
+_ENDS = r"(?=\s*(?:[,:)\]}]|\Z))"
+"""The end of a value behind a quote; one that none follows is a character of the string: models write them so."""
 
 
 class _NoValue(Exception):
@@ -69,7 +78,7 @@ class _Literal:
     def __init__(self, text: str, quote: str) -> None:
         self._text = text
         self._quote = quote
-        self._quotes = tuple(filter(None, ("'", '"', quote)))
+        self._quotes = tuple(filter(None, (*ESCAPING, quote)))
         self._at = 0
 
     @property
@@ -89,7 +98,7 @@ class _Literal:
         if char == "{":
             return self._object(depth)
         if char in "[(":
-            items = [self.value(depth + 1) for _ in self._items(_CLOSES[char])]
+            items = [self.value(depth + 1) for _ in self._items(CLOSES[char])]
             return "[" + ", ".join(items) + "]"
         if self._quoted():
             return json.dumps(self._string(), ensure_ascii=False)
@@ -145,12 +154,12 @@ class _Literal:
 
     def _string(self) -> str:
         quote = next(quote for quote in self._quotes if self._text.startswith(quote, self._at))
-        start = self._at + len(quote)
-        found = string_end(self._text, start, quote, last=True)
+        escaped = r"\\.|[^\\]" if quote in ESCAPING else "."
+        string = re.compile(f"(?s:((?:{escaped})*?){re.escape(quote)}{_ENDS})")
+        found = string.match(self._text, self._at + len(quote))
         if found is None:
             raise _NoValue
-        self._at = found + len(quote)
-        inner = self._text[start:found]
+        self._at, inner = found.end(), found.group(1)
         return _plain(inner) if "\\" in inner and quote != self._quote else inner
 
     def _blanks(self) -> str:
@@ -169,27 +178,6 @@ def json_string(text: str) -> str | None:
     return json.dumps(_plain(inner) if "\\" in inner else inner, ensure_ascii=False)
 
 
-def string_end(text: str, start: int, quote: str, *, last: bool) -> int | None:
-    """Where the quote is that closes the string which begins at ``start``; None where the text has none yet.
-
-    A quote that no end of a value follows is a character of the string: models write them so. ``last``: no more text
-    comes, so a quote at its end closes. A backslash escapes one of a single character.
-    """
-    inside, at = re.compile(re.escape(quote) + r"|\\." * (len(quote) == 1 and quote in "\"'"), re.DOTALL), start
-    while (found := inside.search(text, at)) is not None:
-        if found.group() != quote:
-            at = found.end()
-            continue
-        behind = _BLANKS.match(text, found.end())
-        next_at = behind.end() if behind else found.end()
-        if next_at == len(text) and not last:
-            return None
-        if next_at == len(text) or text[next_at] in ",:)]}":
-            return found.start()
-        at = found.end()
-    return None
-
-
 def whole_characters(text: str) -> str:
     """The text with pairs of surrogates joined, and those that stand alone replaced."""
     if text.isascii():
@@ -205,8 +193,8 @@ def _plain(text: str) -> str:
 def _unescaped(found: re.Match[str]) -> str:
     if units := found.group(1):
         return whole_characters("".join(chr(int(unit, 16)) for unit in units.split("\\u")[1:]))
-    code = found.group(2)
-    return chr(int(code, 16)) if code else _ESCAPES.get(found.group(3), found.group(3))
+    code = found.group(2) or found.group(3)
+    return whole_characters(chr(int(code, 16))) if code else _ESCAPES.get(found.group(4), found.group(4))
 
 
 ANY = frozenset(("string", "integer", "number", "boolean", "null", "object", "array"))

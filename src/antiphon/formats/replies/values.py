@@ -10,7 +10,7 @@ from html import unescape
 from .compiled import CompiledForm, CompiledPairs, CompiledValue
 from .ends import Enclosed, no_key
 from .json_text import json_inside
-from .literal import MOST_DEEP, Schema, as_json, json_string, typed
+from .literal import CLOSES, MOST_DEEP, OPENS, Schema, as_json, json_string, typed
 from .messages import Messages
 from .source import SYMBOL, Marks, PlainTexts, Put, Reading, Source
 
@@ -273,15 +273,12 @@ class ValueReader:
             self._messages.incident("malformed_argument", self._source.position, "")
             return text.strip(), True
         found = json_string(text) if scan.is_string else as_json(text, quote=self._pairs.quote)
-        if found is None and text.strip()[0] in _OPENS.values() and "string" not in schema.kinds:
+        if found is None and text.strip()[0] in CLOSES and "string" not in schema.kinds:
             self._messages.incident("malformed_argument", self._source.position, "")
             return text.strip(), True
         if found is None or (found[0] == '"' and "string" not in schema.kinds):
             return typed(text.strip() if found is None else json.loads(found), schema), True
         return found, True
-
-
-_OPENS = {"}": "{", "]": "[", ")": "("}
 
 
 class _LiteralScan:
@@ -296,7 +293,7 @@ class _LiteralScan:
         self.open = ""
         """The brackets that are open."""
         self._strings = pairs.strings
-        self._string_end = pairs.string_end
+        self._another = pairs.another
         self._marks = Marks((pairs.quote, *form.bounds.literals))
         self._special = re.compile(
             "|".join(("[\"'{}\\[\\](),\ud800-\udfff]", *map(re.escape, self._marks.longest_first)))
@@ -313,34 +310,27 @@ class _LiteralScan:
                 if not (yield from source.more()):
                     return False
                 continue
-            mark, length = found.group(), found.start() - source.at
+            self.parts.append(source.take(found.start()))
+            mark = found.group()
             if mark != self._quote and (SYMBOL.match(mark) or (len(mark) > 1 and self.open)):
-                self.parts.append(source.take(found.start()))
                 return True
-            own = bool(self.open) if mark == "," else mark not in _OPENS or (yield from self._is_own(mark, length + 1))
-            if not own:
-                self.parts.append(source.take(source.at + length))
+            if not (bool(self.open) if mark == "," else mark not in OPENS or (yield from self._is_own(mark))):
                 return True
-            self.parts.append(source.take(source.at + length + len(mark)))
+            self.parts.append(source.take(source.at + len(mark)))
             self.is_string = mark in "\"'" and self.is_string is None and "".join(self.parts).strip() == mark
-            self.open += mark if mark in "{[(" else ""
+            self.open += mark if mark in CLOSES else ""
             if (mark == self._quote or mark in "\"'") and not (yield from self._string(mark)):
                 return False
 
-    def _is_own(self, bracket: str, taken: int) -> Reading[bool]:
-        """Whether a bracket closes one of the value's own: one of another kind where another argument follows."""
-        at = self.open.rfind(_OPENS[bracket])
+    def _is_own(self, bracket: str) -> Reading[bool]:
+        """Whether the next bracket closes one of the value's own; one of another kind: if another argument follows."""
+        at = self.open.rfind(OPENS[bracket])
         if at >= 0 or not self.open:
             self.open = self.open[: max(at, 0)]
             return at >= 0
-        source = self._source
-        while (found := self._string_end.match(source.text, source.at + taken)) is not None and not found.lastgroup:
-            if not (yield from source.more()):
-                break
-        if found is None or found.lastgroup != "another":
-            return False
-        self.open = self.open[:-1]
-        return True
+        is_other = yield from self._source.begins(self._another)
+        self.open = self.open[:-1] if is_other else self.open
+        return is_other
 
     def _string(self, quote: str) -> Reading[bool]:
         """A string up to its closing quote, with that, or to what ends the call; False where the reply does."""

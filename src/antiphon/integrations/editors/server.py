@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from dataclasses import replace
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -14,7 +15,7 @@ from pygls.workspace import PositionCodec
 
 from antiphon.errors import AntiphonError
 from antiphon.formats.openchatml import format_transcript
-from antiphon.formats.openchatml.edited import EditedFrames
+from antiphon.formats.openchatml.edited import Change, EditedFrames, GivenFrames, affecting
 from antiphon.formats.openchatml.lint import Diagnostic, Severity, findings, mended
 from antiphon.formats.openchatml.lint.rule import LintedText
 from antiphon.version import __version__
@@ -55,11 +56,11 @@ class TranscriptServer(LanguageServer):
 
     def document(self, uri: str) -> Document:
         """The document as it is now; what was read of it before is used."""
-        text, before = self.workspace.get_text_document(uri).source, self._open.get(uri)
-        if before is None or before.source.text != text:
-            edited = before.edited if before else EditedFrames()
-            before = self._open[uri] = Document(text, edited, self.workspace.position_codec, harmony=self.harmony)
-        return before
+        text, known = self.workspace.get_text_document(uri).source, self._open.get(uri)
+        if known is None or known.source.text != text:
+            codec = self.workspace.position_codec
+            known = self._open[uri] = Document(text, codec, harmony=self.harmony, before=known)
+        return known
 
     def report(self, uri: str, version: int | None) -> None:
         """Sends all that is wrong with the document."""
@@ -71,17 +72,50 @@ class TranscriptServer(LanguageServer):
 
 
 class Document:
-    """One state of a document. ``edited`` has the frames of the latest one."""
+    """One state of a document: its text, what is wrong with it, and the client's places in it.
 
-    def __init__(self, text: str, edited: EditedFrames, codec: PositionCodec, *, harmony: bool) -> None:
-        self.edited = edited
-        self.source = LintedText(text, edited)
+    ``before`` is the state before, of which the frames are taken that have not changed, and is of no use then.
+    """
+
+    def __init__(self, text: str, codec: PositionCodec, *, harmony: bool, before: Document | None = None) -> None:
+        self._frames: EditedFrames = before._frames if before else EditedFrames()
+        self.source = LintedText(text, self._frames, harmony=harmony)
         self.lines = Lines(text, codec)
-        self.findings = findings(self.source, harmony=harmony)
+        self.findings = findings(self.source) if before is None else self._changed(before, harmony)
 
     @property
     def diagnostics(self) -> list[types.Diagnostic]:
         return [_diagnostic(finding, self.lines) for finding in self.findings]
+
+    def _changed(self, before: Document, harmony: bool) -> list[Diagnostic]:
+        """The same as `findings` of the text, where only what was read again is judged, if it can be."""
+        found = self.source.read.found
+        change = None if self.source.overlong else self._frames.change
+        context = affecting(found, change) if change else None
+        if change is None or context is None:
+            return findings(self.source)
+        text, old_text = self.source.text, before.source.text
+        start = change.start if change.number else 0
+        part = LintedText(text, GivenFrames(context, self._frames.end), harmony=harmony)
+        earlier = [one for one in before.findings if _at(one) < start]
+        again = [
+            one for one in findings(part)
+            if start <= _at(one) < change.new.offset or _at(one) == len(text)
+        ]  # fmt: skip
+        later = [
+            _moved(one, change) for one in before.findings if change.old.offset <= _at(one) < len(old_text)
+        ]  # fmt: skip
+        return sorted([*earlier, *again, *later], key=_at)
+
+
+def _at(finding: Diagnostic) -> int:
+    return finding.start.offset or 0
+
+
+def _moved(finding: Diagnostic, change: Change) -> Diagnostic:
+    fix, grown = finding.fix, change.new.offset - change.old.offset
+    moved = fix and replace(fix, start=fix.start + grown, end=fix.end + grown)
+    return replace(finding, start=change.moved(finding.start), end=change.moved(finding.end), fix=moved)
 
 
 _UNITS = {"utf-8": 1, "utf-16": 2, "utf-32": 4}

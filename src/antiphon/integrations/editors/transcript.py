@@ -6,6 +6,7 @@ Places are offsets in the text, in characters from 0. ``§`` is a clause of `doc
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -157,7 +158,7 @@ def parts(source: LintedText) -> Iterator[Part]:
     if text[:begin].strip():
         title = Span(0, len(text[:begin].split("\n", 1)[0]))
         yield Part("header", "", Span(0, begin), title, SymbolKind.Namespace)
-    for frame in source.frames:
+    for frame in _frames(source):
         places, message = frame.places, frame.message
         detail = " ".join(message.text[: DETAIL * 2].split())[:DETAIL]
         span = Span(places.start.offset, frame.behind.offset)
@@ -166,6 +167,17 @@ def parts(source: LintedText) -> Iterator[Part]:
         name = f"{speaker}{towards}" + (f" ({message.channel})" if message.channel else "")
         kind = SymbolKind.Function if message.is_call else SymbolKind.String
         yield Part(name, detail, span, Span(places.start.offset, places.body.offset), kind)
+
+
+def _frames(source: LintedText) -> list[Frame]:
+    return [one for one in source.read.found if isinstance(one, Frame)]
+
+
+def _frame_at(source: LintedText, offset: int) -> Frame | None:
+    """The frame in which an offset is, or behind which it is."""
+    frames = _frames(source)
+    number = bisect_right(frames, offset, key=lambda frame: frame.places.start.offset)
+    return frames[number - 1] if number else None
 
 
 def meaning(source: LintedText, offset: int) -> Meaning | None:
@@ -178,7 +190,7 @@ def meaning(source: LintedText, offset: int) -> Meaning | None:
     word = _word_at(text, offset)
     if word is None:
         return None
-    frame, spelled = source.frame_at(word.start), text[word.start : word.end]
+    frame, spelled = _frame_at(source, word.start), text[word.start : word.end]
     if frame is not None and word.start < frame.places.body.offset and not TOKEN.fullmatch(spelled):
         return _of_head(text, word, frame)
     explained = of_control(spelled)
@@ -241,7 +253,7 @@ _NOTHING: Typed = ("", {}, CompletionItemKind.Text)
 
 def _in_head(source: LintedText, offset: int) -> Typed:
     start = source.text.rfind(START.spelling, source.frames_at, offset)
-    before, head = source.frame_at(start - 1), source.text[start + len(START.spelling) : offset]
+    before, head = _frame_at(source, start - 1), source.text[start + len(START.spelling) : offset]
     found = _TYPED.search(head)
     if start < 0 or MESSAGE.spelling in head or found is None or (before and start < before.behind.offset):
         return _NOTHING
@@ -260,7 +272,7 @@ def _in_head(source: LintedText, offset: int) -> Typed:
 
 def _tools(source: LintedText, before: int) -> dict[str, str]:
     """The tools that the header, and the messages before a place, declare."""
-    messages = [frame.message for frame in source.frames if frame.places.start.offset < before]
+    messages = [frame.message for frame in _frames(source) if frame.places.start.offset < before]
     words: dict[str, str] = {}
     for space in declared_tools(messages):
         words |= {tool.recipient: tool.description for tool in space.tools} or {space.name: space.description or ""}

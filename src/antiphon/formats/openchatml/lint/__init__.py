@@ -1,6 +1,8 @@
 """The linter: named rules with levels, what they find in a transcript, and fixes."""
 
-from .lint import RULES, edited, findings, mended
-from .rule import Diagnostic, Edit, LintRule, Severity
+from antiphon.formats.openchatml.finding import Severity
 
-__all__ = ["RULES", "Diagnostic", "Edit", "Severity", "LintRule", "edited", "findings", "mended"]
+from .lint import RULES, edited, findings, is_mended, mended
+from .rule import Diagnostic, Edit
+
+__all__ = ["RULES", "Diagnostic", "Edit", "Severity", "edited", "findings", "is_mended", "mended"]

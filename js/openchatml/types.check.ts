@@ -1,6 +1,6 @@
 // What the types say of the package; `tsc` reads it, nothing runs it.
 
-import { Reply, calls, read, shown, validate, write, type Finding, type Frame } from "../index.js";
+import { Reply, calls, read, shown, validate, write, type Finding, type Frame } from "./index.js";
 
 const { valid, errors, frames, header } = read("version: 2.2\n", { fragment: false });
 const texts: string[] = frames.filter((frame: Frame) => frame.end !== null).map(({ body }) => body);
