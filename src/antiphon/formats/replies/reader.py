@@ -270,7 +270,7 @@ class DescriptionParser(ForeseeingParser):
         if all(mark == form.section_open for form in forms):
             yield from self._section(forms)
             if forms[0].fenced and not self._calls.given:
-                raise Malformed
+                self._calls.pass_over(Malformed())
         else:
             yield from self._calls.read((yield from self._chosen(mark, forms)))
 
