@@ -250,8 +250,9 @@ newcomer: setup tests/browser/node_modules ## what a newcomer waits for: clone t
 	PYTHONPATH=tests $(BIN)/python tests/docs/newcomer.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 
 .PHONY: test-browser playground-vendor
-test-browser: setup tests/browser/node_modules ## pages of other origins, which nothing may do, and the playground in a real browser; screenshots of each state in .playground (needs node and npm)
+test-browser: setup tests/browser/node_modules ## the JavaScript package, pages of other origins, which nothing may do, and the playground in a real browser; screenshots of each state in .playground (needs node and npm)
 	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
+	PYTHONPATH=tests $(BIN)/python tests/browser/check_package.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 	PYTHONPATH=tests $(BIN)/python tests/browser/check_gate.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 	PYTHONPATH=tests $(BIN)/python tests/browser/check.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground
 

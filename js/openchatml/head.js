@@ -171,10 +171,10 @@ class HeadParser {
       return this.problem(at, `${named(word)} is no attribute of a frame`, better);
     }
     if (!allowed.includes(key)) this.problem(at, `${key}= belongs into the start section`);
-    if (this.seen.has(key)) return this.problem(at, `${key}= stands twice`);
-    this.seen.add(key);
     const value = this.value(word.slice(equals + 1), at + equals + 1);
     const other = this.values.get(key);
+    if (this.seen.has(key) && other === value) return this.problem(at, `${key}= stands twice`);
+    this.seen.add(key);
     if (other === undefined) {
       this.values.set(key, value);
       this.place(key, at);

@@ -59,7 +59,7 @@ function brokenString(text, at) {
   const end = behind(good, text, at + 1);
   if (end >= text.length && /\\u[0-9a-fA-F]{4}$/.test(text))
     return { message: "Invalid \\uXXXX escape", offset: text.length - 5 };
-  if (end >= text.length || text.endsWith("\\") && end === text.length - 1)
+  if (end >= text.length || (text.endsWith("\\") && end === text.length - 1))
     return { message: "Unterminated string starting at", offset: at };
   if (text[end] !== "\\") return { message: "Invalid control character at", offset: end };
   if (text[end + 1] === "u") return { message: "Invalid \\uXXXX escape", offset: end + 1 };

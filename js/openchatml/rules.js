@@ -33,22 +33,22 @@ export class Rules {
     this.frame = frame;
     this.report = report;
     if (this.settings.legacy) this.version1();
-    this.channels();
-    if (this.wholeProfile) this.marks();
+    if (this.wholeProfile) this.profile();
     if (isCall(frame)) this.call();
+    this.callFooter();
+    if (isCall(frame)) this.declared();
     else if (frame.role === "tool" && !frame.unknown) this.reply();
-    this.allowed();
     this.body();
     if (frame.role === "system" || frame.role === "developer") this.tools.add(frame.body);
     this.doubtful();
-    this.footer();
+    this.allowed();
     this.last = frame;
   }
 
   close(report, offset) {
     const { last } = this;
     if (last?.role !== "assistant" || last.end !== "end" || isCall(last)) return;
-    if (isFinal(last)) return;
+    if (isFinal(last) && !this.harmony) return;
     const hint = "An assistant's turn ends with a final answer or a call.";
     const message = "no <|return|> or <|call|> at the end";
     report({ code: "E-STREAM-TRUNCATED", message, offset, hint, warning: !this.asked });
@@ -76,39 +76,21 @@ export class Rules {
     if (used) this.head(used[0], "a feature of version 2 in a transcript of version 1", { hint });
   }
 
-  channels() {
-    const { frame, settings } = this;
-    if (!frame.hasChannel && this.wholeProfile && ["assistant", "tool"].includes(frame.role)) {
-      const hint = "The harmony profile requires one of analysis, commentary and final.";
-      return this.head("end", `the ${frame.role} message has no channel`, { hint, code: "E-PARSE-CHANNEL-MISSING" });
-    }
-    if (!isCall(frame)) return;
-    const allowed = isFunction(frame) ? settings.toolCallsIn : settings.builtinsIn;
-    if (allowed.includes(frame.channel)) return;
-    const what = isFunction(frame) ? "functions" : "built-in tools";
-    const message = `${what} are called on ${allowed.join(" or ")}, not on ${frame.channel}`;
-    this.head(frame.hasChannel ? "channel" : "end", message);
-  }
-
-  /** HIP-1.4, HIP-1.6: JSON arguments say that they are JSON, and a plan on commentary that it is one. */
-  marks() {
+  /** HIP-1.2, HIP-1.4, HIP-1.6: a channel, JSON arguments that say so, and a plan on commentary that it is one. */
+  profile() {
     const { frame } = this;
+    if (!frame.hasChannel && ["assistant", "tool"].includes(frame.role)) {
+      const hint = "The harmony profile requires one of analysis, commentary and final.";
+      this.head("end", `the ${frame.role} message has no channel`, { hint, code: "E-PARSE-CHANNEL-MISSING" });
+    }
     const type = frame.content_type;
-    if (
-      isCall(frame) &&
-      frame.constrain === null &&
-      (typeOf(type) === "json" || (type === null && jsonObject(frame.body)))
-    ) {
+    const isJson = typeOf(type) === "json" || (type === null && jsonObject(frame.body) !== null);
+    if (isCall(frame) && frame.constrain === null && isJson) {
       const hint = "HIP-1.4: <|constrain|>json before <|message|>.";
       this.head("end", "the JSON arguments of the call are not marked as JSON", { hint });
     }
-    if (
-      frame.role === "assistant" &&
-      frame.hasChannel &&
-      frame.channel === "commentary" &&
-      !frame.to &&
-      !frame.intent
-    ) {
+    const isPlan = frame.role === "assistant" && frame.hasChannel && frame.channel === "commentary" && !frame.to;
+    if (isPlan && !frame.intent) {
       const hint = "HIP-1.6: intent=preamble for a plan that may be shown; status or debug for what is none.";
       this.head("channel", "the commentary to nobody has no intent", { hint });
     }
@@ -128,9 +110,31 @@ export class Rules {
       this.head("call_id", `the call_id '${frame.call_id}' is used twice`, { hint: "Unique in the transcript." });
     }
     if (!this.open.has(frame.call_id)) this.open.set(frame.call_id, frame.to);
-    const undeclared = this.tools.undeclared(frame.to);
-    const hint = undeclared ?? this.tools.unlisted(frame.to);
-    if (hint) this.head("to", `${frame.to} is not declared`, { hint, code: "E-CALL-SCHEMA", warning: !undeclared });
+    const { toolCallsIn, builtinsIn } = this.settings;
+    const allowed = isFunction(frame) ? toolCallsIn : builtinsIn;
+    if (allowed.includes(frame.channel) || (!frame.hasChannel && this.wholeProfile)) return;
+    const what = isFunction(frame) ? "functions" : "built-in tools";
+    const message = `${what} are called on ${allowed.join(" or ")}, not on ${frame.channel}`;
+    this.head(frame.hasChannel ? "channel" : "end", message);
+  }
+
+  declared() {
+    const { to } = this.frame;
+    const undeclared = this.tools.undeclared(to);
+    const hint = undeclared ?? this.tools.unlisted(to);
+    if (hint) this.head("to", `${to} is not declared`, { hint, code: "E-CALL-SCHEMA", warning: !undeclared });
+  }
+
+  callFooter() {
+    const { end } = this.frame;
+    if (end === null || (end === "call") === isCall(this.frame)) return;
+    if (end === "call")
+      this.footer("<|call|> ends a message that is no call", "Only an assistant's message to a tool ends so.");
+    else this.footer(`the call ends with <|${end}|>`, "A call ends with <|call|>.");
+  }
+
+  footer(message, hint = null, warning = false) {
+    this.report({ code: "E-PARSE-HEADER", message, offset: this.frame.footerAt, hint, warning });
   }
 
   reply() {
@@ -184,18 +188,18 @@ export class Rules {
   body() {
     const { frame } = this;
     const broken = frame.constrain !== null && typeProblem(frame.body, frame.constrain);
-    if (broken) return this.bodyProblem("E-BODY-CONSTRAINT-VIOLATION", broken);
-    if (frame.role === "tool") return this.envelope();
+    if (broken) this.bodyProblem("E-BODY-CONSTRAINT-VIOLATION", broken);
+    if (frame.role === "tool" && !frame.unknown) this.envelope();
     if (!isCall(frame)) return;
     const isTyped = frame.content_type === null || typeOf(frame.content_type) === "json";
-    if (isFunction(frame) && frame.end !== null && isTyped && (frame.constrain !== null || !this.harmony)) {
+    if (!broken && isFunction(frame) && frame.end !== null && isTyped && (frame.constrain !== null || !this.harmony)) {
       const wrong = jsonProblem(frame.body);
       const message = `the arguments of ${frame.to} are not a JSON object`;
       if (wrong || !/^[ \t\r\n]*\{/.test(frame.body))
-        return this.bodyProblem("E-CALL-SCHEMA", { message, offset: wrong?.offset ?? 0 });
+        this.bodyProblem("E-CALL-SCHEMA", { message, offset: wrong?.offset ?? 0 });
     }
-    const deadline = frame.body.includes("deadline_ms") && jsonObject(frame.body)?.deadline_ms;
-    if (deadline !== false && deadline !== undefined && !isDeadline(deadline))
+    const { deadline_ms } = (frame.body.includes("deadline_ms") && jsonObject(frame.body)) || {};
+    if (deadline_ms !== undefined && !isDeadline(deadline_ms))
       this.bodyProblem("E-CALL-SCHEMA", { message: "deadline_ms is not a positive whole number", warning: true });
   }
 
@@ -217,41 +221,33 @@ export class Rules {
     this.bodyProblem(code, { message: "the reply says that the tool failed, and not why", hint, warning: true });
   }
 
+  /** What is allowed, and perhaps not meant. */
   doubtful() {
     const { frame } = this;
-    const marker = frame.role === "assistant" && !(frame.hasChannel && frame.channel === "analysis") && frame.markerAt;
-    if (marker !== false && marker !== undefined) {
+    if (frame.role === "assistant") this.mixed();
+    const isThought = frame.hasChannel && frame.channel === "analysis";
+    if (frame.role === "assistant" && !isThought && frame.markerAt !== undefined) {
       const hint = "Reasoning belongs to analysis, with its markers.";
       const message = "a reflection marker stands outside analysis";
-      this.report({ code: "E-PERM-VISIBILITY", message, offset: marker, hint, warning: true });
+      this.report({ code: "E-PERM-VISIBILITY", message, offset: frame.markerAt, hint, warning: true });
     }
-    if (frame.role !== "assistant") {
-      if (frame.role !== "tool") this.forms.clear();
-      return;
-    }
-    const hasCalls = frame.body.includes('"tool_calls"') && "tool_calls" in (jsonObject(frame.body) ?? {});
-    if (!isCall(frame) && !hasCalls) return;
-    this.forms.add(isCall(frame));
-    if (this.forms.size < 2) return;
-    this.forms.clear();
-    const hint = "A turn never mixes <|call|> and tool_calls; write each call as a frame.";
-    this.head("role", "the turn calls with <|call|> and with tool_calls", {
-      hint,
-      code: "E-CALL-SCHEMA",
-      warning: true,
-    });
+    if (!["assistant", "tool"].includes(frame.role)) this.forms.clear();
+    if (frame.end === "return" && !isFinal(frame) && !isCall(frame) && !frame.unknown)
+      this.footer("<|return|> ends a message that is no final answer", null, true);
   }
 
-  footer() {
+  /** 7.10: a turn calls with frames or with JSON's `tool_calls`. */
+  mixed() {
     const { frame } = this;
-    const wrong = (message, hint = null, warning = false) =>
-      this.report({ code: "E-PARSE-HEADER", message, offset: frame.footerAt, hint, warning });
-    if (frame.end === "call" && !isCall(frame))
-      wrong("<|call|> ends a message that is no call", "Only an assistant's message to a tool ends with <|call|>.");
-    else if (isCall(frame) && ["end", "return"].includes(frame.end))
-      wrong(`the call ends with <|${frame.end}|>`, "A call ends with <|call|>.");
-    else if (frame.end === "return" && !isFinal(frame) && !frame.unknown)
-      wrong("<|return|> ends a message that is no final answer", null, true);
+    const hasCalls = frame.body.includes('"tool_calls"') && "tool_calls" in (jsonObject(frame.body) ?? {});
+    if (!isCall(frame) && !hasCalls) return;
+    const isMixed = this.forms.has(!isCall(frame));
+    this.forms.add(isCall(frame));
+    if (!isMixed) return;
+    this.forms.clear();
+    const hint = "A turn never mixes <|call|> and tool_calls; write each call as a frame.";
+    const message = "the turn calls with <|call|> and with tool_calls";
+    this.head("role", message, { hint, code: "E-CALL-SCHEMA", warning: true });
   }
 }
 

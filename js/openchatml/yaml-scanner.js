@@ -14,6 +14,8 @@ const ESCAPES = {
   ...{ 0: "\0", a: "\x07", b: "\b", t: "\t", "\t": "\t", n: "\n", v: "\v", f: "\f", r: "\r", e: "\x1b" },
   ...{ " ": " ", '"': '"', "/": "/", "\\": "\\", N: "\x85", _: "\xa0", L: "\u2028", P: "\u2029" },
 };
+const TAG =
+  /^!(?:<(?:[\w\-;/?:@&=+$,.!~*'()[\]]|%[0-9a-fA-F]{2})+>|(?:[\w\-;/?:@&=+$.!~*'()]|%[0-9a-fA-F]{2})*)/;
 const HEX = { x: 2, u: 4, U: 8 };
 const LONGEST_KEY = 1024;
 
@@ -235,9 +237,12 @@ class Scanner {
   tag() {
     this.saveKey();
     this.keyAllowed = false;
-    const spelled = /^!(?:<[\w\-;/?:@&=+$,.!~*'()[\]%]+>|[\w\-;/?:@&=+$.!~*'()%]*)/.exec(this.source.slice(this.at))[0];
-    if (!this.isOver(spelled.length) && !(this.flow && this.ahead(spelled.length) === ","))
-      this.fail("did not find expected whitespace or line break", this.at, this.at + spelled.length);
+    const [spelled] = TAG.exec(this.source.slice(this.at));
+    const after = this.ahead(spelled.length);
+    const end = this.at + spelled.length;
+    if (after === "%") this.fail("did not find URI escaped octet", this.at, end);
+    if (!this.isOver(spelled.length) && !(this.flow && after === ","))
+      this.fail("did not find expected whitespace or line break", this.at, end);
     this.push("tag", spelled.length);
   }
 

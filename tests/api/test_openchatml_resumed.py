@@ -6,6 +6,7 @@ import http.client
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from antiphon.conversation import Message, Role
+from antiphon.engines import EngineInfo
 from antiphon.formats.openchatml import EventReader, Writer, read
 from antiphon.tools import FunctionToolSet, Toolbox
 from kit.api import CALL, END, UNCALL, app, ids, request, running
@@ -83,7 +85,7 @@ async def test_a_call_of_a_tool_of_the_server_runs_once_and_is_a_frame_with_its_
         return [] if ran else asks
 
     one, other = Said(free=len(asks) + 60, before=before), Said(before=before)
-    tools = {"tools": Toolbox([FunctionToolSet([look_up])]), "offer_tools": True}
+    tools: dict[str, Any] = {"tools": Toolbox([FunctionToolSet([look_up])]), "offer_tools": True}
     async with two_servers(tmp_path, one, other, lease=SHORT, **tools) as (a, b, cable), closing_session() as client:
         got = await client.post(f"{a}{PATH}?stream=true", data=ASKED, headers=RESUMABLE)
         stream = numbered(got)
@@ -95,6 +97,29 @@ async def test_a_call_of_a_tool_of_the_server_runs_once_and_is_a_frame_with_its_
         assert (text.text, call.recipient, answer.text) == ("Wait.", "functions.look_up", TEXT)
         assert (reply.role, reply.call_id, json.loads(reply.text)["content"]) == (Role.TOOL, call.call_id, "a word")
         assert ran == ["x"]
+        cable.whole.set()
+        one.gate.open()
+
+
+class Small(Said):
+    """A model whose context no prompt fits into."""
+
+    @property
+    def info(self) -> EngineInfo:
+        return replace(super().info, context=8)
+
+
+async def test_where_no_server_can_go_on_its_last_event_is_an_error_of_this_wire(tmp_path: Path) -> None:
+    one = Said(free=60)
+    async with two_servers(tmp_path, one, Small(), lease=SHORT) as (a, b, cable), closing_session() as client:
+        got = await client.post(f"{a}{PATH}?stream=true", data=ASKED, headers=RESUMABLE)
+        stream = numbered(got)
+        begun = [await anext(stream) for _ in range(10)]
+        cable.whole.clear()
+        resume = f"{b}{got.headers['x-antiphon-resume']}?starting_after=9"
+        *_, (number, error) = [event async for event in numbered(await client.get(resume))]
+        assert number > begun[-1][0]
+        assert (error["type"], error["code"]) == ("error", "context_length_exceeded")
         cable.whole.set()
         one.gate.open()
 

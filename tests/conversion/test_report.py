@@ -248,3 +248,34 @@ def test_of_our_own_profile_nothing_is_lost_and_another_one_is() -> None:
     assert line.endswith("(derivable)")
     other = transcript.replace("builtins_in: [analysis, commentary]", "builtins_in: [final]")
     assert convert(other.encode(), "chat")[1][0].endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"messages": [{"role": "user", "content": "a", "content": "b"}]}', "messages[0].content: 'a' becomes 'b'"),
+        ('{"model": "x", "model": "y", "messages": []}', "model: 'x' becomes 'y'"),
+        (
+            '{"messages": [{"role": "user", "content": [{"type": "x", "x": {"url": 1, "url": 2}}]}]}',
+            "messages[0].content[0].x.url: 1 becomes 2",
+        ),
+        (
+            '{"messages": [], "tools": [{"type": "function", "function": '
+            '{"name": "f", "parameters": {"a": 1, "a": 2}}}]}',
+            "tools[0].function.parameters.a: 1 becomes 2",
+        ),
+        ('{"input": [{"role": "user", "content": "a", "content": "b"}]}', "input[0].content: 'a' becomes 'b'"),
+        (
+            '{"messages": [{"role": "system", "content": [{"type": "system_content", "tools": {"t": {"name": "t", '
+            '"tools": [{"name": "f", "description": "", "parameters": {"p": {"a": 1, "a": 2}}}]}}}]}]}',
+            "messages[0].content[0].tools.t.tools[0].parameters.p.a: 1 becomes 2",
+        ),
+        (
+            '{"conversations": [{"from": "human", "value": "a", "value": "b"}]}',
+            "conversations[0].value: 'a' becomes 'b'",
+        ),
+    ],
+)
+def test_of_a_key_that_is_there_twice_the_first_value_is_lost(text: str, line: str) -> None:
+    to = "harmony-json" if "system_content" in text else "chat"
+    assert line in convert(text.encode(), to, source=None)[1]

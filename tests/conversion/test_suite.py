@@ -41,7 +41,12 @@ def there_and_back(transcript: bytes, form: str, *, beside: bool) -> tuple[bytes
         return None, 0
     sidecar = there.sidecar()
     back = Conversion(to="openchatml", source=form, input_sidecar=read_sidecar(sidecar.encode()) if sidecar else None)
-    return b"".join(back.run([output])), there.losses
+    try:
+        return b"".join(back.run([output])), there.losses
+    except RenderError as error:
+        if beside or error.code != "E-CALL-SCHEMA":  # Without its id an answer may be of no call that there is.
+            raise
+        return None, 0
 
 
 @pytest.mark.parametrize("form", FORMS)

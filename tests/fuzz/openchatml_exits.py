@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from antiphon.api.transcript.write import Gate
 from antiphon.conversation import (
     Conversation,
+    DebugCapability,
     End,
     Event,
     FinishReason,
@@ -41,6 +42,8 @@ from antiphon.conversion import Conversion, SidecarWriter, read_sidecar
 from antiphon.errors import AntiphonError, ParseError, RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
+    EventReader,
+    EventStream,
     Finding,
     TranscriptEnvelope,
     fix,
@@ -49,12 +52,14 @@ from antiphon.formats.openchatml import (
     read,
     repair,
     to_json,
+    tools_behind,
     write,
 )
 from antiphon.formats.openchatml.lint import RULES, Severity, mended
 from antiphon.formats.openchatml.spelling import CONTROLS
 from antiphon.formats.openchatml.yaml_header import alike, plain_fields
-from antiphon.tokens import Control
+from antiphon.tokens import Control, well_formed
+from antiphon.tools import ToolCancelled
 from fuzz.openchatml import corpus, invent, mutate
 
 FORMS = ("harmony", "harmony-ids", "harmony-json", "chat", "responses", "openchatml")
@@ -342,14 +347,14 @@ def check_json(rng: random.Random, seeds: list[str]) -> tuple[object, str | None
 
 
 def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | None]:
-    """Whatever a model wrote, the transcript with its turn is valid, or there is a typed error."""
+    """Whatever a model wrote, the transcript with its turn is valid and has the stream's frames, or it is an error."""
     given = transcript(rng, seeds)
     conversation = read(given) if given is not None else None
     if given is None or conversation is None or not conversation.messages:
         return given, None
     reply, reason, revealed = model_reply(rng, seeds), rng.choice(REASONS), rng.random() < 0.3
     last = conversation.messages[-1]
-    if last.role is Role.ASSISTANT and last.channel in ("final", None) and not last.is_call and rng.random() < 0.3:
+    if last.role is Role.ASSISTANT and last.channel in ("final", None) and visible_to_user(last) and rng.random() < 0.3:
         given = given.rstrip().removesuffix(f"<|{last.end}|>")
         conversation, wrong = repair(given)
         if (
@@ -360,9 +365,11 @@ def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | No
             return given, None
     shown = (given, reply, reason, revealed)
     try:
-        gate = Gate(conversation, revealed=revealed)
-        for event in [*(one for message in reply for one in events_of(message)), TurnEnded(reason, Usage())]:
-            gate.feed(event)
+        gate, reader = Gate(conversation, revealed=revealed), EventReader()
+        stream = EventStream("s", debug=DebugCapability("fuzz") if revealed else None, tools=tools_behind(conversation))
+        happened = [*(one for message in reply for one in events_of(message)), TurnEnded(reason, Usage())]
+        passed = [one for event in happened for one in gate.feed(event) if not isinstance(one, ToolCancelled)]
+        streamed = [message for one in passed for sent in stream.feed(one) for message in reader.feed(sent)]
         frames = "".join(gate.written)
     except (RenderError, ParseError) as error:
         return shown, None if error.code.startswith("E-") else f"refused with {error.code}"
@@ -370,13 +377,16 @@ def check_answer(rng: random.Random, seeds: list[str]) -> tuple[object, str | No
     whole = given + between + frames
     if problem := is_valid(whole):
         return shown, problem
-    hidden = [
-        m for m in read(whole).messages[len(conversation.messages) :] if m.channel == "analysis" and not m.is_call
-    ]
+    more = read(whole).messages[len(conversation.messages) - (conversation.messages[-1].end is End.NONE) :]
+    if streamed != list(more):
+        return shown, f"streamed it is {streamed}"
+    hidden = [message for message in more if message.channel == "analysis" and not message.is_call]
     return shown, "reasoning is shown" if hidden and not revealed else None
 
 
 def events_of(message: Message) -> list[Event]:
+    """The events of a model's message, whose text is a decoder's and so has no half of a character."""
+    message = replace(message, text=well_formed(message.text), extra={}, parts=())
     return [MessageStarted(replace(message, text="")), TextDelta(message.text), MessageEnded(message)]
 
 

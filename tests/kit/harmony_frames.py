@@ -47,6 +47,14 @@ HEAD = (
     *(" ", "\n", "\t", "  ", "\u00a0", "\u200b", "\x00", "\x1b", "\x85", "\u2028", "??", "response", "finals", "Final"),
     *("commentary?", "assistantfinal", "useranalysis", "<", "<|end|>", "<|channel|>", "a<b", "(", '"', "{", "[", "'"),
     *("to=f(", "to=f.", "to=.", "=", " =probe", "é", "天", "\U0001f5fc", "We must call it", ".", ":", "assistant:bob"),
+    *(
+        '"functions.probe"',
+        "functions.probe;",
+        "commentaryto=functions.probe",
+        "@probe",
+        "functions:probe,json",
+        "probe?",
+    ),
     *("<|constrain|>json", "word " * 60, "x" * 260, "json json", "a.b", "to=to=x", "to=<x", "\ufffd", "e\u0301"),
 )
 """Texts of headers; control spellings among them are text."""

@@ -104,7 +104,7 @@ if __name__ == "__main__":
     application = responses_app(
         small=engine,
         store=SqliteStore(Path(sys.argv[1])),
-        session_limits=SessionLimits(lease=LEASE, runs=RunLimits(sys.argv[2])),
+        session_limits=SessionLimits(lease=LEASE, runs=RunLimits("streams" if sys.argv[2] == "streams" else "none")),
         limits=Limits(requests_per_minute=10**6),
     )
     Server(application, on_ready=lambda url: print(url, flush=True)).run()

@@ -55,6 +55,26 @@ def _suite(suite: Measured) -> Iterator[str]:
         rows, passed, soft = _counted(counts)
         yield f"| {family} | {rows} | {passed} | {soft} | {rows - passed - soft} |"
     yield ""
+    yield CUT
+
+
+CUT = """### Calls that a limit cut
+
+A call that `max_tokens` cut is given as far as it came, with `finish_reason: "length"`, whole as streamed. Its
+arguments are no whole JSON unless they had ended, so half a command is never taken for all of it. The suite wants no
+call there.
+Others do this with one:
+
+* OpenAI says that `arguments` may be no valid JSON and are to be checked before a function is called, and that `length`
+  is an answer that a limit ended.
+* vLLM streams its beginning with `finish_reason: "tool_calls"`; whole, the same reply is text with the marks in it
+  (its issues 47903 and 53269).
+* SGLang streams its beginning with `length`; whole, the marks are in the text, and calls before it are gone (its issue
+  30480).
+* llama.cpp streams its beginning with `length`.
+* Ollama gives the arguments that came as if they were all (its pull request 17564).
+"""
+"""As their issues said in September 2026."""
 
 
 def _counted(counts: Mapping[str, int]) -> tuple[int, int, int]:

@@ -256,15 +256,19 @@ def _written(
     opened = len(kept) < len(begun) and _opens_thought(format, begun)
     if opened and not _has(shape.reasoning, whole[at:]):
         return None  # the prompt has opened a thought that the template leaves out of the history
-    rest = begun[len(kept)] if len(kept) < len(begun) else ""
+    left = begun[len(kept) :]
+    rest = left[0] if left else ""
     if isinstance(rest, str):  # what both have of a text, up to a tag that only the prompt has
         shared = re.sub(r"<[^<>]*$", "", _shared(rest, whole[at:]))
         kept, at = [*kept, shared], at + len(shared)
+    if any(whole[at:].lstrip().startswith(str(piece)) for piece in left if str(piece).startswith("<")):
+        return None  # the history has another header
     if opened and whole[at:].lstrip().startswith(shape.reasoning):
         kept = begun  # its opening alone is left out
     stops = {str(stop): len(str(stop)) for stop in format.stops}
-    stops[spell(begun).rpartition(QUESTION[0]["content"])[2]] = 0  # the header of another message
-    ends = (whole.find(stop, at) + length for stop, length in stops.items() if stop and stop in whole[at:])
+    if not format.capabilities.parallel_calls:
+        stops[spell(begun).rpartition(QUESTION[0]["content"])[2]] = 0  # the header of another message
+    ends = (whole.find(stop, at) + length for stop, length in stops.items() if stop in whole[at:])
     return kept, whole[at : min(ends, default=None)]
 
 

@@ -20,7 +20,7 @@ from antiphon.tokens import well_formed
 
 from .form import Written, taken_function, unread, without_media
 from .harmony import as_harmony
-from .json_text import Entry, entries, temporary
+from .json_text import Entry, Repeated, entries, temporary
 
 ENOUGH = 65_536
 """So many bytes always suffice to detect the form."""
@@ -52,7 +52,7 @@ def form_of(data: bytes) -> str:
 class Survey:
     """Survey of a JSON text: its members, of which a long list is (), and the shapes of the lists' elements."""
 
-    members: dict[str, Any] = field(default_factory=dict)
+    members: Repeated = field(default_factory=Repeated)
     is_list: bool = False
     any_item: bool = False
     any_harmony: bool = False
@@ -105,6 +105,8 @@ def survey(entries: Iterable[Entry]) -> Survey:
         if key is None:
             found.is_list = index is not None or isinstance(value, list)
         elif index is None:
+            if key in found.members:
+                found.members.before += ((key, found.members[key]),)
             found.members[key] = value
         else:
             found.members[key] = ()
@@ -224,7 +226,7 @@ class HarmonyJsonReader(JsonReader):
         self.unread = list(unread("", survey.members, {self.path: survey.members.get(self.path)}))
 
     def read(self, element: Any, index: int) -> Sequence[Message]:
-        message = read_message(element, f"$.messages[{index}]")
+        message = read_message(msgspec.to_builtins(element), f"$.messages[{index}]")
         self.unread += unread(f"{self.path}[{index}]", element, write_message(message))
         return (as_harmony(message),)
 
@@ -266,7 +268,9 @@ class ShareGptReader(JsonReader):
         tools = _json_of(members.get("tools"), "tools") or []
         if not isinstance(tools, list):
             raise _wrong("tools", "is not a list")
-        self.about = Conversation(tools=tuple(_tool(tool, f"tools[{i}]") for i, tool in enumerate(tools)))
+        self.about = Conversation(
+            tools=tuple(_tool(tool, f"tools[{i}]") for i, tool in enumerate(msgspec.to_builtins(tools)))
+        )
         taken = {self.path: members.get(self.path), "system": self._system, "tools": members.get("tools")}
         self.unread = list(unread("", members, taken))
         for i, (tool, spec) in enumerate(zip(tools, self.about.tools, strict=True)):

@@ -26,6 +26,8 @@ from antiphon.formats.openchatml.body import CallArguments
 from antiphon.formats.openchatml.declarations import AUTHORS, TITLE, spell_tools
 from antiphon.structs import ready
 
+from .json_text import Repeated
+
 # What a request says beside its conversation and a transcript's header has a place for: the model, how to sample.
 
 REQUEST = "request"
@@ -134,6 +136,8 @@ def unread(path: str, given: Any, taken: Any) -> Iterator[Loss]:
     if given is None or given == taken:
         return
     if isinstance(given, dict) and isinstance(taken, Mapping):
+        for key, value in given.before if isinstance(given, Repeated) else ():
+            yield Loss(f"{path}.{key}" if path else key, shown(value), shown(given[key]))
         for key, value in given.items():
             yield from unread(f"{path}.{key}" if path else key, value, taken.get(key))
     elif isinstance(given, list) and isinstance(taken, list):
@@ -152,7 +156,7 @@ def taken_content(given: Any, message: Message | None) -> Any:
     if len(given) != len(parts):
         return text if given else given
     return [
-        part.data if isinstance(part, OpaquePart)
+        msgspec.to_builtins(part.data) if isinstance(part, OpaquePart)
         # The text of a refusal is kept, but not that it is one.
         else {"type": "refusal", "refusal": {"text": part.text}} if one.get("type") == "refusal"
         else {"type": one.get("type"), "text": part.text, "annotations": [], "logprobs": []}

@@ -51,6 +51,29 @@ class Spool:
                 yield message_of(msgspec.convert(json.loads(line), ready(FullMessageJson)))
 
 
+class Repeated(dict[str, Any]):
+    """An object that has a key more than once in the text. The last value counts; ``before`` are the others.
+
+    It equals no other value, so that a comparison with a copy looks into it.
+    """
+
+    before: tuple[tuple[str, Any], ...] = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+
+def json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members."""
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    repeated, last = Repeated(value), {key: i for i, (key, _) in enumerate(pairs)}
+    repeated.before = tuple(pair for i, pair in enumerate(pairs) if last[pair[0]] != i)
+    return repeated
+
+
 LONG = ("messages", "input", "output", "conversations")
 """The members whose lists are read element by element."""
 CHUNK = 1 << 16
@@ -117,7 +140,7 @@ class JsonText:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")("surrogatepass")
-        self._decoder = json.JSONDecoder()
+        self._decoder = json.JSONDecoder(object_pairs_hook=json_object)
         self._text = ""
         self._at = 0
         self._place = Place()

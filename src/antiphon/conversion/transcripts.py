@@ -25,6 +25,7 @@ from antiphon.formats.openchatml import (
     FromHarmony,
     Reader,
     TranscriptEnvelope,
+    Trivia,
     Writer,
     envelope_of,
 )
@@ -148,7 +149,10 @@ class TranscriptTarget:
         return Written(text)
 
     def _frame(self, writer: Writer, message: Message, as_written: Message) -> Written:
-        text = writer.write(self._fixer.message(without_media(as_written)))
+        fixed, trivia = self._fixer.message(without_media(as_written)), as_written.extra.get("openchatml")
+        # A head that a transcript had is valid as it was spelled, though it might not be in its canonical form.
+        is_spelled = isinstance(trivia, Trivia) and trivia.head is not None
+        text = writer.write(as_written if is_spelled else fixed)
         return Written(text, (message,), tuple(self._read(text)))
 
     def _end(self, writer: Writer, tail: str | None) -> Written:

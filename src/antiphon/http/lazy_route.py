@@ -11,9 +11,11 @@ from typing import Any
 from starlette.routing import request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from antiphon.wire.writer import StreamForm
+
 from .context import Context
 from .exchange import Exchange
-from .post import PostRoute
+from .post import Post, PostRoute
 from .recorded import AbandonedStream
 
 
@@ -51,6 +53,11 @@ class LazyRoute(PostRoute):
         route = await self.loaded()
         assert isinstance(route, PostRoute)
         await route.go_on(exchange, left)
+
+    async def form(self, post: Post) -> StreamForm:
+        route = await self.loaded()
+        assert isinstance(route, PostRoute)
+        return await route.form(post)
 
     async def loaded(self) -> ASGIApp:
         """The route itself, the same for all requests."""

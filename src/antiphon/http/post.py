@@ -364,6 +364,10 @@ class PostRoute:
         """Makes the rest of a stream that another server left. Raises what `answer` raises before it goes on."""
         await self._checked(Post.unattended(self._context, exchange, left.head.body, left))
 
+    async def form(self, post: Post) -> StreamForm:
+        """The form of the route's streams."""
+        return post.form
+
     async def answer(self, post: Post) -> None:
         """Answers one request. Raises `AntiphonError` for the error that is answered instead."""
         raise NotImplementedError

@@ -164,7 +164,8 @@ class StreamResumer(msgspec.Struct, frozen=True):
         await route.go_on(self._exchange(left, head), AbandonedStream(head, left))
 
     async def fail(self, left: AbandonedRun[StreamRun], head: StreamHead, error: AntiphonError) -> None:
-        written = Post.unattended(self.context, self._exchange(left, head), head.body).form.error(error)
+        post, route = Post.unattended(self.context, self._exchange(left, head), head.body), self.routes.get(head.path)
+        written = (await route.form(post) if route else post.form).error(error)
         events = [with_id(number, event) for number, event in enumerate(events_in(written), len(left.run.log))]
         await self.context.archive.store.put_all(last_write(self.context, left, events))
 

@@ -195,6 +195,7 @@ class _Config(msgspec.Struct):
     pattern: str
     default_vocab_size: int
     default_num_special_tokens: int
+    version: str = ""
 
 
 class _Token(msgspec.Struct):
@@ -214,7 +215,10 @@ class _Tekken(msgspec.Struct):
 
 
 def tekken_tokenizer(data: bytes) -> TableTokenizer:
-    """The tokenizer of the file; its special tokens are controls. Errors: `TokenError` (``vocabulary_malformed``)."""
+    """The tokenizer of the file; its special tokens are controls, and its name begins with ``tekken-VERSION/``.
+
+    Errors: `TokenError` (``vocabulary_malformed``).
+    """
     from tiktoken import Encoding  # text needs no vocabulary
 
     try:
@@ -229,7 +233,7 @@ def tekken_tokenizer(data: bytes) -> TableTokenizer:
     if file.special_tokens is not None:
         named = {token.rank: token.token_str for token in file.special_tokens}
         special = {named.get(id, f"<SPECIAL_{id}>"): id for id in range(first)}
-    name = f"tekken/{hashlib.sha256(data).hexdigest()[:16]}"
+    name = f"tekken-{file.config.version}/{hashlib.sha256(data).hexdigest()[:16]}"
     try:
         encoding = Encoding(name, pat_str=file.config.pattern, mergeable_ranks=ranks, special_tokens=special)
     except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions

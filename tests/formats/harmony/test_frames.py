@@ -39,6 +39,11 @@ CALLS = {
       if {first, second} != {"commentary"}),
     "<|channel|>\n to=functions.probe\n", "<|channel|>\u200bto=functions.probe", "<|channel|>json to=probe",
     "<|channel|>analysis<|channel|>commentary to=functions.probe", " to=functions.probe<|channel|>json",
+    *(f"<|channel|>commentary to={name}"
+      for name in ('"functions.probe"', "`probe`", "<functions.probe>", "'probe'", "@functions.probe",
+                   "functions/probe", "functions:probe", "functions.probe;", "functions.probe,json",
+                   "functions.functions.probe")),
+    *(f"<|channel|>{glued}=functions.probe" for glued in ("commentaryto", "commentary.to", "commentary tool", "tool")),
     "<|channel|>to=functions.probe(", "<|channel|>assistant to=functions.probe", "<|channel|>to=to=functions.probe",
 }  # fmt: skip
 
@@ -129,6 +134,12 @@ def test_a_long_name_in_a_short_header_is_read_again_in_the_one_that_is_written(
     again = parser.feed(list(Harmony().messages.frame(call)))
     assert [type(event) for event in again if isinstance(event, Incident)] == []
     assert [e.message.recipient for e in again if isinstance(e, MessageStarted)] == ["x" * 245]
+
+
+@pytest.mark.parametrize("noise", ["(probe?)", "probe.", "functions.probe? functions.get_weather?"])
+def test_a_name_beside_marks_that_is_no_recipient_is_noise(noise: str) -> None:
+    (thought,) = read(f"<|channel|>analysis {noise}<|message|>Which?<|end|>")
+    assert (thought.recipient, thought.channel, thought.text) == (None, "analysis", "Which?")
 
 
 @pytest.mark.parametrize("tens", range(20))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
 
-from antiphon.conversation import Conversation, End, Message, Role
+from antiphon.conversation import Conversation, End, Message, Role, visible_to_user
 from antiphon.errors import RenderError
 from antiphon.formats.openchatml import (
     DocumentHeader,
@@ -211,3 +212,47 @@ def test_without_a_reply_to_read_a_parser_reads_a_whole_transcript() -> None:
     assert isinstance(parser, TranscriptParser)
     events = parser.feed([text[:50], text[50:]]) + parser.close()
     assert [event.message for event in events if hasattr(event, "message")][1::2] == list(read(text).messages)
+
+
+TYPES = ["JSON", "Json", "application/json", "text/json", "application/vnd.x+json", "application/json;charset=utf-8"]
+
+
+@pytest.mark.spec("OCM-70", "OCM-135")
+@pytest.mark.parametrize("name", [*TYPES, "YAML", "yml", "text/x-yaml", "TOML", "application/xml", "image/svg+xml"])
+def test_a_type_is_known_by_any_of_its_names(name: str) -> None:
+    broken = Message(role=Role.ASSISTANT, text="{", content_type=name, constrained=True, end=End.RETURN)
+    if name.startswith("image/"):
+        assert read(write(headed(broken))).messages == (broken,)
+        return
+    with pytest.raises(RenderError) as raised:
+        write(headed(broken))
+    assert raised.value.code == "E-BODY-CONSTRAINT-VIOLATION"
+    with pytest.raises(RenderError):
+        write(headed(replace(CALL, text="[1", content_type=name)))
+
+
+@pytest.mark.parametrize("header", [{}, {"capabilities": {"channels": ["final"]}}, {"version": "1.0"}])
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(role=Role.USER, text="x", channel="notes"),
+        Message(role=Role.USER, text="x", channel="analysis"),
+        Message(role=Role.ASSISTANT, text="x", channel="finl"),
+        Message(role=Role.ASSISTANT, text="x", channel="Comentary", intent="preambel"),
+        Message(role=Role.ASSISTANT, text="x", channel="final", intent="debug"),
+        Message(role=Role.ASSISTANT, text="{}", recipient=""),
+        Message(role=Role.TOOL, text="x", name="asistant"),
+        Message(role=Role.TOOL, text="x", name="usr", channel="final"),
+    ],
+)
+def test_what_was_hidden_stays_hidden_when_it_is_fixed(message: Message, header: dict[str, Any]) -> None:
+    fixed, _ = fix(headed(message, **header))
+    assert not visible_to_user(message)
+    assert not visible_to_user(fixed.messages[0])
+    assert fixed.messages[0].text == message.text
+    assert fix(fixed) == (fixed, ())
+
+
+def test_a_text_that_takes_a_literal_block_is_not_changed_where_there_is_none() -> None:
+    with pytest.raises(RenderError):
+        write(fix(headed(Message(role=Role.USER, text="a <"), version="1.0"))[0])

@@ -52,7 +52,7 @@ def test_the_command_prints_its_table(tmp_path: Path) -> None:
 def test_both_readers_agree_on_mutated_transcripts(other: Implementation, seed: int) -> None:
     found = compare(other, seed, count=200)
     assert found.difference is None
-    assert found.valid >= 10
+    assert found.valid >= 5
 
 
 def test_a_difference_between_readers_is_found() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from antiphon.engines.gguf_file import GgufValue
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import Format
 from antiphon.formats.template import program_format, program_of
-from antiphon.tokens import ByteTokenizer, Control, ControlScanner, spell
+from antiphon.tokens import ByteTokenizer, Control, ControlScanner, spell, tekken_tokenizer
 
 BOS, EOS = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>"
 SHARED = [BOS, EOS, "<｜User｜>", "<｜Assistant｜>", "<think>", "</think>", "｜DSML｜"]
@@ -31,8 +33,27 @@ PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}, "days
 TOOLS = [{"type": "function", "function": {"name": "weather", "description": "It.", "parameters": PARAMETERS}}]
 
 
+_V3 = [
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+]
+_V7 = [*_V3, "[TOOL_CALLS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"]
+MISTRAL = {
+    "mistral-v3": [*_V3, "[TOOL_CALLS]"],
+    "mistral-v7": _V7,
+    "mistral-v11": [*_V7, "[ARGS]", "[CALL_ID]"],
+    "mistral-v13": [*_V7, "[ARGS]", "[THINK]", "[/THINK]"],
+}
+
+
 def controls(name: str) -> list[Control]:
-    return [Control(spelling) for spelling in VOCABULARIES[name]]
+    return [Control(spelling) for spelling in (VOCABULARIES | MISTRAL)[name]]
 
 
 def prompt(name: str, *messages: dict[str, Any], tools: list[Any] | None = None, **arguments: Any) -> str:
@@ -155,3 +176,74 @@ def read(format: Format, name: str, reply: str) -> list[tuple[str | None, str]]:
     scanner = ControlScanner(controls(name))
     events = [*parser.feed([*scanner.feed(reply), *scanner.close()]), *parser.close()]
     return [(event.message.channel, event.message.text) for event in events if isinstance(event, MessageEnded)]
+
+
+_OFFERED = f"[AVAILABLE_TOOLS]{json.dumps(TOOLS)}[/AVAILABLE_TOOLS]"
+_LISTED = '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Bonn"}, "id": "callabc00"}, '
+_ONE = '{"city": "Bonn"}'
+WRITTEN_BY_MISTRAL = {
+    "mistral-v3": f"<s>[INST]Hi[/INST]Hello.</s>{_OFFERED}[INST]Be brief.\n\nBonn?[/INST]{_LISTED}"
+    '{"name": "weather", "arguments": {}, "id": "callabc01"}]</s>'
+    '[TOOL_RESULTS]{"content": "sunny", "call_id": "callabc00"}[/TOOL_RESULTS]'
+    '[TOOL_RESULTS]{"content": "grey", "call_id": "callabc01"}[/TOOL_RESULTS]',
+    "mistral-v7": f"<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]Hi[/INST]Hello.</s>{_OFFERED}[INST]Bonn?[/INST]"
+    f'{_LISTED}{{"name": "weather", "arguments": {{}}, "id": "callabc01"}}]</s>'
+    "[TOOL_RESULTS]callabc00[TOOL_CONTENT]sunny[/TOOL_RESULTS][TOOL_RESULTS]callabc01[TOOL_CONTENT]grey[/TOOL_RESULTS]",
+    "mistral-v11": f"<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST]Hi[/INST]Hello.</s>{_OFFERED}[INST]Bonn?[/INST]"
+    f"[TOOL_CALLS]weather[CALL_ID]callabc00[ARGS]{_ONE}[TOOL_CALLS]weather[CALL_ID]callabc01[ARGS]{{}}</s>"
+    "[TOOL_RESULTS]callabc00[TOOL_CONTENT]sunny[/TOOL_RESULTS][TOOL_RESULTS]callabc01[TOOL_CONTENT]grey[/TOOL_RESULTS]",
+    "mistral-v13": f"<s>[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT]{_OFFERED}[INST]Hi[/INST]Hello.</s>[INST]Bonn?[/INST]"
+    f"[TOOL_CALLS]weather[ARGS]{_ONE}[TOOL_CALLS]weather[ARGS]{{}}</s>"
+    "[TOOL_RESULTS]sunny[/TOOL_RESULTS][TOOL_RESULTS]grey[/TOOL_RESULTS]",
+}
+"""One conversation, as `mistral-common` 1.13.1 writes it."""
+
+
+@pytest.mark.parametrize("name", MISTRAL)
+def test_mistrals_prompts_are_those_of_mistral_common(name: str) -> None:
+    calls = asked(("weather", {"city": "Bonn"}), ("weather", {}))
+    calls["tool_calls"] = [call | {"id": f"callabc0{i}"} for i, call in enumerate(calls["tool_calls"])]
+    results = [
+        {"role": "tool", "tool_call_id": f"callabc0{i}", "content": text} for i, text in enumerate(("sunny", "grey"))
+    ]
+    system, answer = {"role": "system", "content": "Be brief."}, {"role": "assistant", "content": "Hello. "}
+    written = prompt(name, system, user("Hi"), answer, user("Bonn?"), calls, *results, tools=TOOLS)
+    assert written == WRITTEN_BY_MISTRAL[name]
+
+
+@pytest.mark.parametrize("name", MISTRAL)
+def test_what_a_model_of_mistrals_writes_is_read(name: str) -> None:
+    found = program_format(name, controls(name)).found
+    assert (found.origin, found.warnings) == ("derived", ())
+    assert {"answer", "call", "text_call", "two_calls"} <= {*found.proof.proven}
+    assert ("reasoning_call" in found.proof.proven) == (name == "mistral-v13")
+
+
+def test_thoughts_of_mistrals_stand_between_their_marks_where_the_vocabulary_has_them() -> None:
+    said = asked(text="Well.", thought="Hm.")
+    assert prompt("mistral-v13", user("Go"), said, user("And?")) == (
+        "<s>[INST]Go[/INST][THINK]Hm.[/THINK]Well.</s>[INST]And?[/INST]"
+    )
+    assert "Hm." not in prompt("mistral-v11", user("Go"), said, user("And?"))
+
+
+def test_ids_are_given_as_mistrals_models_know_them() -> None:
+    written = prompt(
+        "mistral-v11", user("Go"), asked(("weather", {})), {"role": "tool", "tool_call_id": "c0", "content": "R"}
+    )
+    [asked_by, answered] = re.findall(r"\[(?:CALL_ID|TOOL_RESULTS)\](\w+)", written)
+    assert asked_by == answered
+    assert len(asked_by) == 9
+
+
+@pytest.mark.parametrize(("version", "name"), [("v3", "mistral-v3"), ("v13", "mistral-v13"), ("v99", None), ("", None)])
+def test_a_tekken_file_names_the_version_of_its_prompts(version: str, name: str | None) -> None:
+    config = {
+        "pattern": r"\S+|\s+",
+        "default_vocab_size": 256 + 22,
+        "default_num_special_tokens": 22,
+        "version": version,
+    }
+    vocab = [{"rank": i, "token_bytes": base64.b64encode(bytes([i])).decode()} for i in range(256)]
+    tokenizer = tekken_tokenizer(json.dumps({"config": config, "vocab": vocab}).encode())
+    assert program_of(tokenizer) == name

@@ -133,10 +133,7 @@ class Reader:
                     state, frame.end = "outside", None if word == "close" else word
                     self.settle(frame, start)
         last = self.frames[-1] if self.frames else None
-        unfinished = (
-            last and last.channel != "final" and (last.role, last.end, is_call(last)) == ("assistant", "end", False)
-        )
-        if self.asked and unfinished:  # 11.4
+        if self.asked and last and (last.role, last.end, is_call(last)) == ("assistant", "end", False):  # 11.4
             self.error(len(text), "the turn does not end", TRUNCATED)
 
     def knows(self, tool: str) -> bool:

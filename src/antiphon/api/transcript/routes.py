@@ -25,9 +25,10 @@ from antiphon.http.post import Post, PostRoute
 from antiphon.http.transcript_runs import CancelledTranscript, TranscriptCancel
 from antiphon.tools import Router, ToolCall
 from antiphon.wire.dialect import OPENAI_FINISH
+from antiphon.wire.writer import StreamForm
 
 from .read import is_streamed, read_transcript
-from .write import Gate, TranscriptWriter, open_message
+from .write import Gate, TranscriptWriter, error_event, open_message
 
 MOST_NOTES = 10
 """Changes of one answer that its header names."""
@@ -60,6 +61,9 @@ class OpenChatMLTurns(PostRoute):
     async def body(self, exchange: Exchange, receive: Receive, room: BodyRoom) -> bytes:
         return await read_body(exchange.headers, receive, self._context.limits, room)
 
+    async def form(self, post: Post) -> StreamForm:
+        return StreamForm(error_event)
+
     async def answer(self, post: Post) -> None:
         context, began, tenant = self._context, post.created_at, post.tenant
         requested = QueryParams(post.scope.get("query_string", b"")).get("stream")
@@ -75,7 +79,7 @@ class OpenChatMLTurns(PostRoute):
         request, router = order.turn(offer, always=context.offer_tools)
         draft = post.as_begun(await post.plan(model, lambda: request, memory=memory))
         debug = DebugCapability(post.exchange.owner) if post.may_see_reasoning else None
-        stream = EventStream(id, accept=order.events, debug=debug)
+        stream = EventStream(id, accept=order.events, debug=debug, tools=order.declared)
         report = partial(_report, post.exchange)
         refuses = partial(_refuses, request.calls, router)
         gate = Gate(order.conversation, revealed=post.may_see_reasoning, refuses=refuses)

@@ -89,14 +89,16 @@ class Gate:
         """The head of the frame that is open."""
         self._ended: Message | None = None
         """A frame that has all its text, and whose footer depends on what follows."""
+        self._blanks: str | None = None
+        """Text of a call that waits, None once there is other text."""
 
     def feed(self, event: RoundEvent) -> list[Event | ToolCancelled]:
         """The events of frames that are decided now. A tool's reply is its end alone, without one where it is none."""
         match event:
             case MessageStarted(message):
                 return self._start(message)
-            case TextDelta():
-                return [event] if self._open is not None else []
+            case TextDelta(text):
+                return self._text(event, text)
             case MessageEnded(message):
                 return self._end(message)
             case ToolEnded(result):
@@ -121,6 +123,7 @@ class Gate:
             return continued
         finished = self._finish(None)
         self._open = self._head(message)
+        self._blanks = "" if self._open.is_call else None
         return [*continued, *finished, MessageStarted(self._open)]
 
     def _is_written(self, message: Message) -> bool:
@@ -146,6 +149,14 @@ class Gate:
         self._note_changes(replace(head, end=fixed.end, text=fixed.text), fixed)
         self._ids[head.call_id] = fixed.call_id
         return replace(fixed, text="", end=End.END)
+
+    def _text(self, delta: TextDelta, text: str) -> list[Event | ToolCancelled]:
+        """The blanks before a call's arguments wait: a call with nothing else has other ones."""
+        if self._open is None or self._blanks is None:
+            return [delta] if self._open is not None else []
+        text = self._blanks + text
+        self._blanks = None if text.strip() else text
+        return [TextDelta(text)] if self._blanks is None else []
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
@@ -184,22 +195,28 @@ class Gate:
         else:
             returns = reason is not None and reason not in CUT and message.effective_channel == Channel.FINAL
             whole = replace(message, end=End.RETURN if returns else End.END)
-        problem = None if cut else self._tools.problem(whole)
+        if not cut:
+            self._check(whole)
+        return self._written(message, whole)
+
+    def _check(self, message: Message) -> None:
+        problem = self._tools.problem(message)
         if problem is not None:
             raise ParseError(f"the model's message breaks its promise: {problem.message}", code=problem.code)
-        return self._written(message, whole)
 
     def _written(self, message: Message, ended: Message) -> list[Event | ToolCancelled]:
         """The end of a frame, once it is written. Hidden ones that the header excludes are left out."""
         fixed = self._whole(ended)
         self._note_changes(ended, fixed)
+        if fixed.is_call:
+            self._check(canonical_call(fixed))
         if self._continued is not None and not self.written:
             if fixed.constrained != self._continued.constrained:
                 raise ParseError("the answer was cut before its JSON was whole", code=E_CONSTRAINT)
             self.written.append(f"{spell_body(fixed.text[len(self._continued.text) :])}<|{fixed.end}|>\n")
         elif not self._write(fixed):
             return []
-        more = fixed.text[len(message.text) :]
+        more = fixed.text[len(message.text) if self._blanks is None else 0 :]
         return [*([TextDelta(more)] if more else []), MessageEnded(fixed)]
 
     def _whole(self, message: Message) -> Message:

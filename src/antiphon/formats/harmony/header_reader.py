@@ -25,6 +25,8 @@ _RECIPIENT = re.compile(r"""to([=:])(?:to[=:])*([^<{(\["'`]*)""")
 _APART = re.compile(rf"(?<![^{BLANK}])to[{BLANK}]+=[{BLANK}]*")
 _NAME = re.compile(r"""[^<{(\["'`]*[^<{(\["'`.]""")
 _QUALIFIED = re.compile(r"""[^\W\d]\w*(?:\.[\w-]+)+""")
+_WITHIN = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+"""A name in a word that is none: between quotes, behind a mark, before a comma."""
 
 
 class HeaderReader:
@@ -41,6 +43,7 @@ class HeaderReader:
         self._header = Header(expected or Role.ASSISTANT, complete=complete)
         self._noise: list[str] = []
         self._bad_channels: list[str] = []
+        self._mended_channels: list[str] = []
         self._channel_seen = False
         self._channel_in_start = False
         """The channel is a word before any ``<|channel|>``, which a channel behind one replaces."""
@@ -150,6 +153,7 @@ class HeaderReader:
                 self._repair("dup-channel", self._header.channel or "")
             self._header.channel, self._channel_in_start = known, False
             if value != known:
+                self._mended_channels.append(value)
                 self._repair("channel-repaired", value)
         more = value[len(known) :] if value.startswith(known) else ""
         glued = not self._complete and (more and (len(more) > 2 or not more[0].islower()))
@@ -268,7 +272,10 @@ class HeaderReader:
         header = self._header
         if self._missing_to:
             self._repair("missing-to", header.recipient or "")
-        if header.channel is None and self._bad_channels:
+        if self._complete and (found := self._recipient_within()):
+            header.recipient = found
+            self._repair("recipient-repaired", found)
+        elif header.channel is None and self._bad_channels:
             self._name_bad_channel()
         self._noise += filter(None, self._bad_channels)
         if header.content_type == "code" and header.recipient in (None, "all") and "python" in self._tools:
@@ -279,6 +286,17 @@ class HeaderReader:
             self._repair("header-noise", " ".join(self._noise))
         if header.unknown_role is not None:
             self._place_unknown_role(header.unknown_role)
+
+    def _recipient_within(self) -> str | None:
+        """The one offered tool that is named within a recipient that is none of them, or within words that are none."""
+        recipient = self._header.recipient
+        if recipient in self._tools or recipient in (*ROLES, "all"):
+            return None
+        words = (recipient,) if recipient else (*self._noise, *self._bad_channels, *self._mended_channels)
+        named = {part for word in words for part in _WITHIN.findall(word) if part in self._tools}
+        bare = recipient or self._recipient_follows
+        found = {self._tools[part] for part in named if bare or "." in part}
+        return found.pop() if len(found) == 1 else None
 
     def _name_bad_channel(self) -> None:
         """Without a known channel, the first word with a letter or digit is the channel; marks alone are none."""

@@ -138,7 +138,7 @@ class _HeadParser:
 
     def _enter(self, control: Control, sections: set[Control], offset: int) -> None:
         if control in sections:
-            hint = "Each message has exactly one channel." if control is CHANNEL else "A body has one type (§6)."
+            hint = "Each message has exactly one channel." if control is CHANNEL else "A body has one type."
             self._problem("section-twice", offset, f"{control} stands twice in one head", hint)
         elif control is CHANNEL and CONSTRAIN in sections:
             self._problem("channel-form", offset, "<|channel|> stands after <|constrain|>", "The channel comes first.")

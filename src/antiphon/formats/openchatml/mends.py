@@ -74,7 +74,8 @@ def name_tool(message: Message, state: RuleState) -> Message | None:
     if message.role is not Role.TOOL:
         return None
     name = message.name or state.calls.recipient(message.call_id)
-    name = state.names.qualify(name) if name else None
+    if name and not state.is_bare_author(message):
+        name = state.names.qualify(name)
     return None if name == message.name else replace(message, name=name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
@@ -14,6 +15,8 @@ from .declarations import AUTHORS, TITLE, DeclaredTools, ToolDeclaration, read_d
 from .document import Capabilities, DocumentHeader, HarmonyProfile
 from .frame import Frame, Trivia
 from .head import ToolNames
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class RuleState:
@@ -102,10 +105,23 @@ class RuleState:
         return self._tool_calls_in if is_function(call) else self._builtins_in
 
     def author(self, message: Message) -> str | None:
-        """The role to write for a reply of a tool where the header's capabilities exclude ``tool``; else None."""
-        if message.role is not Role.TOOL or message.name is None or self.capabilities.allows_role(Role.TOOL):
+        """The role to write for a tool's reply where it is no ``tool``: its name; else None.
+
+        Where the header's capabilities exclude that role, and of a bare name that is in no namespace (A-O06).
+        """
+        name = message.name
+        if message.role is not Role.TOOL or name is None:
             return None
-        return message.name if self.capabilities.allows_role(message.name) else None
+        if self.capabilities.allows_role(Role.TOOL):
+            return name if self.is_bare_author(message) else None
+        return name if self.capabilities.allows_role(name) else None
+
+    def is_bare_author(self, reply: Message) -> bool:
+        """Whether the reply of a tool is under a bare name: one that says whom it answers may be (A-O06)."""
+        name = reply.name or ""
+        if name in set(Role):
+            return False
+        return reply.recipient is not None and _BARE.fullmatch(name) is not None and self.names.qualify(name) != name
 
     def numbers(self, call_id: str) -> Iterator[int]:
         """Numbers, from 2, for those that have an id of another call; each is given once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import yaml
@@ -21,7 +22,7 @@ from .head_reader import MAX_CACHED, HeadReader
 from .reader import TranscriptEnvelope, read
 from .rules import Fix, Fixer, Rules, cited
 from .spelling import BLANK, LITERAL, MESSAGE, START, TOKEN, encode_value, is_utf8, spell_body, unescape
-from .yaml_header import HeaderScanner, read_header, spell_header
+from .yaml_header import FENCE, HeaderScanner, read_header, spell_header
 
 _BLOCK = re.compile(r"(?<!<)<\|literal\|>(.*?)<\|endliteral\|>", re.DOTALL)
 _CANONICAL = Trivia()
@@ -141,7 +142,7 @@ class Writer:
 
     def _check(self, message: Message, spelled: str, head: Head, body: str) -> None:
         """That a strict reader takes the frame behind those before it."""
-        if len(spelled) > MAX_HEAD:
+        if len(spelled) > MAX_HEAD and len(TOKEN.sub("", spelled)) > MAX_HEAD:
             raise self._refused(f"its head has more than {MAX_HEAD} characters", E_HEADER)
         if self._is_free and not head.needs_body and message.role is not Role.TOOL and message.end is not End.CALL:
             return
@@ -251,8 +252,15 @@ def _written(conversation: Conversation, text: str) -> str:
     writer = Writer(TranscriptEnvelope(header, "" if header is None else format_header(header, text)))
     called = {m.call_id: m for m in conversation.messages if m.is_call and m.call_id is not None}
     allowed = header is None or header.capabilities.allows_role(Role.TOOL)
-    messages = (_without_spelling(message, called, rename=allowed) for message in conversation.messages)
-    return "".join((writer.header(), *map(writer.write, messages), writer.close()))
+
+    def frame(message: Message) -> str:
+        """The frame in canonical form; with the head that it has where no other can say it, as at its limit."""
+        try:
+            return writer.write(_without_spelling(message, called, rename=allowed))
+        except RenderError:
+            return writer.write(_with(message, Trivia(head=_trivia(message).head)))
+
+    return "".join((writer.header(), *map(frame, conversation.messages), writer.close()))
 
 
 def _without_spelling(message: Message, called: Mapping[str, Message], *, rename: bool) -> Message:
@@ -300,12 +308,13 @@ def format_header(header: DocumentHeader, text: str) -> str:
     scanner = HeaderScanner()
     scanner.feed(text, last=True)
     source = scanner.text[: scanner.yaml_end]
-    canonical = spell_header(header)
-    if not has_comment(source) and _reads_as_header(canonical, header):
-        return canonical
-    lines = source.replace("\r\n", "\n").strip("\n")
-    lines = lines.lstrip(" \t\n").removeprefix("---\n") if lines.lstrip(" \t\n").startswith("---\n") else lines
+    if not has_comment(source):
+        with suppress(RenderError):  # the fences may be too much for it
+            return spell_header(header)
+    lines = FENCE.sub("", source.replace("\r\n", "\n"), count=1).strip("\n")
     fenced = f"---\n{lines}\n---\n"
+    if not _reads_as_header(fenced, header):
+        return scanner.text[: scanner.frames_at]
     quoted = _VERSION.sub(r'version: "\1"', fenced, count=1)
     return quoted if _reads_as_header(quoted, header) else fenced
 
@@ -314,7 +323,7 @@ def _reads_as_header(text: str, header: DocumentHeader) -> bool:
     scanner = HeaderScanner()
     scanner.feed(text, last=True)
     read = read_header(scanner.text[: scanner.yaml_end], Place())
-    return not isinstance(read, Finding) and read == header
+    return not (scanner.overlong or isinstance(read, Finding)) and read == header
 
 
 def has_comment(source: str) -> bool:

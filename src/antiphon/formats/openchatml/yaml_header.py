@@ -112,7 +112,7 @@ MAX_HEADER = 65_536
 MAX_DEPTH = 16
 """Levels of nesting that a header may have."""
 
-_FENCE = re.compile(rf"[{BLANK}]*---[ \t]*\r?\n")
+FENCE = re.compile(rf"\A[{BLANK}]*---[ \t]*\r?\n")
 _CLOSE = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?(\n|\Z)", re.MULTILINE)
 _FRAME = re.compile("^" + re.escape(START.spelling), re.MULTILINE)
 _FRAME_FIRST = re.compile(rf"[{BLANK}]*{re.escape(START.spelling)}")
@@ -150,7 +150,7 @@ class HeaderScanner:
         frame = _FRAME_FIRST.match(self.text) or _FRAME.search(self.text, self._searched)
         if frame:
             self.frames_at = self.yaml_end = frame.end() - len(START.spelling)
-        fence = _FENCE.match(self.text)
+        fence = FENCE.match(self.text)
         if fence is None:
             return
         limit = len(self.text) if self.frames_at is None else self.frames_at

@@ -43,7 +43,6 @@ from .offered import (
 
 PythonCall = tuple[str, dict[str, Any]]
 """A name, and the arguments by theirs."""
-_WORDS = {"true": True, "false": False, "null": None}
 
 
 def python_calls(text: str, offered: Offered) -> list[PythonCall]:
@@ -80,20 +79,10 @@ def _call(node: ast.expr, offered: Offered) -> PythonCall:
 
 def _literal(node: ast.expr) -> Any:
     """Python's literal, in which JSON's words may stand for Python's."""
-    if isinstance(node, ast.Name) and node.id in _WORDS:
-        return _WORDS[node.id]
-    if isinstance(node, ast.List):
-        return [_literal(item) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        if None in node.keys:
-            raise ValueError("no literal")
-        return {str(_literal(key)): _literal(value) for key, value in zip(node.keys, node.values, strict=True) if key}
-    try:
-        value = ast.literal_eval(node)
-        json.dumps(value)
-    except (ValueError, TypeError, SyntaxError, MemoryError):
-        raise ValueError("no literal") from None
-    return value
+    written = as_json(ast.unparse(node))
+    if written is None:
+        raise ValueError("no literal")
+    return json.loads(written)
 
 
 __all__ = ["FoundCall", "Offered", "ToolSpec", "calls_in"]

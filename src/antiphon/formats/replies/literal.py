@@ -2,6 +2,8 @@
 
 >>> as_json("{'a': [1, None, True]}")
 '{"a": [1, null, true]}'
+>>> as_json(r"'\\U0001f600 \\x41'")
+'"😀 A"'
 >>> as_json("it is text") is None
 True
 
@@ -34,7 +36,9 @@ _BARE = re.compile(r"[^,{}\[\]()]+")
 _BARE_KEY = re.compile(r"[^,:{}\[\]()]+")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
 _BLANKS = re.compile(r"\s*")
-_ESCAPE = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_ESCAPE = re.compile(
+    r"((?:\\u[0-9a-fA-F]{4})+)|\\(?:x([0-9a-fA-F]{2})|U(00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|(.))", re.DOTALL
+)
 ESCAPING = ("'", '"')
 """Quotes of strings with escapes."""
 CLOSES = {"{": "}", "[": "]", "(": ")"}
@@ -189,8 +193,8 @@ def _plain(text: str) -> str:
 def _unescaped(found: re.Match[str]) -> str:
     if units := found.group(1):
         return whole_characters("".join(chr(int(unit, 16)) for unit in units.split("\\u")[1:]))
-    code = found.group(2)
-    return chr(int(code, 16)) if code else _ESCAPES.get(found.group(3), found.group(3))
+    code = found.group(2) or found.group(3)
+    return whole_characters(chr(int(code, 16))) if code else _ESCAPES.get(found.group(4), found.group(4))
 
 
 ANY = frozenset(("string", "integer", "number", "boolean", "null", "object", "array"))

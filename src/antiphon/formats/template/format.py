@@ -253,6 +253,7 @@ PROGRAMS = {
     "deepseek-v32": ("deepseek-v3.2.jinja", ""),
     "deepseek-v4": ("deepseek-v4.jinja", "{%- set version = 4.0 -%}\n"),
     "deepseek-v4.1": ("deepseek-v4.jinja", "{%- set version = 4.1 -%}\n"),
+    **{f"mistral-v{version}": ("mistral.jinja", f"{{%- set version = {version} -%}}\n") for version in (3, 7, 11, 13)},
 }
 """Models that ship a program instead of a template: the file of ours that writes the same, and its first line."""
 
@@ -260,8 +261,11 @@ PROGRAMS = {
 def program_of(tokenizer: Tokenizer) -> str | None:
     """The name among `PROGRAMS` of the model with this vocabulary; None for that of another.
 
-    The mark of its tags is one token, which vocabularies have as a text or as a control.
+    A ``tekken.json`` names the version of its prompts. The mark of DeepSeek's tags is one token, which vocabularies
+    have as a text or as a control.
     """
+    if (named := tokenizer.name.partition("/")[0].replace("tekken", "mistral", 1)) in PROGRAMS:
+        return named
     mark, controls = "｜DSML｜", tokenizer.controls
     if Control(mark) not in controls and len(tokenizer.encode(mark)) != 1:
         return None
