@@ -313,6 +313,7 @@ def test_after_any_edits_the_diagnostics_are_those_of_a_document_that_is_opened(
         (FAR + "out of frames" + FAR, "😀", "h\ni"),
         (FAR + "usr<|start|>usr<|message|>" + FAR, "😀", "hi"),
         (USER + FAR, "|end|>\n<|start|>user", "|end|}\n<|start|>user"),
+        (USER + FRAMES[1].strip() + "stray" + USER, "return", "end"),
         ("\n\n" + USER, "|start|", "|strt|"),
     ],
 )  # fmt: skip

@@ -37,6 +37,14 @@ class Change:
         self.move(place)
         return place.position()
 
+    def behind(self, one: Found) -> Found:
+        """A frame or a finding behind what was read again, where it is now; a frame is moved, not copied."""
+        if isinstance(one, Finding):
+            return replace(one, position=self.moved(one.position))
+        if isinstance(one, Frame):
+            self.move(one.places.start, one.places.body, one.places.footer, *([one.marker] if one.marker else ()))
+        return one
+
     def move(self, *places: Place) -> None:
         old, new = self.old, self.new
         for place in places:
@@ -72,9 +80,10 @@ class EditedFrames:
         reader = FrameReader()
         reader.heads.declare(tuple(names))
         reader.place = begin.copy()
-        ended = [] if anew else [i for i, one in enumerate(self.found) if _is_ended(one)]
-        kept = bisect_right(ended, before, key=self._end)
-        later = ended[bisect_left(ended, behind, kept, key=self._end) :]
+        frames = [] if anew else [i for i, one in enumerate(self.found) if isinstance(one, Frame)]
+        ended = frames[:-1] if frames and self._frame(frames[-1]).message.end is End.NONE else frames
+        kept = bisect_right(ended, before, key=lambda i: self._frame(i).behind.offset)
+        later = ended[bisect_left(ended, behind, kept, key=lambda i: self._frame(i).places.footer.offset) :]
         if kept:
             reader.resume(self._frame(ended[kept - 1]))
         change = self._read_again(reader, ended[kept - 1] + 1 if kept else 0, later, len(text) - len(old))
@@ -84,9 +93,6 @@ class EditedFrames:
         frame = self.found[number]
         assert isinstance(frame, Frame)
         return frame
-
-    def _end(self, number: int) -> int:
-        return self._frame(number).behind.offset
 
     def _read_again(self, reader: FrameReader, first: int, later: Sequence[int], grown: int) -> Change:
         """Replaces what was found from number ``first`` on, up to one of the frames ``later`` that ends where it did.
@@ -104,10 +110,8 @@ class EditedFrames:
             last = found[-1] if found else None
             if isinstance(last, Frame) and last.behind.offset == end == reader.place.offset:
                 change = Change(start, old, last.behind, first, found, self.found[first : number + 1])
-                for i in range(number + 1, len(self.found)):
-                    self._move(i, change)
                 change.move(self.end)
-                self.found[first : number + 1] = found
+                self.found = [*self.found[:first], *found, *map(change.behind, self.found[number + 1 :])]
                 return change
         reader.feed(self._text[at:])
         reader.close()
@@ -115,13 +119,6 @@ class EditedFrames:
         change = Change(start, self.end, reader.place, first, found, self.found[first:])
         self.found, self.end = self.found[:first] + found, reader.place.copy()
         return change
-
-    def _move(self, number: int, change: Change) -> None:
-        one = self.found[number]
-        if isinstance(one, Finding):
-            self.found[number] = replace(one, position=change.moved(one.position))
-        elif isinstance(one, Frame):
-            change.move(one.places.start, one.places.body, one.places.footer, *([one.marker] if one.marker else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,7 @@ def affecting(found: Sequence[Found], change: Change) -> list[Found] | None:
         if not isinstance(one, Frame):
             numbers.add(i)
             continue
-        if _lacks_id(one):  # it has one by the others
+        if one.is_incomplete:
             return None
         last[one.message.role, one.head.is_legacy_reply] = i
         call_id = one.message.call_id or ""
@@ -177,13 +174,6 @@ def _declared(message: Message) -> str | None:
     return message.text if message.role in AUTHORS and TITLE in message.text else None
 
 
-def _lacks_id(frame: Frame) -> bool:
-    message = frame.message
-    if message.role is Role.TOOL:
-        return not frame.head.is_unknown and None in (message.call_id, message.name)
-    return message.is_call and message.call_id is None
-
-
 def _turn(before: Sequence[Found]) -> Iterator[int]:
     """The numbers of who spoke before the turn that is open, and of its calls: the last, or all beside JSON."""
     calls: list[int] = []
@@ -198,10 +188,6 @@ def _turn(before: Sequence[Found]) -> Iterator[int]:
             in_json = in_json or marked
             calls += [i] if one.message.is_call or marked else []
     yield from calls if in_json else calls[:1]
-
-
-def _is_ended(one: Found) -> bool:
-    return isinstance(one, Frame) and one.message.end is not End.NONE
 
 
 def _common(one: str, other: str) -> int:

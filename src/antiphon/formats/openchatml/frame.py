@@ -58,6 +58,14 @@ class Frame:
     """Where a reflection marker stands, in an assistant's body that is not on analysis."""
 
     @property
+    def is_incomplete(self) -> bool:
+        """Whether it is a call or a reply whose id or name is filled in by the frames before it."""
+        message = self.message
+        if message.role is Role.TOOL:
+            return not self.head.is_unknown and None in (message.call_id, message.name)
+        return message.is_call and message.call_id is None
+
+    @property
     def behind(self) -> Place:
         """The place behind the footer."""
         end = self.message.end

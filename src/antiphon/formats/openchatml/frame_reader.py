@@ -46,7 +46,7 @@ class FrameReader:
         """
         return {
             Action.SKIP_TEXT: cls._skip_text,
-            Action.SKIP_CONTROL: cls._skip_control,
+            Action.SKIP_CONTROL: cls._skip_text,
             Action.SKIP_HEAD: cls._skip_head,
             Action.REPORT_SKIPPED: cls._report_skipped,
             Action.OPEN_HEAD: cls._open_head,
@@ -59,9 +59,9 @@ class FrameReader:
             Action.ADD_TEXT: cls._add_text,
             Action.ADD_ESCAPED: cls._add_escaped,
             Action.ADD_STRAY: cls._add_stray,
-            Action.OPEN_LITERAL: cls._open_literal,
+            Action.OPEN_LITERAL: cls._mark_literal,
             Action.ADD_LITERAL: cls._add_literal,
-            Action.CLOSE_LITERAL: cls._close_literal,
+            Action.CLOSE_LITERAL: cls._mark_literal,
             Action.END_FRAME: cls._end_frame,
             Action.TRUNCATE_BODY: cls._truncate_body,
             Action.TRUNCATE_LITERAL: cls._truncate_literal,
@@ -179,11 +179,6 @@ class FrameReader:
         if self._outside.is_full:
             self._report_run()
 
-    def _skip_control(self, spelling: str) -> None:
-        self._outside.skip(spelling, self.place)
-        if self._outside.is_full:
-            self._report_run()
-
     def _report_skipped(self, _: str = "") -> None:
         """A run of text outside frames is over."""
         if self._outside.skipped_at is not None:
@@ -269,15 +264,12 @@ class FrameReader:
         self._report("control-in-body", f"{spelling} stands in a body", hint)
         self._add_text(spelling)
 
-    def _open_literal(self, spelling: str) -> None:
+    def _mark_literal(self, spelling: str) -> None:
         self._frame.add_spelled("", spelling)
         self._frame.literal = True
 
     def _add_literal(self, text: str) -> None:
         self._frame.add(text)
-
-    def _close_literal(self, spelling: str) -> None:
-        self._frame.add_spelled("", spelling)
 
     def _end_frame(self, footer: str) -> None:
         self._finish(FOOTERS[footer])

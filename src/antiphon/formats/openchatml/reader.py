@@ -14,7 +14,6 @@ from antiphon.conversation import (
     MessageEnded,
     MessageStarted,
     ParserEvent,
-    Role,
     Settings,
     TextDelta,
     ToolNamespace,
@@ -128,7 +127,8 @@ class Reader:
         """Frames that were read already, behind the header that was fed; they end at ``end``, and stay as they are."""
         read = self._open("", last=True)
         self._frames.place = end.copy()
-        return read + self._emit_in_order([_copied(one) if isinstance(one, Frame) else one for one in found])
+        copies = [replace(one) if isinstance(one, Frame) and one.is_incomplete else one for one in found]
+        return read + self._emit_in_order(copies)
 
     def close(self) -> list[Read]:
         """The end of the transcript; an open frame or header is an error."""
@@ -239,13 +239,6 @@ class Reader:
         if self._strict and not finding.warning:
             raise replace(finding, hint=cited(finding)).error()
         return finding
-
-
-def _copied(frame: Frame) -> Frame:
-    """A copy where the rules may fill in the call id or the name of a call or a reply."""
-    message = frame.message
-    lacks = message.call_id is None if message.is_call else message.role is Role.TOOL
-    return replace(frame) if lacks else frame
 
 
 def _of_other_form(text: str, finding: Finding, start: Place) -> Finding:

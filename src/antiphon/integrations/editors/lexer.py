@@ -37,7 +37,8 @@ class OpenChatMLLexer(RegexLexer):
 
     tokens: ClassVar = {
         "root": [
-            (rf"(?s)(?!\s*{_spelled(START)}).+?(?=^{_spelled(START)}|\Z)", using(YamlLexer), "frames"),
+            (r"^(---|\.\.\.)([ \t]*)$", bygroups(Name.Namespace, Whitespace)),
+            (rf"(?s)(?!\s*{_spelled(START)}).+?(?=^(?:---|\.\.\.)[ \t]*$|^{_spelled(START)}|\Z)", using(YamlLexer)),
             default("frames"),
         ],
         "frames": [
