@@ -111,9 +111,9 @@ def _published(results: Mapping[str, Measured], argued: Sequence[Mapping[str, An
     lossy = sum(len(entry.get("published", ())) for entry in argued if entry["why"].startswith(UNREADABLE))
     misread = found["replies"] - found["read"]
     share = found["read"] / (found["replies"] - lossy)
-    yield f"Of the {misread} replies that are read otherwise, {lossy} cannot be read as their template writes them; of all"
-    yield f"others {share:.1%} are read. Replies of which templates leave out a part: {found['dropped']:,}. Templates of"
-    yield f"which `antiphon template check` tells nothing of what they lose: {found.get('silent', 0)}."
+    yield f"Of the {misread} replies that are read otherwise, {lossy} cannot be read as their template writes them;"
+    yield f"of all others {share:.1%} are read. Replies that templates write without a part: {found['dropped']:,}."
+    yield f"Templates of which `antiphon template check` tells nothing of that: {found.get('silent', 0)}."
     yield ""
 
 
