@@ -110,9 +110,10 @@ def _published(results: Mapping[str, Measured], argued: Sequence[Mapping[str, An
     yield ""
     lossy = sum(len(entry.get("published", ())) for entry in argued if entry["why"].startswith(UNREADABLE))
     misread = found["replies"] - found["read"]
-    yield f"Of the {misread} replies that are read otherwise, {lossy} cannot be read as their template writes them."
-    yield f"Templates of which `antiphon template check` does not tell of that: {found.get('silent', 0)}."
-    yield f"Parts of a reply that templates leave out of what they write: {found['dropped']:,}."
+    share = found["read"] / (found["replies"] - lossy)
+    yield f"Of the {misread} replies that are read otherwise, {lossy} cannot be read as their template writes them;"
+    yield f"of all others {share:.1%} are read. Replies that templates write without a part: {found['dropped']:,}."
+    yield f"Templates of which `antiphon template check` tells nothing of that: {found.get('silent', 0)}."
     yield ""
 
 

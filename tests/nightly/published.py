@@ -245,7 +245,7 @@ def _written(
         return None
     kept, at = list[Piece](), 0
     for piece in begun:
-        more = r"(<[^<>\n]{1,20}>)?" if str(piece).startswith("<") else ""  # the history may have a tag before it
+        more = r"(<[^<>\n]{1,20}>)??" if str(piece).startswith("<") else ""  # the history may have a tag before it
         found = re.compile(more + re.escape(str(piece))).match(whole, at)
         if found is None:
             break
@@ -261,8 +261,8 @@ def _written(
     if isinstance(rest, str):  # what both have of a text, up to a tag that only the prompt has
         shared = re.sub(r"<[^<>]*$", "", _shared(rest, whole[at:]))
         kept, at = [*kept, shared], at + len(shared)
-    if any(whole[at:].lstrip().startswith(str(piece)) for piece in left if str(piece).startswith("<")):
-        return None  # the history has another header
+    if not str(rest).startswith("<") and any(whole.startswith(str(piece), at) for piece in left[1:]):
+        return None  # the history has other words before the header
     if opened and whole[at:].lstrip().startswith(shape.reasoning):
         kept = begun  # its opening alone is left out
     stops = {str(stop): len(str(stop)) for stop in format.stops}
