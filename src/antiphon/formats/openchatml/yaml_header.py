@@ -60,7 +60,7 @@ WORDS = (
      "The items of one list begin in one column, each with a dash."),
     ("block sequence entries", "a list begins where no list may stand", "A list begins on the line below its key."),
     ("<document start>", "the header goes on where YAML ends", "A header is one mapping: key: value, one to a line."),
-    ("expected a single document", "the header has two YAML documents", "Only one --- opens the header, and one closes it."),
+    ("expected a single document", "the header has two YAML documents", "Only one --- opens the header, and one closes it."),  # noqa: E501
     ("node content", "a value lacks", "Write a value behind the colon, the dash or the comma."),
     ("alphabetic or numeric", "an anchor or an alias has no name", "Quote a value that begins with & or *."),
     ("directive", "a line begins with %, which YAML reserves", "Quote a value that begins with %."),
