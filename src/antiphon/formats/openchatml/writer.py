@@ -134,7 +134,7 @@ class Writer:
         return replace(message, call_id=None) if implied and (legacy or self._rules.state.harmony) else message
 
     def _body(self, message: Message, trivia: Trivia) -> str:
-        if _is_no_byte(message.text):
+        if not is_utf8(message.text) and _NO_BYTE.search(message.text):  # A-O24
             raise self._refused("its text has a lone surrogate, which stands for no byte", E_HEADER)
         if trivia.body is not None and _read_body(trivia.body) == message.text:
             return trivia.body
@@ -153,11 +153,6 @@ class Writer:
 
     def _refused(self, problem: str, code: str, hint: str | None = None) -> RenderError:
         return RenderError(problem, code=code, position=Position(path=f"messages[{self._number}]"), hint=hint)
-
-
-def _is_no_byte(text: str) -> bool:
-    """Whether a character of the text is neither UTF-8 nor a byte that was not (A-O24)."""
-    return not is_utf8(text) and _NO_BYTE.search(text) is not None
 
 
 def _read_body(raw: str) -> str | None:

@@ -56,24 +56,17 @@ WORDS = (
         "a line does not fit the indentation of those above it",
         "Keys of one mapping begin in one column.",
     ),
-    (
-        "'-' indicator",
-        "a line does not fit the list above it",
-        "The items of one list begin in one column, each with a dash.",
-    ),
+    ("'-' indicator", "a line does not fit the list above it",
+     "The items of one list begin in one column, each with a dash."),
     ("block sequence entries", "a list begins where no list may stand", "A list begins on the line below its key."),
     ("<document start>", "the header goes on where YAML ends", "A header is one mapping: key: value, one to a line."),
-    (
-        "expected a single document",
-        "the header has two YAML documents",
-        "Only one --- opens the header, and one closes it.",
-    ),
+    ("expected a single document", "the header has two YAML documents", "Only one --- opens the header, and one closes it."),  # noqa: E501
     ("node content", "a value lacks", "Write a value behind the colon, the dash or the comma."),
     ("alphabetic or numeric", "an anchor or an alias has no name", "Quote a value that begins with & or *."),
     ("directive", "a line begins with %, which YAML reserves", "Quote a value that begins with %."),
     ("block scalar", "a text block (| or >) is malformed", "Its lines are indented by spaces, deeper than its key."),
     ("simple key", "a key is too long, or not on one line", "Write key: value, one to a line."),
-)
+)  # fmt: skip
 """A part of the library's message, what is wrong, and what to do."""
 
 
@@ -208,17 +201,16 @@ class CoreLoader(yaml.CSafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep=True)
 
-    def construct_core_int(self, node: yaml.ScalarNode) -> int:
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
         text = self.construct_scalar(node)
-        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-
-    def construct_core_float(self, node: yaml.ScalarNode) -> float:
-        return float(re.sub(r"\.(?=[iInN])", "", self.construct_scalar(node)))
+        if node.tag.endswith("int"):
+            return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+        return float(re.sub(r"\.(?=[iInN])", "", text))
 
 
 CoreLoader.yaml_implicit_resolvers = {None: CORE}
-CoreLoader.add_constructor(f"{_TAG}int", CoreLoader.construct_core_int)
-CoreLoader.add_constructor(f"{_TAG}float", CoreLoader.construct_core_float)
+CoreLoader.add_constructor(f"{_TAG}int", CoreLoader.construct_number)
+CoreLoader.add_constructor(f"{_TAG}float", CoreLoader.construct_number)
 
 
 def read_otherwise(text: str) -> Iterator[tuple[int, int]]:
