@@ -58,7 +58,7 @@ class Repeated(dict[str, Any]):
     """
 
     before: tuple[tuple[str, Any], ...] = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return False
