@@ -261,7 +261,7 @@ def _written(
     if isinstance(rest, str):  # what both have of a text, up to a tag that only the prompt has
         shared = re.sub(r"<[^<>]*$", "", _shared(rest, whole[at:]))
         kept, at = [*kept, shared], at + len(shared)
-    if not str(rest).startswith("<") and any(whole.startswith(str(piece), at) for piece in left[1:]):
+    if str(rest).strip()[:1] not in ("", "<") and any(whole.startswith(str(piece), at) for piece in left[1:]):
         return None  # the history has other words before the header
     if opened and whole[at:].lstrip().startswith(shape.reasoning):
         kept = begun  # its opening alone is left out
