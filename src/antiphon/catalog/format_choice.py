@@ -33,7 +33,7 @@ from antiphon.formats.template import (
     template_format,
     writes_harmony,
 )
-from antiphon.formats.template.parts import TemplateParts
+from antiphon.formats.template.jinja import TemplateParts
 from antiphon.tokens import ByteTokenizer, Control
 
 from .files.text import ModelText, gguf_text, read_model_text

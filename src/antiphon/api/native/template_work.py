@@ -20,7 +20,7 @@ from antiphon.errors import FormatError, Position, RequestError, TemplateError
 from antiphon.formats import Format
 from antiphon.formats.format import strictly
 from antiphon.formats.template import JinjaFormat, PromptChange, check_template
-from antiphon.formats.template.parts import TemplateParts
+from antiphon.formats.template.jinja import TemplateParts
 from antiphon.formats.template.stability import common_tokens, made_of
 from antiphon.generation import Model
 from antiphon.generation.reader import with_channels

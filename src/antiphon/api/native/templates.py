@@ -25,7 +25,7 @@ from antiphon.formats.template import (
     jinja_format,
     origin_words,
 )
-from antiphon.formats.template.parts import TemplateParts
+from antiphon.formats.template.jinja import TemplateParts
 from antiphon.formats.template.stability import made_of
 from antiphon.generation import Model
 from antiphon.tokens import Control

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from antiphon.conversation import Conversation, Role, Settings
@@ -22,7 +23,6 @@ from .budget import Limits
 from .chat import ChatMessage, chat_messages
 from .history import GivenHistory, mended, with_arguments
 from .jinja_values import chat_texts, fitted, message_value, protected, render_variables, texts_of, tool_value
-from .parts import TemplateParts
 from .sandbox import CompiledTemplate
 from .taught import taught_chat, teach_tool_calls
 from .trials import TemplateProbe, Trials, find_capabilities
@@ -37,6 +37,18 @@ RESERVED = frozenset(
 """Names that a request's template arguments may not take."""
 _POLICIES = {HistoryPolicy.GUIDE: HistoryPolicy.KEEP_ALL, HistoryPolicy.REFERENCE: HistoryPolicy.KEEP_ALL}
 """A-H03: a model's own template is given all reasoning, and drops what the model was trained to see dropped."""
+
+
+class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of `jinja_format`, as a value that another process can be sent; ``controls`` by their spellings."""
+
+    source: str
+    name: str = "template"
+    controls: tuple[str, ...] = ()
+    special_tokens: Mapping[str, str] = {}
+    replies: ReplyDescription | None = None
+    response_template: ReplyDescription | None = None
+    teaches: bool = True
 
 
 class JinjaCache:

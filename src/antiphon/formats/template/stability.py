@@ -20,9 +20,8 @@ from antiphon.formats.replies import ReplyDescription
 from antiphon.structs import ready
 from antiphon.tokens import Control, Piece, Tokenizer, encode_pieces, spell
 
-from .jinja import JinjaCache, JinjaFormat, jinja_format
+from .jinja import JinjaCache, JinjaFormat, TemplateParts, jinja_format
 from .jinja_values import DAYS
-from .parts import TemplateParts
 
 Cause = Literal["reasoning", "tools", "date", "argument", "history"]
 _SHOWN = 48
