@@ -48,7 +48,7 @@ export class Rules {
   close(report, offset) {
     const { last } = this;
     if (last?.role !== "assistant" || last.end !== "end" || isCall(last)) return;
-    if (isFinal(last) && !this.harmony) return;
+    if (isFinal(last) && !this.asked) return;
     const hint = "An assistant's turn ends with a final answer or a call.";
     const message = "no <|return|> or <|call|> at the end";
     report({ code: "E-STREAM-TRUNCATED", message, offset, hint, warning: !this.asked });

@@ -156,7 +156,7 @@ def test_a_turn_that_calls_in_two_forms_is_reported(frames: str, lines: list[int
     ("head", "hint"),
     [
         ("assistant<|channel|>final<|channel|>final", "Each message has exactly one channel."),
-        ("assistant<|constrain|>json<|constrain|>json", "A body has one type (§6)."),
+        ("assistant<|constrain|>json<|constrain|>json", "A body has one type."),
     ],
 )
 def test_a_section_that_stands_twice_has_a_hint_of_its_own(head: str, hint: str) -> None:

@@ -49,7 +49,7 @@ def test_a_cut_turn_may_be_sent_back_behind_a_header_and_is_an_error_by_the_flag
     assert errors(cut, harmony=True) == ["E-STREAM-TRUNCATED"]
     answer = "<|start|>assistant<|channel|>final<|message|>Hi<|end|>"
     for header in (BY_HEADER, ENABLED):
-        assert [(found.code, found.warning) for found in validate(header + answer)] == [("E-STREAM-TRUNCATED", True)]
+        assert list(validate(header + answer)) == []
         assert errors(header + answer, harmony=True) == ["E-STREAM-TRUNCATED"]
     assert list(validate('version: "2.2"\n' + answer)) == []
 

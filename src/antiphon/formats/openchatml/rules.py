@@ -193,12 +193,12 @@ class Rules:
     def close(self, end: Position) -> Iterator[Finding]:
         """§9: a turn that stops in the middle is incomplete. An answer that was cut can be sent back: a warning.
 
-        The profile of Harmony asks for the last answer's ``<|return|>`` too (HIP-1.8).
+        A caller who asks for Harmony's profile asks for the last answer's ``<|return|>`` too (HIP-1.8).
         """
         state, last = self.state, self.state.last
         if last is None or last.message.role is not Role.ASSISTANT or last.message.end is not End.END:
             return
-        answers = last.message.effective_channel == Channel.FINAL and not state.harmony
+        answers = last.message.effective_channel == Channel.FINAL and not state.whole_turns
         if last.message.is_call or answers:
             return
         yield Finding(
