@@ -156,26 +156,33 @@ async def actions(known: Editor, line: int) -> list[types.CodeAction]:
 
 
 async def test_a_slip_of_the_pen_has_a_quick_fix_on_its_line_and_the_document_one_for_all() -> None:
-    text = '---\nversion: "2.2"\n---\n<|start|>usr<|message|>😀<|end|>\n<|start|>assistent<|message|>x<|end|>\n'
+    head = '---\nversion: "2.2"\n---\n<|start|>usr<|message|>😀<|end|>\n<|start|>assistant<|channel|>'
+    text = f"{head}analisis<|message|>x<|end|>\n"
     async with editor() as known:
         await known.open(text)
+        shows, _ = await actions(known, 3)
+        assert shows.edit
+        assert shows.edit.changes
+        assert list(shows.edit.changes[URI]) == [
+            types.TextEdit(types.Range(types.Position(3, 9), types.Position(3, 12)), "user")
+        ]
         fix, fix_all = await actions(known, 4)
         assert fix.edit
         assert fix.edit.changes
         assert list(fix.edit.changes[URI]) == [
-            types.TextEdit(types.Range(types.Position(4, 9), types.Position(4, 18)), "assistant")
+            types.TextEdit(types.Range(types.Position(4, 9), types.Position(4, 37)), "assistant<|channel|>analysis")
         ]
         assert fix.kind == types.CodeActionKind.QuickFix
         assert fix_all.kind == types.CodeActionKind.SourceFixAll
         assert fix_all.edit
         assert fix_all.edit.changes
         [whole] = fix_all.edit.changes[URI]
-        assert whole.new_text == text.replace("usr", "user").replace("assistent", "assistant")
+        assert whole.new_text == f"{head}analysis<|message|>x<|end|>\n"  # Nobody sees what a tool that is none says.
         assert [action.kind for action in await actions(known, 0)] == [types.CodeActionKind.SourceFixAll]
 
 
 async def test_what_mends_a_whole_document_is_told_when_it_is_chosen_if_the_editor_can_ask() -> None:
-    text = GOOD.replace("user ", "usr ")
+    text = GOOD.replace("%F0%9F%98%80", "😀")
     async with editor(resolves=True) as known:
         await known.open(text)
         [fix_all] = await actions(known, 0)
