@@ -59,6 +59,8 @@ export async function state(seen, name) {
   check(`${name}: sideways`, wide <= 0, `${wide} px`);
 }
 
+const PATIENCE = 120_000; // Milliseconds for an answer: some take twenty seconds by themselves, and machines are busy.
+
 export async function say(page, text, status = "done") {
   const before = await page.evaluate("document.querySelector('article:last-of-type')?.dataset.node ?? ''");
   await page.fill("#message", text);
@@ -66,7 +68,7 @@ export async function say(page, text, status = "done") {
   await page.waitForFunction(([former, wanted]) => {
     const fields = document.querySelector("article:last-of-type")?.dataset;
     return fields?.node && fields.node !== former && fields.status === wanted;
-  }, [before, status]);
+  }, [before, status], { timeout: PATIENCE });
   return page.locator("article.answer").last();
 }
 
