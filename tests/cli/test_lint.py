@@ -12,7 +12,7 @@ from antiphon.formats.openchatml.lint import RULES, Edit, edited
 from kit.lint_examples import whole
 from kit.program import in_process as antiphon
 
-UGLY = "version: 2.2\n<|start|>asistant<|channel|>finl<|message|>Hi<|end|>\n<|start|>moderator<|message|>é<|end|>\n"
+UGLY = "version: 2.2\n<|start|>asistant<|channel|>analisis<|message|>Hi<|end|>\n<|start|>moderator<|message|>é<|end|>\n"
 CLEAN = whole("<|start|>user<|message|>Hi<|end|>")
 
 
@@ -40,12 +40,12 @@ def test_people_see_place_level_rule_line_and_hint(ugly: Path, capsys: pytest.Ca
     assert code == 1
     assert printed.splitlines() == [
         f"{ugly}:2:10  error  unknown role 'asistant'  [role-unknown]",
-        "    2 | <|start|>asistant<|channel|>finl<|message|>Hi<|end|>",
+        "    2 | <|start|>asistant<|channel|>analisis<|message|>Hi<|end|>",
         "      |          ^^^^^^^^",
         "      Did you mean assistant? system, developer, user, assistant, tool, or a tool's qualified name.",
-        f"{ugly}:2:29  error  unknown channel 'finl'  [channel-unknown]",
-        "    2 | <|start|>asistant<|channel|>finl<|message|>Hi<|end|>",
-        "      |                             ^^^^",
+        f"{ugly}:2:29  error  unknown channel 'analisis'  [channel-unknown]",
+        "    2 | <|start|>asistant<|channel|>analisis<|message|>Hi<|end|>",
+        "      |                             ^^^^^^^^",
         "      Did you mean final? analysis, commentary or final.",
         f"{ugly}:3:10  error  unknown role 'moderator'  [role-unknown]",
         "    3 | <|start|>moderator<|message|>é<|end|>",
@@ -82,7 +82,7 @@ def test_fix_mends_in_place_and_reports_the_rest(ugly: Path, capsys: pytest.Capt
     code, printed = output(capsys, "--fix", str(ugly))
     assert code == 1
     assert ugly.read_text("utf-8") == whole(
-        "<|start|>assistant<|channel|>final<|message|>Hi<|end|>\n<|start|>moderator<|message|>é<|end|>\n"
+        "<|start|>assistant<|channel|>analysis<|message|>Hi<|end|>\n<|start|>moderator<|message|>é<|end|>\n"
     )
     assert printed.splitlines()[-1] == "1 file: 1 error"
     assert "[role-unknown]" in printed
@@ -95,7 +95,7 @@ def test_the_fixes_in_the_json_are_edits_of_the_text(ugly: Path, capsys: pytest.
     _, printed = output(capsys, str(ugly), "--select", "role-unknown,channel-unknown", "--json")
     [file] = json.loads(printed)["files"]
     edits = [Edit(**finding["fix"]) for finding in file["findings"] if finding["fix"]]
-    assert edited(UGLY, edits) == UGLY.replace("asistant", "assistant").replace("finl", "final")
+    assert edited(UGLY, edits) == UGLY.replace("asistant", "assistant").replace("analisis", "analysis")
     [role, channel, other] = file["findings"]
     assert (role["line"], role["column"], role["end_line"], role["end_column"]) == (2, 10, 2, 18)
     assert (channel["code"], other["fix"]) == ("E-PARSE-HEADER", None)
@@ -113,7 +113,7 @@ def test_harmony_is_linted_by_its_incidents(tmp_path: Path, capsys: pytest.Captu
 
 def test_standard_input_is_mended_to_standard_output(tmp_path: Path) -> None:
     done = antiphon("lint", "--fix", "-", home=tmp_path, stdin=UGLY)
-    assert (done.returncode, done.stdout.count("assistant"), done.stdout.count("final")) == (1, 1, 1)
+    assert (done.returncode, done.stdout.count("assistant"), done.stdout.count("analysis")) == (1, 1, 1)
     assert "moderator" in done.stderr
 
 

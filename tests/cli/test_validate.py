@@ -41,7 +41,7 @@ def test_programs_get_the_same_as_json(tmp_path: Path) -> None:
         ("E-PARSE-HEADER", 2, 10),
         ("E-STREAM-TRUNCATED", 3, 27),
     ]
-    assert set(report["errors"][0]) == {"code", "line", "column", "message", "hint"}
+    assert set(report["errors"][0]) == {"code", "line", "column", "message", "hint", "rule", "clause"}
     done = in_process("validate", "-", "--json", home=tmp_path, stdin=GOOD)
     assert (done.returncode, json.loads(done.stdout)) == (0, {"valid": True, "errors": [], "warnings": []})
 
