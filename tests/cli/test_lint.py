@@ -46,7 +46,7 @@ def test_people_see_place_level_rule_line_and_hint(ugly: Path, capsys: pytest.Ca
         f"{ugly}:2:29  error  unknown channel 'analisis'  [channel-unknown]",
         "    2 | <|start|>asistant<|channel|>analisis<|message|>Hi<|end|>",
         "      |                             ^^^^^^^^",
-        "      Did you mean final? analysis, commentary or final.",
+        "      Did you mean analysis? analysis, commentary or final.",
         f"{ugly}:3:10  error  unknown role 'moderator'  [role-unknown]",
         "    3 | <|start|>moderator<|message|>é<|end|>",
         "      |          ^^^^^^^^^",
@@ -95,7 +95,7 @@ def test_the_fixes_in_the_json_are_edits_of_the_text(ugly: Path, capsys: pytest.
     _, printed = output(capsys, str(ugly), "--select", "role-unknown,channel-unknown", "--json")
     [file] = json.loads(printed)["files"]
     edits = [Edit(**finding["fix"]) for finding in file["findings"] if finding["fix"]]
-    assert edited(UGLY, edits) == UGLY.replace("asistant", "assistant").replace("analisis", "analysis")
+    assert edited(UGLY, edits) == UGLY.replace("asistant", "assistant")  # One fix a frame.
     [role, channel, other] = file["findings"]
     assert (role["line"], role["column"], role["end_line"], role["end_column"]) == (2, 10, 2, 18)
     assert (channel["code"], other["fix"]) == ("E-PARSE-HEADER", None)
