@@ -111,7 +111,10 @@ class Several:
             return
         config, hook = session.config, getattr(session.config.hook, name)
         if name == _REPORT:
-            values = {"report": config.hook.pytest_report_from_serializable(config=config, data=values["report"])}
+            report = config.hook.pytest_report_from_serializable(config=config, data=values["report"])
+            values = {"report": report}
+            if report.failed:
+                config.pluginmanager.getplugin("terminalreporter").write_line(f"\nFAILED {report.nodeid}")
         if name == _WARNING:
             hook.call_historic(kwargs=values)
         else:
