@@ -31,6 +31,7 @@ PLAIN = f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n"
 
 OF_AN_EXTRA = {
     "antiphon.integrations.editors.server": "lsp",
+    "antiphon.integrations.editors.transcript": "lsp",
     "antiphon.engines.grpc.engine": "grpc",
     "antiphon.engines.grpc.service": "grpc",
     "antiphon.engines.llama_cpp.vocabulary_file": "local",

@@ -51,7 +51,7 @@ def test_people_see_place_level_rule_line_and_hint(ugly: Path, capsys: pytest.Ca
         "    3 | <|start|>moderator<|message|>é<|end|>",
         "      |          ^^^^^^^^^",
         "      system, developer, user, assistant, tool, or a tool's qualified name.",
-        "1 file: 3 errors; --fix mends 1",
+        "1 file: 3 errors; --fix can mend 1",
     ]
 
 

@@ -277,7 +277,8 @@ def writes(node: ast.AST) -> bool:
         case "open" | "fdopen":
             return any(isinstance(word, str) and set("wax+") & set(word) and len(word) <= 3 for word in words)
         case "replace" | "rename":
-            return owner == "os" or (len(node.args) == 1 and not node.keywords)
+            is_path = isinstance(function, ast.Attribute) and not node.keywords
+            return owner == "os" or (is_path and len(node.args) == 1 and not isinstance(node.args[0], ast.Starred))
         case "write_text" | "write_bytes" | "savefig" | "touch" | "symlink_to" | "hardlink_to" | "mkstemp":
             return True
         case "move" | "copy" | "copy2" | "copyfile":

@@ -62,7 +62,8 @@ assert mended(text) == text.replace("sytem", "system")
 ```
 
 A `Diagnostic` has `rule`, `level`, `message`, `hint`, the specification's `code` where there is one, `start` and
-`end` (`Position`: offset from 0, line and column from 1), and `fix`, an `Edit` of the text, or None.
+`end` (`Position`: offset from 0, line and column from 1), and `fix`, an `Edit` of the text, or None. `--fix` leaves
+a fix that `reveals`: users would be shown then what was hidden from them.
 
 With [pre-commit](https://pre-commit.com):
 

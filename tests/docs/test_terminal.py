@@ -95,6 +95,7 @@ def folder(tmp_path: Path, smollm2_path: Path) -> Path:
         (work / name).write_text(json.dumps(TALK))
     (work / "mytools.py").write_text(own_tools())
     (work / "mcp.json").write_text('{"mcpServers": {}}')
+    (work / "data.jsonl").write_text(json.dumps(TALK) + "\n")
     (work / "in.jsonl").write_text(next(blocks(ROOT / "docs/batches.md", "json")).code)
     write_programs(tmp_path / "bin")
     return work

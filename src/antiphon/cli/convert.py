@@ -179,7 +179,7 @@ def command(
         nonlocal count
         count += 1
         if json:
-            print(as_json(loss, indent=False), file=sys.stderr)
+            say(as_json(loss, indent=False))
         elif report:
             say(str(loss))
 
@@ -195,13 +195,13 @@ def data_set(file: Path, out: Path | None, lines: LineConversions, *, force: boo
     def lose(number: int, loss: Loss) -> None:
         losses.lose(str(number), loss)
         if json:
-            print(as_json({"line": number, **asdict(loss)}, indent=False), file=sys.stderr)
+            say(as_json({"line": number, **asdict(loss)}, indent=False))
         elif report:
             say(f"{number}: {loss}")
 
     def fail(number: int, error: AntiphonError) -> None:
         if json:
-            print(as_json({"line": number, "error": error_object(error)}, indent=False), file=sys.stderr)
+            say(as_json({"line": number, "error": error_object(error)}, indent=False))
         else:
             at = error.position
             column = f":{at.column}" if at and at.line == 1 else ""

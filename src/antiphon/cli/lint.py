@@ -29,11 +29,12 @@ from .validate import OPENCHATML, Profile, counted
 
 @dataclass(frozen=True, slots=True)
 class Linted:
-    """A file, its text, and what was found in it."""
+    """A file, its text, and what was found in it. ``fixed``: what can be mended was, before that."""
 
     file: Path
     text: str
     found: list[Diagnostic]
+    fixed: bool = False
 
 
 # -- for people -------------------------------------------------------------------------------------------------------
@@ -42,11 +43,12 @@ class Linted:
 def as_text(linted: Sequence[Linted]) -> str:
     """A line a finding, its place in the source and its hint below; the number of findings at the end."""
     counts = Counter(diagnostic.level for one in linted for diagnostic in one.found)
-    fixable = sum(diagnostic.fix is not None for one in linted for diagnostic in one.found)
+    fixes = [diagnostic.fix for one in linted if not one.fixed for diagnostic in one.found]
+    fixable = sum(fix is not None and not fix.reveals for fix in fixes)
     lines = [line for one in linted for diagnostic in one.found for line in _lines(one, diagnostic)]
     summary = ", ".join(counted(counts[level], level) for level in (Severity.ERROR, Severity.WARNING) if counts[level])
     summary += (", " if summary else "") + f"{counts[Severity.INFO]} more" if counts[Severity.INFO] else ""
-    summary += f"; --fix mends {fixable}" if fixable else ""
+    summary += f"; --fix can mend {fixable}" if fixable else ""
     return "".join(f"{line}\n" for line in [*lines, f"{counted(len(linted), 'file')}: {summary or 'nothing found'}"])
 
 
@@ -71,7 +73,7 @@ def _object(found: Diagnostic) -> dict[str, Any]:
     fix = None
     if found.fix:
         text = found.fix.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # JSON has no lone bytes
-        fix = {"start": found.fix.start, "end": found.fix.end, "text": text}
+        fix = {"start": found.fix.start, "end": found.fix.end, "text": text, "reveals": found.fix.reveals}
     return {
         "rule": found.rule, "level": found.level, "code": found.code, "message": found.message, "hint": found.hint,
         "line": found.start.line, "column": found.start.column,
@@ -132,7 +134,7 @@ def lint_transcript(file: Path, *, fix: bool, levels: Mapping[str, Severity], fr
     if fix:
         before, text = text, mended(text, levels=levels, fragment=fragment, harmony=harmony)
         write_back(file, before.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape"))
-    return Linted(file, text, findings(text, levels=levels, fragment=fragment, harmony=harmony))
+    return Linted(file, text, findings(text, levels=levels, fragment=fragment, harmony=harmony), fix)
 
 
 def lint_harmony(file: Path, *, levels: Mapping[str, Severity]) -> Linted:

@@ -15,7 +15,7 @@ from antiphon.formats.openchatml import read, repair, shown, validate
 from antiphon.formats.openchatml.conformance import Case, read_cases
 from antiphon.formats.openchatml.finding import RuleName
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity, edited, findings, is_mended, mended
-from antiphon.formats.openchatml.lint.lint import MAX_ROUNDS
+from antiphon.formats.openchatml.lint.lint import MOST_READINGS
 from antiphon.formats.openchatml.rules import RULES as READING_RULES
 from kit.lint_examples import EXAMPLES, HARMONY, whole
 from kit.openchatml import SPELLINGS, transcripts
@@ -163,8 +163,24 @@ def test_ids_that_lack_are_given_once_each() -> None:
     ],
 )
 def test_any_number_of_faults_of_a_kind_is_mended(faulty: str) -> None:
-    text = mended(whole(faulty * (MAX_ROUNDS + 200)))
+    text = mended(whole(faulty * (MOST_READINGS + 1000)))
     assert [diagnostic.rule for diagnostic in findings(text) if diagnostic.level is Severity.ERROR][1:] == []
+
+
+def test_what_would_be_shown_then_is_left_to_people_however_often_it_is_there() -> None:
+    text = whole("<|start|>usr<|message|>Hi<|end|>\n" * 1000)
+    assert mended(text) == text
+    fixes = [found.fix for found in findings(text) if found.rule == "role-unknown"]
+    assert len(fixes) == 1000
+    assert all(fix is not None and fix.reveals for fix in fixes)
+
+
+def test_of_many_mends_those_that_may_be_applied_are_where_they_are_few() -> None:
+    header = '---\nversion: "2.2"\ncapabilities: {tokens: [<|start|>, <|message|>, <|channel|>, <|return|>]}\n---\n'
+    doubtful = "<|start|>user<|message|>Hi<|return|>\n"
+    slip = "<|start|>assistant<|channel|>analisis<|message|>x<|return|>\n"
+    assert mended(header + doubtful * 1000) == header + doubtful * 1000
+    assert mended(header + doubtful * 20 + slip) == header + doubtful * 20 + slip.replace("analisis", "analysis")
 
 
 def test_what_is_not_certain_is_left_to_people() -> None:

@@ -210,7 +210,7 @@ def code_action(ls: TranscriptServer, params: types.CodeActionParams) -> list[ty
         action = types.CodeAction(f"Mend: {finding.message}", types.CodeActionKind.QuickFix, edit=_change(uri, edit))
         action.diagnostics = [_diagnostic(finding, lines)]
         actions.append(action)
-    if any(finding.fix is not None for finding in document.findings):
+    if any(finding.fix is not None and not finding.fix.reveals for finding in document.findings):
         title = "Mend all that can be mended"
         whole = types.CodeAction(title, types.CodeActionKind.SourceFixAll, data=uri)
         actions.append(whole if _resolves(ls.client_capabilities) else resolve_action(ls, whole))

@@ -247,8 +247,8 @@ OWN_RULES: tuple[tuple[TextRule, Check], ...] = (
 
 RULES = {**READING_RULES, **{rule.name: rule for rule, _ in OWN_RULES}}
 """Every rule by its name: those of readers, and our own."""
-MAX_ROUNDS = 1000
-"""Rounds of mending; each mends at least one finding of every frame that has one."""
+MOST_READINGS = 200
+"""How often a text is read to mend it: twice a round, and to find a mend among others that may not be applied."""
 
 
 def is_mended(rule: TextRule) -> bool:
@@ -330,7 +330,7 @@ def _edits(source: LintedText, found: Iterable[Diagnostic]) -> Iterator[Edit]:
     broken = {id(source.frame_at(offset or 0)) for _, offset in errors}
     edits: dict[object, Edit] = {}
     for diagnostic in found:
-        if (edit := diagnostic.fix) is None:
+        if (edit := diagnostic.fix) is None or edit.reveals:
             continue
         frame = id(source.frame_at(edit.start))
         if diagnostic.rule in EDITS:
@@ -349,15 +349,20 @@ def mended(
 ) -> str:
     """The transcript with every finding mended that has a fix; those that then have one too.
 
-    A frame gets one mend a round. A fix that would add an error, or show what was hidden, is not applied.
+    A frame gets one mend a round. A fix that would add an error, or show what was hidden, is not applied; beside many
+    of them, some of the others may not be either.
     """
 
+    left = MOST_READINGS
+
     def read(changed: str) -> _Reading:
+        nonlocal left
+        left -= 1
         return _reading(LintedText(changed, fragment=fragment, harmony=harmony), levels or {})
 
     def apply(before: _Reading, edits: Sequence[Edit]) -> _Reading:
         """The reading with those edits that it allows; where not all are, each half by itself, the later one first."""
-        after = read(edited(before.text, edits))
+        after = read(edited(before.text, edits)) if left > 0 else before
         if before.allows(after):
             return after
         if len(edits) == 1:
@@ -366,10 +371,7 @@ def mended(
         return apply(apply(before, edits[half:]), edits[:half])
 
     reading = read(text)
-    for _ in range(MAX_ROUNDS):
-        changed = apply(reading, reading.edits) if reading.edits else reading
-        if changed.text == reading.text:
-            break
+    while (changed := apply(reading, reading.edits)).text != reading.text:
         reading = changed
     return reading.text
 

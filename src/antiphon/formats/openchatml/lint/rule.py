@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from antiphon.conversation import Message
+from antiphon.conversation import Message, visible_to_user
 from antiphon.errors import FormatError, Position, RenderError
 from antiphon.errors.place import Place, end_of_word
 from antiphon.formats.openchatml.document import VERSION, DocumentHeader
@@ -34,11 +34,15 @@ HEADER = f'---\nversion: "{VERSION}"\n---\n'
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A change of a text: ``text`` in place of the characters from ``start`` to ``end``."""
+    """A change of a text: ``text`` in place of the characters from ``start`` to ``end``.
+
+    ``reveals``: users are shown a message then that was hidden, so a person decides.
+    """
 
     start: int
     end: int
     text: str
+    reveals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +204,10 @@ class LintedText:
 
     def _edit(self, frame: Frame, mended: Message) -> Edit | None:
         """The head in canonical form with the message's fields, or another footer."""
+        reveals = visible_to_user(mended) and not visible_to_user(frame.message)
         if mended.end is not frame.message.end:
             at = frame.places.footer.offset
-            return Edit(at, at + len(f"<|{frame.message.end}|>"), f"<|{mended.end}|>")
+            return Edit(at, at + len(f"<|{frame.message.end}|>"), f"<|{mended.end}|>", reveals)
         head = frame.head
         broken = {problem.rule for problem in head.problems}
         if not head.author or (head.is_unknown and mended.name == head.name) or broken & _LOSSY:
@@ -214,7 +219,7 @@ class LintedText:
         again = self.heads.read_text(spelled)
         if not again.matches(mended) or not {problem.rule for problem in again.problems} <= broken:
             return None
-        return Edit(*self.head_span(frame), spelled)
+        return Edit(*self.head_span(frame), spelled, reveals)
 
     def lost_footers(self, frame: Frame) -> dict[int, bool]:
         """Where in a frame's body a line begins with the head of another message, which the one before has not ended.
