@@ -178,7 +178,7 @@ class HeaderReader:
         """The content type after ``<|constrain|>``; a recipient or a channel in its place is read as one."""
         value = _value(word)
         called = value in self._tools or (self._complete and is_qualified(value))
-        if _RECIPIENT.match(word) or value in CHANNELS or (called and self._header.recipient is None):
+        if _RECIPIENT.match(word) or value in CHANNELS or (called and self._names_nobody):
             return self._field(word, CONSTRAIN)
         if not value or (value not in CONTENT_TYPES and not self._complete and self._header.recipient is None):
             return 0
@@ -235,13 +235,18 @@ class HeaderReader:
         name = _value(word)
         if name.endswith(".") or not name:
             self._repair("empty-recipient", name)
-        elif self._header.recipient is not None:
+        elif not self._names_nobody:
             self._repair("dup-recipient", name)
         else:
             self._header.recipient = self._tools.get(name, name)
             if self._header.recipient != name:
                 self._repair("recipient-repaired", name)
         return len(name)
+
+    @property
+    def _names_nobody(self) -> bool:
+        """Whether there is no recipient yet, or a message to all, which any other word for one makes clear."""
+        return self._header.recipient in (None, "all")
 
     def _content_type(self, value: str) -> int:
         if self._header.content_type is not None:
@@ -278,7 +283,7 @@ class HeaderReader:
         elif header.channel is None and self._bad_channels:
             self._name_bad_channel()
         self._noise += filter(None, self._bad_channels)
-        if header.content_type == "code" and header.recipient in (None, "all") and "python" in self._tools:
+        if header.content_type == "code" and self._names_nobody and "python" in self._tools:
             header.recipient = "python"
             self._repair("bare-content-type", "code")
             self._repair("recipient-inferred", "python")
@@ -289,7 +294,7 @@ class HeaderReader:
 
     def _recipient_within(self) -> str | None:
         """The one offered tool that is named within a recipient that is none of them, or within words that are none."""
-        recipient = None if self._header.recipient == "all" else self._header.recipient
+        recipient = None if self._names_nobody else self._header.recipient
         if recipient in self._tools or recipient in ROLES or not (recipient or self._complete):
             return None
         words = (recipient,) if recipient else (*self._noise, *self._bad_channels, *self._mended_channels)

@@ -6,6 +6,8 @@
 '"😀 A"'
 >>> as_json("it is text") is None
 True
+>>> begun("{'a': [1, Tru")
+'{"a": [1, tru'
 
 Types an argument that a model wrote as bare text, by the tool's schema.
 
@@ -39,6 +41,11 @@ _BLANKS = re.compile(r"\s*")
 _ESCAPE = re.compile(
     r"((?:\\u[0-9a-fA-F]{4})+)|\\(?:x([0-9a-fA-F]{2})|U(00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|(.))", re.DOTALL
 )
+_WHOLE_ESCAPES = re.compile(
+    r"(?s:(?:[^\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
+    r"|\\x[0-9a-fA-F]{2}|\\U[0-9a-fA-F]{8}|\\[^uxU])*)"
+)
+_CUT_NUMBER = re.compile(r"-?(?:\d[\d.eE+-]*)?")
 ESCAPING = ("'", '"')
 """Quotes of strings with escapes."""
 CLOSES = {"{": "}", "[": "]", "(": ")"}
@@ -59,114 +66,159 @@ def as_json(text: str, *, quote: str = "") -> str | None:
     """
     reader = _Literal(text, quote)
     try:
-        value = reader.value(0)
+        reader.value(0)
     except _NoValue:
         return None
-    return value if reader.at_end else None
+    return reader.written if reader.at_end else None
 
 
 def leading(text: str) -> tuple[str, int] | None:
     """The literal that the text begins with as JSON, and where it ends; None where it begins with none."""
     reader = _Literal(text, "")
     try:
-        return reader.value(0), reader.at
+        reader.value(0)
     except _NoValue:
         return None
+    return reader.written, reader.at
+
+
+def begun(text: str, *, quote: str = "") -> str | None:
+    """The beginning of the JSON of a literal that was cut; None where the text begins none. ``quote``: as `as_json`."""
+    reader = _Literal(text, quote, cut=True)
+    try:
+        reader.value(0)
+    except _NoValue:
+        reader.cut_token()
+    return reader.written if reader.at_end else None
 
 
 class _Literal:
-    def __init__(self, text: str, quote: str) -> None:
+    """Writes the JSON of a literal as far as it is read. ``cut``: a word at the end may go on."""
+
+    def __init__(self, text: str, quote: str, *, cut: bool = False) -> None:
+        self.at = 0
+        """How far it has read."""
         self._text = text
+        self._cut = cut
         self._quote = quote
         self._quotes = tuple(filter(None, (*ESCAPING, quote)))
-        self._at = 0
+        self._written: list[str] = []
 
     @property
-    def at(self) -> int:
-        """How far it has read."""
-        return self._at
+    def written(self) -> str:
+        return "".join(self._written)
 
     @property
     def at_end(self) -> bool:
         self._blanks()
-        return self._at == len(self._text)
+        return self.at == len(self._text)
 
-    def value(self, depth: int) -> str:
+    def value(self, depth: int) -> None:
+        """Reads a value. Raises `_NoValue` where none is, at the token that is none."""
         char = self._blanks()
         if depth > MOST_DEEP or not char:
             raise _NoValue
         if char == "{":
-            return self._object(depth)
-        if char in "[(":
-            items = [self.value(depth + 1) for _ in self._items(CLOSES[char])]
-            return "[" + ", ".join(items) + "]"
-        if self._quoted():
-            return json.dumps(self._string(), ensure_ascii=False)
-        if number := _NUMBER.match(self._text, self._at):
-            self._at = number.end()
-            return number.group()
-        return self._word()
+            for _ in self._items("{}"):
+                self._key()
+                self.value(depth + 1)
+        elif char in "[(":
+            for _ in self._items("[]", CLOSES[char]):
+                self.value(depth + 1)
+        elif self._quoted():
+            self._write(self._string())
+        elif number := _NUMBER.match(self._text, self.at):
+            self.at = number.end()
+            self._written.append(number.group())
+        else:
+            self._word()
 
-    def _word(self) -> str:
-        word = _WORD.match(self._text, self._at)
+    def cut_token(self) -> None:
+        """Reads to the text's end what may be the beginning of one token."""
+        rest = self._text[self.at :]
+        quote = next((quote for quote in self._quotes if rest.startswith(quote)), "")
+        if quote:
+            inner = rest.removeprefix(quote)
+            self._write(_plain(whole_escapes(inner)) if quote in ESCAPING else inner, closed=False)
+        elif word := next((word for word in _WORDS if word.startswith(rest)), ""):
+            self._written.append(_WORDS[word][: len(rest)])
+        elif _CUT_NUMBER.fullmatch(rest):
+            self._written.append(rest)
+        elif self._quote and _BARE.fullmatch(rest) and not self._quote.startswith(rest):
+            self._write(rest, closed=False)
+        elif rest and not self._quote.startswith(rest):
+            return
+        self.at = len(self._text)
+
+    def _write(self, string: str, *, closed: bool = True) -> None:
+        quoted = json.dumps(string, ensure_ascii=False)
+        self._written.append(quoted if closed else quoted[:-1])
+
+    def _word(self) -> None:
+        word = _WORD.match(self._text, self.at)
         if word is not None and word.group() in _WORDS:
-            self._at = word.end()
-            return _WORDS[word.group()]
-        bare = _BARE.match(self._text, self._at) if self._quote else None
-        if bare is None:
+            self.at = word.end()
+            self._written.append(_WORDS[word.group()])
+            return
+        bare = _BARE.match(self._text, self.at) if self._quote else None
+        if bare is None or (self._cut and bare.end() == len(self._text)):
             raise _NoValue
-        self._at = bare.end()
-        return json.dumps(bare.group().strip().removesuffix(self._quote), ensure_ascii=False)
+        self.at = bare.end()
+        self._write(bare.group().strip().removesuffix(self._quote))
 
-    def _object(self, depth: int) -> str:
-        members: dict[str, str] = {}
-        for _ in self._items("}"):
-            key = json.dumps(self._key(), ensure_ascii=False)
-            if self._blanks() != ":":
-                raise _NoValue
-            self._at += 1
-            members[key] = self.value(depth + 1)
-        return "{" + ", ".join(f"{key}: {value}" for key, value in members.items()) + "}"
-
-    def _items(self, close: str) -> Iterator[None]:
-        """Once before each item; takes the brackets and the commas."""
-        self._at += 1
+    def _items(self, brackets: str, close: str = "}") -> Iterator[None]:
+        """Once before each item; takes the brackets and the commas, and writes them."""
+        self.at += 1
+        self._written.append(brackets[0])
+        comma = ""
         while self._blanks() != close:
+            if self.at < len(self._text):
+                self._written.append(comma)
             yield
+            comma = ", "
             if self._blanks() == ",":
-                self._at += 1
+                self.at += 1
             elif self._blanks() != close:
                 raise _NoValue
-        self._at += 1
+        self.at += 1
+        self._written.append(brackets[1])
 
-    def _key(self) -> str:
+    def _key(self) -> None:
+        """Reads a key and the colon behind it."""
         if self._quoted():
-            return self._string()
-        bare = _BARE_KEY if self._quote else _WORD
-        word = bare.match(self._text, self._at) or _NUMBER.match(self._text, self._at)
-        if word is None:
+            key = self._string()
+        else:
+            bare = _BARE_KEY if self._quote else _WORD
+            word = bare.match(self._text, self.at) or _NUMBER.match(self._text, self.at)
+            if word is None:
+                raise _NoValue
+            self.at = word.end()
+            key = word.group().strip()
+        colon = self._blanks()
+        self._write(key, closed=bool(colon))
+        if colon != ":":
             raise _NoValue
-        self._at = word.end()
-        return word.group().strip()
+        self.at += 1
+        self._written.append(": ")
 
     def _quoted(self) -> bool:
-        return self._text.startswith(self._quotes, self._at)
+        return self._text.startswith(self._quotes, self.at)
 
     def _string(self) -> str:
-        quote = next(quote for quote in self._quotes if self._text.startswith(quote, self._at))
+        quote = next(quote for quote in self._quotes if self._text.startswith(quote, self.at))
         escaped = r"\\.|[^\\]" if quote in ESCAPING else "."
         string = re.compile(f"(?s:((?:{escaped})*?){re.escape(quote)}{_ENDS})")
-        found = string.match(self._text, self._at + len(quote))
+        found = string.match(self._text, self.at + len(quote))
         if found is None:
             raise _NoValue
-        self._at, inner = found.end(), found.group(1)
+        self.at, inner = found.end(), found.group(1)
         return _plain(inner) if "\\" in inner and quote != self._quote else inner
 
     def _blanks(self) -> str:
         """The next character that is no blank; empty at the end."""
-        found = _BLANKS.match(self._text, self._at)
-        self._at = found.end() if found else self._at
-        return self._text[self._at : self._at + 1]
+        found = _BLANKS.match(self._text, self.at)
+        self.at = found.end() if found else self.at
+        return self._text[self.at : self.at + 1]
 
 
 def json_string(text: str) -> str | None:
@@ -183,6 +235,12 @@ def whole_characters(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def whole_escapes(text: str) -> str:
+    """The text of a string that was cut, up to an escape that was."""
+    found = _WHOLE_ESCAPES.match(text)
+    return found.group() if found else ""
 
 
 def _plain(text: str) -> str:

@@ -22,6 +22,7 @@ from antiphon.errors import ParseError, Position
 from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED, is_object
 
 from .json_text import json_inside
+from .literal import whole_escapes
 from .source import SYMBOL, Source
 
 FINAL = Message(role=Role.ASSISTANT, channel=Channel.FINAL)
@@ -227,10 +228,10 @@ def name_in(call_id: str, pattern: str) -> str:
     return head if found and index.isdigit() else name
 
 
-def unquoted(value: str) -> str:
-    """The arguments that a JSON string spells; as they stand where it is none."""
+def unquoted(value: str, *, cut: bool = False) -> str:
+    """The arguments that a JSON string spells, one that was cut as far as it came; as they are where it is none."""
     try:
-        return str(json.loads(value, strict=False)) or "{}"
+        return str(json.loads(whole_escapes(value) + '"' if cut else value, strict=False)) or "{}" * (not cut)
     except ValueError:
         return value
 

@@ -10,7 +10,7 @@ from html import unescape
 from .compiled import CompiledForm, CompiledPairs, CompiledValue
 from .ends import Enclosed, no_key
 from .json_text import json_inside
-from .literal import CLOSES, MOST_DEEP, OPENS, Schema, as_json, json_string, typed
+from .literal import CLOSES, MOST_DEEP, OPENS, Schema, as_json, begun, json_string, typed
 from .messages import Messages
 from .source import SYMBOL, Marks, PlainTexts, Put, Reading, Source
 
@@ -23,10 +23,10 @@ class ArgumentsWriter:
         self._keys: set[str] = set()
         self._begun = False
 
-    def begin(self, key: str) -> bool:
-        """The key of the next member; False where there is one of that name already."""
+    def begin(self, key: str, *, cut: bool = False) -> bool:
+        """The key of the next member; False where there is one of that name already. ``cut``: it may go on."""
         fresh = key not in self._keys
-        self._put((", " if self._begun else "{") + f'"{json_inside(key)}"' + ": ")
+        self._put((", " if self._begun else "{") + f'"{json_inside(key)}' + ('": ' if not cut else ""))
         self._keys.add(key)
         self._begun = True
         return fresh
@@ -75,8 +75,8 @@ class NestedReader:
         self._marks = Marks((pairs.key, self._closes, *self._bounds))
         self._name_end = Marks((value.words[0],))
 
-    def read(self, key: str, schema: Schema, depth: int = 0) -> Reading[str | None]:
-        """The value of ``key`` as JSON; None where the reply was cut in it."""
+    def read(self, key: str, schema: Schema, depth: int = 0) -> Reading[tuple[str, bool]]:
+        """The value of ``key`` as JSON, and whether it came whole; the beginning of its JSON where it did not."""
         text = ""
         members: list[tuple[str, str]] = []
         while True:
@@ -84,17 +84,20 @@ class NestedReader:
             text += between
             name, end = (yield from self._text(self._name_end)) if mark and mark not in self._bounds else ("", "")
             if not end:
-                return None
+                self._source.left += mark + name if mark not in self._bounds else ""
+                self.broke = self.broke or bool(members and text.strip())
+                return (_joined(members, schema)[:-1] if members else _typed_so_far(text, schema)), False
             if mark == self._closes or depth > MOST_DEEP:
                 stray = (name if name != key else "", text if members else "")
                 self.broke = self.broke or bool(stray[1].strip())
                 for each in filter(str.strip, stray):
                     self._messages.incident("malformed_argument", self._source.position, each)
-                return _joined(members, schema) if members else _leaf(text, schema)
-            inner = yield from self.read(name, schema.items if name == "item" else schema.member(name), depth + 1)
-            if inner is None:
-                return None
+                return (_joined(members, schema) if members else _leaf(text, schema)), True
+            of_member = schema.items if name == "item" else schema.member(name)
+            inner, whole = yield from self.read(name, of_member, depth + 1)
             members.append((name, inner))
+            if not whole:
+                return _joined(members, schema)[:-1], False
 
     def _text(self, marks: Marks) -> Reading[tuple[str, str]]:
         """As `Source.text_until`; a mark that ends the call stays."""
@@ -103,6 +106,19 @@ class NestedReader:
             self._source.put_back(mark)
         self.taken.append(text + (mark if mark not in self._bounds else ""))
         return text, mark
+
+
+_BEGINS = {"{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
+"""The type of a JSON text by its first character, but for numbers and strings."""
+
+
+def _typed_so_far(text: str, schema: Schema) -> str:
+    """The beginning of what `typed` gives for a text that was cut."""
+    value, kinds = begun(text.strip()), schema.kinds
+    numbers = kinds & {"integer", "number"}
+    if value == "" or (value and (_BEGINS.get(value[0]) in kinds or (numbers and value[0] in "-0123456789"))):
+        return value
+    return json.dumps(text, ensure_ascii=False)[:-1]
 
 
 def _leaf(text: str, schema: Schema) -> str:
@@ -191,20 +207,23 @@ class ValueReader:
         if value is None or len(key) > _MOST_KEY:
             if mark and value is None:
                 self._source.put_back(mark)
-            return self._no_value(written) and bool(mark)
+            return self._no_value(written, key) and bool(mark)
         beginning, longer = self._pairs.longer.get(mark, (None, value))
-        if beginning is not None and (yield from self._source.begins(beginning)):
+        if beginning is not None and (yield from self._source.begins(beginning, if_cut=True)):
             value = longer
         for word in value.words[1:]:
             if not (yield from self._source.skip(word)):
-                return self._no_value(written + mark)
+                return self._no_value(written + mark, key)
         yield from self._source.skip_exactly(value.layout)
         return (yield from self._member(value, key, self._schema.member(key)))
 
-    def _no_value(self, key: str) -> bool:
-        """A key behind which no value begins; it stays in the arguments, which it breaks."""
-        self._messages.incident("malformed_argument", self._source.position, key)
-        self._writer.raw(self._pairs.key + key)
+    def _no_value(self, written: str, key: str) -> bool:
+        """A key behind which no value begins; it stays in the arguments, which it breaks, unless a limit cut it."""
+        if self._source.cut and not self._source.goes_on:
+            self._writer.begin(key, cut=True)
+            return False
+        self._messages.incident("malformed_argument", self._source.position, written)
+        self._writer.raw(self._pairs.key + written)
         return True
 
     def _member(self, value: CompiledValue, key: str, schema: Schema) -> Reading[bool]:
@@ -213,7 +232,7 @@ class ValueReader:
         if value.reads == "text" or (value.reads == "schema" and schema.kinds == {"string"}):
             return (yield from self._string(value))
         text, whole = yield from self._text(value, key, schema)
-        self._writer.value(text if whole else json.dumps(text, ensure_ascii=False)[:-1])
+        self._writer.value(text)
         return whole
 
     def _string(self, value: CompiledValue) -> Reading[bool]:
@@ -243,23 +262,31 @@ class ValueReader:
         return not self._writer.has(key) and self._schema.may_have(key)
 
     def _text(self, value: CompiledValue, key: str, schema: Schema) -> Reading[tuple[str, bool]]:
-        """The value as JSON, and whether it came whole; what came of it where it did not."""
+        """The value as JSON, and whether it came whole; the beginning of its JSON where it did not."""
         if value.reads == "literal":
             return (yield from self._literal(schema))
         if value.reads == "nested":
             nested = NestedReader(self._source, self._messages, self._form, self._pairs, value)
-            text = yield from nested.read(key, schema)
-            if text is None and self._source.goes_on:
+            text, whole = yield from nested.read(key, schema)
+            if not whole and self._source.goes_on:
                 self._messages.incident("unclosed_argument", self._source.position, key)
-            return "".join(nested.taken) if text is None or nested.broke else text, text is not None
+            if whole:
+                return "".join(nested.taken) if nested.broke else text, True
+            as_written = nested.broke or self._source.goes_on or not self._source.cut
+            return json.dumps("".join(nested.taken), ensure_ascii=False)[:-1] if as_written else text, False
         parts: list[str] = []
         whole = yield from self._enclosed(value, parts.append)
         text = "".join(parts)
         if not whole:
-            return text, False
+            return self._so_far(text) if value.reads == "json" else _typed_so_far(text, schema), False
         if value.reads == "json":
             return as_json(text, quote=self._pairs.quote) or json.dumps(text, ensure_ascii=False), True
         return typed(text, schema), True
+
+    def _so_far(self, text: str) -> str:
+        """The beginning of the JSON of a value that was cut: of a string of the text where that begins no literal."""
+        value = begun(text, quote=self._pairs.quote)
+        return json.dumps(text, ensure_ascii=False)[:-1] if value is None else value
 
     def _literal(self, schema: Schema) -> Reading[tuple[str, bool]]:
         """A value that ends where it ends: at a comma or a bracket that is not its own."""
@@ -267,7 +294,7 @@ class ValueReader:
         whole = yield from scan.read()
         text = "".join(scan.parts)
         if not whole:
-            return text.lstrip("\"'").removeprefix(self._pairs.quote), False
+            return self._so_far(text), False
         if scan.open or self._pairs.spelled_quote.startswith(text.strip()):  # nothing, or a quote that was cut
             self.broke = True
             self._messages.incident("malformed_argument", self._source.position, "")

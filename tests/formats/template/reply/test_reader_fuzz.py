@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from antiphon.conversation import Incident, Message, MessageEnded, ParserEvent
 from antiphon.errors import ParseError
+from antiphon.formats.offered_calls import is_object
 from antiphon.formats.replies import DescriptionParser
-from antiphon.tokens import Control, Piece
-from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, replies, tags
+from antiphon.tokens import Control, ControlScanner, Piece
+from kit.reply_fragments import ANCHOR, DESCRIPTIONS, TOOL, compiled, controls, replies, tags
 from kit.reply_writer import Markup
 from kit.reply_writer import reply as written
 
@@ -59,6 +60,28 @@ def test_a_call_that_breaks_off_anywhere_is_read_alike_in_one_piece_and_by_chara
         whole, ended = read(name, 0, [ANCHOR], [text[:end]])
         other, other_ended = read(name, 0, [ANCHOR], list(text[:end]))
         assert (messages(other), other_ended) == (messages(whole), ended), text[:end]
+
+
+@pytest.mark.parametrize("name", [name for name, description in DESCRIPTIONS.items() if description.calls])
+@pytest.mark.parametrize("owned", [False, True])
+def test_the_arguments_of_a_call_that_a_limit_cut_are_a_beginning_of_all_of_them(name: str, owned: bool) -> None:
+    arguments = {"a": "x 'y' é\n", "b": -417, "c": {"a": 'q "r', "z": [1.5e3, True, {}]}, "d": None, "e": ["u v", "w"]}
+    own = 2 ** len(tags(name)) - 1 if owned else 0
+    scanner = ControlScanner(controls(name, own))
+    text = spelled(written(DESCRIPTIONS[name], calls=[("f", arguments)]))
+    reply = by_character([*scanner.feed(text), *scanner.close()])
+    whole = call_of(name, own, reply)
+    assert is_object(whole)
+    for end in range(1, len(reply)):
+        begun = call_of(name, own, reply[:end])
+        assert whole.startswith(begun), reply[:end][-20:]
+
+
+def call_of(name: str, owned: int, reply: Sequence[Piece]) -> str:
+    """The arguments of the one call of a reply that a limit cut; empty before it begins."""
+    reader = DescriptionParser(compiled(name, owned), prompt=[ANCHOR], tools=[TOOL])
+    events = [*reader.feed(reply), *reader.cut()]
+    return "".join(message.text for message in messages(events) if message.is_call)
 
 
 @pytest.mark.parametrize("text", ["word ", "é", '"', "\\", "'", "<", "\n", ", ", "{"])
