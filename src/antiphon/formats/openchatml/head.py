@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
@@ -25,12 +25,22 @@ INTENTS = ("preamble", "status", "debug")
 
 def near_control(text: str) -> str | None:
     """A hint for a text in which a control is misspelled; None for another one."""
+    slips = misspelled_controls(islice(_IN_CONTROL.finditer(text), COMPARED))
+    return next((f"Did you mean {meant} by {found[0]}?" for found, meant in slips), None)
+
+
+def misspelled_controls(
+    words: Iterable[re.Match[str]], others: Iterable[str] = ()
+) -> Iterator[tuple[re.Match[str], str]]:
+    """Those of the words in ``<| |>`` that are no control, and the one that is meant; ``others`` mean none."""
     names = [spelling[2:-2] for spelling in BY_SPELLING]
-    for found in islice(_IN_CONTROL.finditer(text), COMPARED):
-        meant = found[1] if found[1] in names else nearest(found[1], names)
-        if meant and found[0] not in BY_SPELLING:
-            return f"Did you mean <|{meant}|> by {found[0]}?"
-    return None
+    meanings = dict.fromkeys(others, "")
+    for found in words:
+        word = found[1]
+        if word not in meanings:
+            meanings[word] = word if word in names else nearest(word, names) or ""
+        if meanings[word] and found[0] not in BY_SPELLING:
+            yield found, f"<|{meanings[word]}|>"
 
 
 @dataclass(frozen=True, slots=True)
