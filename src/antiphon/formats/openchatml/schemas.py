@@ -221,7 +221,7 @@ def _event(type: str, **fields: Schema) -> Schema:
 
 
 _REASON = _one_of(FinishReason)
-_NULLABLE_WORD: Schema = {"anyOf": [_WORD, {"type": "null"}]}
+_NULLABLE_WORD = _or_null(_WORD)
 """A reader gives no id to a call that has none; a server always does."""
 
 EVENTS = _named(
@@ -260,18 +260,8 @@ EVENTS = _named(
             _event(REASONING_DELTA, channel=_TEXT, delta=_TEXT),
             # One that no message has caused has no id and no number.
             {
-                **_closed(
-                    ["type", "code", "message"],
-                    {
-                        "type": {"const": "error"},
-                        "message_id": _WORD,
-                        "seq": _number(0, whole=True),
-                        "code": _WORD,
-                        "message": _TEXT,
-                        "reason": _REASON,
-                        "call_id": _NULLABLE_WORD,
-                    },
-                ),
+                **_event("error", code=_WORD, message=_TEXT, reason=_REASON, call_id=_NULLABLE_WORD),
+                "required": ["type", "code", "message"],
                 "dependentRequired": {"message_id": ["seq"], "seq": ["message_id"]},
             },
         ]
