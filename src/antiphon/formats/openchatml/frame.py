@@ -194,11 +194,6 @@ class OutsideText:
     are, and it is reported when it has so many. ``reported``: it was.
     """
 
-    __slots__ = (
-        "_blanks", "_expected", "_keep", "_length", "_skipped", "_whole", "problem", "repaired", "reported",
-        "skipped_at",
-    )  # fmt: skip
-
     def __init__(self, *, keep: bool, whole: bool) -> None:
         self._keep = keep
         self._whole = whole
