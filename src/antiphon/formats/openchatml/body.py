@@ -165,21 +165,25 @@ def _offset(text: str, line: int, column: int) -> int:
 _CHECKS = {"json": _json_problem, "yaml": _yaml_problem, "toml": _toml_problem, "xml": _xml_problem}
 
 
+def is_function(call: Message) -> bool:
+    """Whether the call is of a function, and not of a built-in tool."""
+    return (call.recipient or "").startswith(f"{FUNCTIONS}.")
+
+
 def shape_problem(message: Message) -> Problem | None:
     """E-CALL-SCHEMA for a function's call whose arguments are no JSON object, whatever its schema (§3, A-O26).
 
     A call whose head names another type than json has arguments of that type, and one that is cut off has none yet.
     The body is what its head promises, which `constraint_problem` tells.
     """
-    recipient = message.recipient or ""
-    if not message.is_call or message.end is End.NONE or not recipient.startswith(FUNCTIONS + "."):
+    if not message.is_call or message.end is End.NONE or not is_function(message):
         return None
     if body_type(message.content_type) not in (None, "json"):
         return None
     broken = None if message.constrained else _json_problem(message.text)
     if broken is None and message.text.lstrip(" \t\r\n").startswith("{"):
         return None
-    return _bad_arguments(f"the arguments of {recipient} are not a JSON object", broken.offset if broken else 0)
+    return _bad_arguments(f"the arguments of {message.recipient} are not a JSON object", broken.offset if broken else 0)
 
 
 def body_problem(message: Message, tool: ToolSpec | None, *, shaped: bool = True) -> Problem | None:
@@ -201,9 +205,9 @@ def canonical_call(message: Message) -> Message:
     """
     if not message.is_call:
         return message
-    function = (message.recipient or "").startswith(FUNCTIONS + ".")
     promised = body_type(message.content_type) == "json"
-    text = "{}" if (promised or (function and not message.content_type)) and not message.text.strip() else message.text
+    untyped = is_function(message) and not message.content_type
+    text = "{}" if (promised or untyped) and not message.text.strip() else message.text
     is_json = promised or (message.content_type is None and is_object(text))
     return replace(
         message, text=text, channel=message.channel or Channel.COMMENTARY, constrained=is_json or message.constrained,

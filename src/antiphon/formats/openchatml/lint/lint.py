@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 from antiphon.conversation import Channel, Role, visible_to_user
 from antiphon.formats.openchatml import mends
-from antiphon.formats.openchatml.body import has_tool_calls, is_object
+from antiphon.formats.openchatml.body import has_tool_calls, is_function, is_object
 from antiphon.formats.openchatml.finding import Severity, nearest
 from antiphon.formats.openchatml.head import misspelled_controls
 from antiphon.formats.openchatml.judges import is_unmarked_json, is_unmarked_plan
 from antiphon.formats.openchatml.rules import RULES as READING_RULES
 from antiphon.formats.openchatml.rules import TextRule
 from antiphon.formats.openchatml.spelling import CONSTRAIN
-from antiphon.formats.openchatml.state import is_function
 from antiphon.formats.openchatml.yaml_header import read_otherwise
 
 from .rule import EDITS, Diagnostic, Edit, LintedText, Spot, canonical_text
