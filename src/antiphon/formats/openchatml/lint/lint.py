@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from antiphon.conversation import Channel, Role, visible_to_user
 from antiphon.formats.openchatml import mends
@@ -15,25 +16,13 @@ from antiphon.formats.openchatml.head import misspelled_controls
 from antiphon.formats.openchatml.judges import is_unmarked_json, is_unmarked_plan
 from antiphon.formats.openchatml.rules import RULES as READING_RULES
 from antiphon.formats.openchatml.rules import TextRule
+from antiphon.formats.openchatml.schemas import HEADER
 from antiphon.formats.openchatml.spelling import CONSTRAIN
 from antiphon.formats.openchatml.yaml_header import read_otherwise
 
 from .rule import EDITS, Diagnostic, Edit, LintedText, Spot, canonical_text
 
-_HEADER_KEYS = ("version", "model", "generation_settings", "capabilities", "profiles")
-_SETTINGS = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "seed",
-    "max_tokens",
-    "stop",
-    "reasoning_effort",
-    "builtin_tools",
-)
-_CAPABILITIES = ("roles", "channels", "tokens", "streaming")
-_SECTIONS = {"generation_settings": _SETTINGS, "capabilities": _CAPABILITIES}
+_KEYS: Mapping[str, Any] = HEADER["properties"]
 _VERSION = re.compile(r"^[ \t{]*[\"']?version[\"']?[ \t]*:[ \t]*([^\s#,}]+)", re.MULTILINE)
 _CONTROL_LIKE = re.compile(r"(?<!<)<\|([a-z_]{2,20})\|?>")
 _MARKERS = ("start_reflect", "start_introspect", "start_reason", "end_reflect", "end_introspect", "end_reason")
@@ -72,7 +61,8 @@ def otherwise_read(source: LintedText) -> Iterator[Spot]:
 
 def near_key(source: LintedText) -> Iterator[Spot]:
     fields = source.header.fields if source.header is not None else {}
-    sections = [(fields, _HEADER_KEYS), *((fields.get(name), known) for name, known in _SECTIONS.items())]
+    inner = ((fields.get(name), _KEYS[name]["properties"]) for name in ("generation_settings", "capabilities"))
+    sections = [(fields, _KEYS), *inner]
     for values, known in sections:
         for key in values if isinstance(values, Mapping) else ():
             meant = nearest(str(key), known)
