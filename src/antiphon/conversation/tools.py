@@ -53,6 +53,14 @@ class ToolNamespace:
         return tuple(f"{self.name}.{tool.name}" for tool in self.tools) or (self.name,)
 
 
+def by_namespace(tools: Iterable[ToolSpec]) -> dict[str, ToolNamespace]:
+    """Groups tools in the namespaces that they are of, in the order in which these come first."""
+    grouped: dict[str, list[ToolSpec]] = {}
+    for tool in tools:
+        grouped.setdefault(tool.namespace, []).append(tool)
+    return {name: ToolNamespace(name, None, tuple(members)) for name, members in grouped.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
     """``names`` narrows ``mode`` to some tools, by their names or recipients; ``browser`` is all of that namespace.

@@ -24,9 +24,9 @@ from antiphon.conversation import (
     SystemContent,
     TextPart,
     ToolNamespace,
-    ToolSpec,
     described,
 )
+from antiphon.conversation.tools import by_namespace
 from antiphon.errors import RenderError
 
 from .render import header_as_written
@@ -113,7 +113,7 @@ def _developer(conversation: Conversation, head: Iterable[Message]) -> Developer
                 texts.append(content.instructions)
             tools |= content.tools or {}
             response_format = content.response_format or response_format
-    tools |= _by_namespace(conversation.tools)
+    tools |= by_namespace(conversation.tools)
     return DeveloperContent(
         instructions="\n\n".join(texts) if texts else None, tools=tools or None, response_format=response_format
     )
@@ -131,13 +131,6 @@ def _contents(message: Message) -> Iterator[DeveloperContent]:
             case _:
                 # The renderer refuses a part of another kind, so it stays in its message.
                 pass
-
-
-def _by_namespace(tools: Iterable[ToolSpec]) -> dict[str, ToolNamespace]:
-    grouped: dict[str, list[ToolSpec]] = {}
-    for tool in tools:
-        grouped.setdefault(tool.namespace, []).append(tool)
-    return {name: ToolNamespace(name, None, tuple(members)) for name, members in grouped.items()}
 
 
 class Arranger:

@@ -22,49 +22,30 @@ from .yaml_header import yaml_problem
 
 # Whether a text is JSON, however deeply it is nested: the standard library gives up at some thousand.
 
-_TEXT = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
-_NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?"
-_BLANK = " \t\r\n"
-_TOKEN = re.compile(rf"[ \t\r\n]*+(?:([\[{{])|([\]}}])|([,:])|({_TEXT})|({_NUMBER}|true|false|null))")
+_WORD = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[^"\[\]{}]++|[\[\]{}]', re.DOTALL)
 
 
 def is_json(text: str) -> bool:
-    opened: list[str] = []
-    expected: str | None = "value"
-    at = 0
-    while expected != "end":
-        token = _TOKEN.match(text, at)
-        expected = _after(token.lastindex or 0, token[0].lstrip(_BLANK), expected, opened) if token else None
-        if token is None or expected is None:
-            return False
-        at = token.end()
-    return not text[at:].strip(_BLANK)
+    """Reads each array and object by itself, with a null in place of each that is in it."""
+    opened: list[list[str]] = [[]]
+    for word in _WORD.findall(text):
+        if word in ("[", "{"):
+            opened.append([])
+        opened[-1].append(word)
+        if word in ("]", "}"):
+            inner = "".join(opened.pop())
+            if not opened or not _is_flat_json(inner):
+                return False
+            opened[-1].append(" null ")
+    return len(opened) == 1 and _is_flat_json("".join(opened[0]))
 
 
-def _after(kind: int, word: str, expected: str | None, opened: list[str]) -> str | None:
-    """The words expected behind the word; None where it has no place. ``opened``: the brackets around it."""
-    is_value = expected in ("value", "first item")
-    match kind:
-        case 1 if is_value:
-            opened.append(word)
-            return "first item" if word == "[" else "first key"
-        case 2 if opened and word == {"[": "]", "{": "}"}[opened[-1]] and expected in _CLOSES[word]:
-            opened.pop()
-            return _behind_value(opened)
-        case 3 if word == expected or (word == "," and expected == "more"):
-            return "value" if word == ":" or opened[-1] == "[" else "key"
-        case 4 if expected in ("key", "first key"):
-            return ":"
-        case 4 | 5 if is_value:
-            return _behind_value(opened)
-    return None
-
-
-_CLOSES = {"]": ("first item", "more"), "}": ("first key", "more")}
-
-
-def _behind_value(opened: list[str]) -> str:
-    return "more" if opened else "end"
+def _is_flat_json(text: str) -> bool:
+    try:
+        _FORM.decode(text)
+    except ValueError:
+        return False
+    return True
 
 
 DEADLINE = "deadline_ms"
@@ -184,21 +165,25 @@ def _offset(text: str, line: int, column: int) -> int:
 _CHECKS = {"json": _json_problem, "yaml": _yaml_problem, "toml": _toml_problem, "xml": _xml_problem}
 
 
+def is_function(call: Message) -> bool:
+    """Whether the call is of a function, and not of a built-in tool."""
+    return (call.recipient or "").startswith(f"{FUNCTIONS}.")
+
+
 def shape_problem(message: Message) -> Problem | None:
     """E-CALL-SCHEMA for a function's call whose arguments are no JSON object, whatever its schema (§3, A-O26).
 
     A call whose head names another type than json has arguments of that type, and one that is cut off has none yet.
     The body is what its head promises, which `constraint_problem` tells.
     """
-    recipient = message.recipient or ""
-    if not message.is_call or message.end is End.NONE or not recipient.startswith(FUNCTIONS + "."):
+    if not message.is_call or message.end is End.NONE or not is_function(message):
         return None
     if body_type(message.content_type) not in (None, "json"):
         return None
     broken = None if message.constrained else _json_problem(message.text)
     if broken is None and message.text.lstrip(" \t\r\n").startswith("{"):
         return None
-    return _bad_arguments(f"the arguments of {recipient} are not a JSON object", broken.offset if broken else 0)
+    return _bad_arguments(f"the arguments of {message.recipient} are not a JSON object", broken.offset if broken else 0)
 
 
 def body_problem(message: Message, tool: ToolSpec | None, *, shaped: bool = True) -> Problem | None:
@@ -220,9 +205,9 @@ def canonical_call(message: Message) -> Message:
     """
     if not message.is_call:
         return message
-    function = (message.recipient or "").startswith(FUNCTIONS + ".")
     promised = body_type(message.content_type) == "json"
-    text = "{}" if (promised or (function and not message.content_type)) and not message.text.strip() else message.text
+    untyped = is_function(message) and not message.content_type
+    text = "{}" if (promised or untyped) and not message.text.strip() else message.text
     is_json = promised or (message.content_type is None and is_object(text))
     return replace(
         message, text=text, channel=message.channel or Channel.COMMENTARY, constrained=is_json or message.constrained,

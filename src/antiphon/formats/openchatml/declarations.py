@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from antiphon.conversation import FUNCTIONS, Conversation, Message, Role, ToolNamespace, ToolSpec
-from antiphon.conversation.tools import is_named
+from antiphon.conversation.tools import by_namespace, is_named
 from antiphon.errors import RenderError, near
 from antiphon.formats.harmony.sections import SectionWriter
 from antiphon.formats.harmony.typescript import FullTypePrinter, JsonText
@@ -242,23 +243,15 @@ _SECTIONS = SectionWriter(FullTypePrinter(JsonText()))
 
 def spell_tools(tools: Sequence[ToolSpec]) -> str:
     """The ``# Tools`` of a developer's message: each namespace in types where these say all of it, else in JSON."""
-    names = dict.fromkeys(tool.namespace for tool in tools)
-    sections = (_written_namespace(name, tuple(tool for tool in tools if tool.namespace == name)) for name in names)
-    return "\n\n".join([TITLE, *sections])
+    return "\n\n".join([TITLE, *map(_written, by_namespace(tools).values())])
 
 
-def _written_namespace(name: str, tools: tuple[ToolSpec, ...]) -> str:
-    try:
-        typed = _SECTIONS.tools({name: ToolNamespace(name, None, tools)})
-    except RenderError:  # too deep, or too large
-        return _written_json(name, tools)
-    if read_declaration(typed).namespaces == (ToolNamespace(name, None, tools),):
-        return typed.removeprefix(TITLE).lstrip("\n")
-    return _written_json(name, tools)
-
-
-def _written_json(name: str, tools: tuple[ToolSpec, ...]) -> str:
-    return "\n".join([f"## {name}", "", *map(_line, tools)])
+def _written(namespace: ToolNamespace) -> str:
+    with suppress(RenderError):  # too deep, or too large
+        typed = _SECTIONS.tools({namespace.name: namespace})
+        if read_declaration(typed).namespaces == (namespace,):
+            return typed.removeprefix(TITLE).lstrip("\n")
+    return "\n".join([f"## {namespace.name}", "", *map(_line, namespace.tools)])
 
 
 def _line(tool: ToolSpec) -> str:

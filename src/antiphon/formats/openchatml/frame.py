@@ -161,7 +161,7 @@ class OpenFrame:
         """The frame; its footer is at ``at``. ``before``: the blanks before it, None where they are canonical."""
         head = self.head
         trivia = _trivia(head, self.head_text, before, None if self._spelled is None else "".join(self._spelled))
-        message = _message(head, "".join(self._texts), end, trivia)
+        message = head.message("".join(self._texts), end, trivia)
         places = Places(self.start, self._body_at, at)
         marker = self._markers.found if self._markers else None
         return Frame(message, head, self.head_text, places, trivia, self.literal, not self._keeps_body, marker)
@@ -175,7 +175,7 @@ def whole_frame(
     keeps_body = keep or head.needs_body or (answers and body.lstrip(BLANK).startswith("{"))
     trivia = _trivia(head, head_text, before, None)
     marker = first_marker(body, places.body) if answers and head.channel != Channel.ANALYSIS else None
-    message = _message(head, body if keeps_body else "", end, trivia)
+    message = head.message(body if keeps_body else "", end, trivia)
     return Frame(message, head, head_text, places, trivia, False, not keeps_body, marker)
 
 
@@ -186,14 +186,6 @@ def _trivia(head: Head, head_text: str, before: str | None, body: str | None) ->
     return Trivia(before, None if head.canonical else head_text, body)
 
 
-def _message(head: Head, text: str, end: End, trivia: Trivia | None) -> Message:
-    return Message(
-        role=head.role, text=text, name=head.name, recipient=head.recipient, channel=head.channel,
-        content_type=head.content_type, constrained=head.constrained, call_id=head.call_id, intent=head.intent,
-        end=end, extra={} if trivia is None else {"openchatml": trivia},
-    )  # fmt: skip
-
-
 class OutsideText:
     """The text between frames: blanks, which belong to the frame behind them, and text that has no place there.
 
@@ -201,11 +193,6 @@ class OutsideText:
     ``whole``: all of a run is stored, and it is reported when it is over; otherwise its first `MAX_SKIPPED` characters
     are, and it is reported when it has so many. ``reported``: it was.
     """
-
-    __slots__ = (
-        "_blanks", "_expected", "_keep", "_length", "_skipped", "_whole", "problem", "repaired", "reported",
-        "skipped_at",
-    )  # fmt: skip
 
     def __init__(self, *, keep: bool, whole: bool) -> None:
         self._keep = keep

@@ -40,32 +40,12 @@ class FrameReader:
 
     @classmethod
     def _handlers(cls) -> Mapping[Action, Callable[[Self, str], None]]:
-        """The method of each action, which gets the text, or the control's spelling, that came in.
+        """The method of each action, by its name: it gets the text, or the control's spelling, that came in.
 
         Functions of the class: methods of a reader would refer to it, and what it has read would outlive it.
         """
-        return {
-            Action.SKIP_TEXT: cls._skip_text,
-            Action.SKIP_CONTROL: cls._skip_text,
-            Action.SKIP_HEAD: cls._skip_head,
-            Action.REPORT_SKIPPED: cls._report_skipped,
-            Action.OPEN_HEAD: cls._open_head,
-            Action.ADD_TO_HEAD: cls._add_to_head,
-            Action.ADD_SECTION: cls._add_section,
-            Action.DROP_HEAD: cls._drop_head,
-            Action.REOPEN_HEAD: cls._reopen_head,
-            Action.TRUNCATE_HEAD: cls._truncate_head,
-            Action.OPEN_BODY: cls._open_body,
-            Action.ADD_TEXT: cls._add_text,
-            Action.ADD_ESCAPED: cls._add_escaped,
-            Action.ADD_STRAY: cls._add_stray,
-            Action.OPEN_LITERAL: cls._mark_literal,
-            Action.ADD_LITERAL: cls._add_literal,
-            Action.CLOSE_LITERAL: cls._mark_literal,
-            Action.END_FRAME: cls._end_frame,
-            Action.TRUNCATE_BODY: cls._truncate_body,
-            Action.TRUNCATE_LITERAL: cls._truncate_literal,
-        }
+        methods = ((action, getattr(cls, f"_{action.name.lower()}", None)) for action in Action)
+        return {action: method for action, method in methods if method is not None}
 
     # -- in and out ---------------------------------------------------------------------------------------------------
 
@@ -179,6 +159,8 @@ class FrameReader:
         if self._outside.is_full:
             self._report_run()
 
+    _skip_control = _skip_text
+
     def _report_skipped(self, _: str = "") -> None:
         """A run of text outside frames is over."""
         if self._outside.skipped_at is not None:
@@ -264,9 +246,11 @@ class FrameReader:
         self._report("control-in-body", f"{spelling} stands in a body", hint)
         self._add_text(spelling)
 
-    def _mark_literal(self, spelling: str) -> None:
+    def _open_literal(self, spelling: str) -> None:
         self._frame.add_spelled("", spelling)
         self._frame.literal = True
+
+    _close_literal = _open_literal
 
     def _add_literal(self, text: str) -> None:
         self._frame.add(text)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 
-from antiphon.conversation import FUNCTIONS, Message, Role
+from antiphon.conversation import FUNCTIONS, End, Message, Role
 from antiphon.errors.place import Place
 from antiphon.tokens import Piece
 
@@ -24,12 +25,22 @@ INTENTS = ("preamble", "status", "debug")
 
 def near_control(text: str) -> str | None:
     """A hint for a text in which a control is misspelled; None for another one."""
+    slips = misspelled_controls(islice(_IN_CONTROL.finditer(text), COMPARED))
+    return next((f"Did you mean {meant} by {found[0]}?" for found, meant in slips), None)
+
+
+def misspelled_controls(
+    words: Iterable[re.Match[str]], others: Iterable[str] = ()
+) -> Iterator[tuple[re.Match[str], str]]:
+    """Those of the words in ``<| |>`` that are no control, and the one that is meant; ``others`` mean none."""
     names = [spelling[2:-2] for spelling in BY_SPELLING]
-    for found in islice(_IN_CONTROL.finditer(text), COMPARED):
-        meant = found[1] if found[1] in names else nearest(found[1], names)
-        if meant and found[0] not in BY_SPELLING:
-            return f"Did you mean <|{meant}|> by {found[0]}?"
-    return None
+    meanings = dict.fromkeys(others, "")
+    for found in words:
+        word = found[1]
+        if word not in meanings:
+            meanings[word] = word if word in names else nearest(word, names) or ""
+        if meanings[word] and found[0] not in BY_SPELLING:
+            yield found, f"<|{meanings[word]}|>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +111,21 @@ class Head:
             for place in [start.after(lead + spelled[: p.offset])]
         ]
 
-    def message(self) -> Message:
+    def message(self, text: str = "", end: End = End.END, trivia: object = None) -> Message:
+        """A message with such a head; ``trivia``: how its frame was written, None for the canonical way."""
         return Message(
-            role=self.role, name=self.name, recipient=self.recipient, channel=self.channel,
+            role=self.role, text=text, name=self.name, recipient=self.recipient, channel=self.channel,
             content_type=self.content_type, constrained=self.constrained, call_id=self.call_id, intent=self.intent,
+            end=end, extra={} if trivia is None else {"openchatml": trivia},
         )  # fmt: skip
 
     def matches(self, message: Message) -> bool:
         """Whether the head still has the message's fields; then its spelling may be used again."""
-        return (
-            self.role is message.role
-            and self.name == message.name
-            and self.recipient == message.recipient
-            and self.channel == message.channel
-            and self.content_type == message.content_type
-            and self.constrained == message.constrained
-            and self.call_id == message.call_id
-            and self.intent == message.intent
-        )
+        return _in_head(self) == _in_head(message)
+
+
+_in_head = attrgetter("role", "name", "recipient", "channel", "content_type", "constrained", "call_id", "intent")
+"""The fields of a message that its head has."""
 
 
 def head_pieces(message: Message, *, author: str | None = None) -> Iterator[Piece]:

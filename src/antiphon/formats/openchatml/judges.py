@@ -12,6 +12,7 @@ from .body import (
     body_type,
     constraint_problem,
     deadline_problem,
+    is_function,
     is_object,
     reply_problem,
 )
@@ -20,7 +21,7 @@ from .finding import E_CALL, E_CHANNEL_MISSING, E_HEADER, E_VISIBILITY, Finding,
 from .frame import Frame
 from .head_reader import places_of
 from .spelling import CALL, CHANNEL, CONSTRAIN, ENDLITERAL, LITERAL, START
-from .state import RuleState, form_of, is_function
+from .state import RuleState, form_of
 
 Found = Iterable[Finding]
 

@@ -22,6 +22,7 @@ from antiphon.conversation import (
     ToolNamespace,
     ToolSpec,
 )
+from antiphon.conversation.tools import by_namespace
 from antiphon.errors import RenderError
 from antiphon.formats.format import HistoryPolicy, Parser, SamplingDefaults, drop_before
 from antiphon.formats.offered_calls import offered_calls
@@ -53,7 +54,7 @@ def introduction(conversation: Conversation) -> Iterator[Message]:
     system = "\n\n".join((*facts, *_reasoning(settings.reasoning_effort), *channels))
     if system:
         yield Message(role=Role.SYSTEM, text=system)
-    namespaces = [*conversation.builtins, *_namespaces(conversation.tools)]
+    namespaces = [*conversation.builtins, *by_namespace(conversation.tools).values()]
     developer = "\n\n".join([*_tool_sections(namespaces), *_format_sections(conversation.response_format)])
     if developer:
         yield Message(role=Role.DEVELOPER, text=developer)
@@ -97,13 +98,6 @@ def _channels(channels: Iterable[str] | None, functions: bool) -> list[str]:
     lines = [f"# Valid channels: {names}. Channel must be included for every message."]
     lines += ["Calls to these tools must go to the commentary channel: 'functions'."] if functions else []
     return ["\n".join(lines)]
-
-
-def _namespaces(tools: Iterable[ToolSpec]) -> list[ToolNamespace]:
-    groups: dict[str, list[ToolSpec]] = {}
-    for tool in tools:
-        groups.setdefault(tool.namespace, []).append(tool)
-    return [ToolNamespace(name, None, tuple(group)) for name, group in groups.items()]
 
 
 def _tool_sections(namespaces: Iterable[ToolNamespace]) -> list[str]:

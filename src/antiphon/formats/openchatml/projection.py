@@ -140,9 +140,7 @@ def message_from_json(frame: Any, path: str = "message") -> Message:
         raise _error("a message is not an object", path)
     if "tool_calls" in frame:
         hint = "A turn never mixes <|call|> and tool_calls; use tool_call, one a frame."
-        raise ParseError(
-            "tool_calls has no place here", code=E_CALL, position=Position(path=f"{path}.tool_calls"), hint=hint
-        )
+        raise _error("tool_calls has no place here", f"{path}.tool_calls", hint, code=E_CALL)
     _check_keys(frame, _KEYS, path)
     ocm = _object(frame, "ocm", _OCM_KEYS, path)
     role = frame.get("role")
@@ -166,14 +164,8 @@ def message_from_json(frame: Any, path: str = "message") -> Message:
     if end == End.CALL or end not in tuple(End):
         hint = "return, none (an open frame) or end; a call stands in tool_call."
         raise _error(f"unknown end {end!r}", f"{path}.ocm.end", hint)
-    return replace(
-        message,
-        text=bodies[0],
-        recipient=_text(ocm, "to", f"{path}.ocm"),
-        call_id=_text(ocm, "call_id", f"{path}.ocm"),
-        content_type=_text(ocm, "content_type", f"{path}.ocm"),
-        end=End(end),
-    )
+    addressed = _addressed(message, ocm, f"{path}.ocm", to="to", id="call_id")
+    return replace(addressed, text=bodies[0], end=End(end))
 
 
 def _with_call(message: Message, frame: Mapping[str, Any], path: str) -> Message:
@@ -185,15 +177,13 @@ def _with_call(message: Message, frame: Mapping[str, Any], path: str) -> Message
         raise _error(f"{misplaced} of a call is in its tool_call", f"{path}.ocm.{misplaced}")
     arguments = _text(call, "arguments", where)
     if arguments is None:
-        raise ParseError("the call has no arguments", code=E_CALL, position=Position(path=f"{where}.arguments"))
-    return replace(
-        message,
-        text=arguments,
-        recipient=_text(call, "recipient", where),
-        call_id=_text(call, "id", where),
-        content_type=_text(call, "content_type", where),
-        end=End.CALL,
-    )
+        raise _error("the call has no arguments", f"{where}.arguments", code=E_CALL)
+    return replace(_addressed(message, call, where, to="recipient", id="id"), text=arguments, end=End.CALL)
+
+
+def _addressed(message: Message, words: Mapping[str, Any], path: str, *, to: str, id: str) -> Message:
+    recipient, call_id, content_type = (_text(words, key, path) for key in (to, id, "content_type"))
+    return replace(message, recipient=recipient, call_id=call_id, content_type=content_type)
 
 
 def _channel(frame: Mapping[str, Any], ocm: Mapping[str, Any], path: str) -> str | None:
@@ -225,7 +215,7 @@ def _check_representable(header: DocumentHeader, placed: Sequence[tuple[str, Mes
             reader.close()
     except (ParseError, RenderError) as error:
         code = error.code if error.code.startswith("E-") else E_HEADER
-        raise ParseError(error.message, code=code, position=Position(path=path), hint=error.hint) from None
+        raise _error(error.message, path, error.hint, code=code) from None
 
 
 def _object(value: Mapping[str, Any], key: str, known: set[str], path: str) -> Mapping[str, Any]:
@@ -250,5 +240,5 @@ def _text(value: Mapping[str, Any], key: str, path: str) -> str | None:
     return found
 
 
-def _error(message: str, path: str, hint: str | None = None) -> ParseError:
-    return ParseError(message, code=E_HEADER, position=Position(path=path), hint=hint)
+def _error(message: str, path: str, hint: str | None = None, *, code: str = E_HEADER) -> ParseError:
+    return ParseError(message, code=code, position=Position(path=path), hint=hint)

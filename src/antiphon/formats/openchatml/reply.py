@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Self
+from collections.abc import Iterable, Sequence
 
 from antiphon.conversation import End, Incident, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.errors.place import Place
@@ -16,7 +15,7 @@ from .frame import Frame, OpenFrame
 from .frame_reader import FrameReader
 from .head import ATTRIBUTES, Head
 from .judges import in_body
-from .machine import REPLY, Action, FrameState, Input
+from .machine import REPLY, FrameState, Input
 from .spelling import BLANK, BY_SPELLING, CHANNEL, CONSTRAIN, MESSAGE, START
 
 _KEYS = "|".join(ATTRIBUTES)
@@ -41,20 +40,6 @@ class ReplyReader(FrameReader):
         self._speaker = speaker
         self.ended: str | None = None
         self._role = ""
-
-    @classmethod
-    def _handlers(cls) -> Mapping[Action, Callable[[Self, str], None]]:
-        return {
-            **super()._handlers(),
-            Action.REPORT_STRAY: cls._report_stray,
-            Action.IMPLY_HEAD: cls._imply_head,
-            Action.INSERT_MESSAGE: cls._insert_message,
-            Action.LEAVE_HEAD: cls._leave_head,
-            Action.SKIP_FRAME: cls._skip_frame,
-            Action.IMPLY_END: cls._imply_end,
-            Action.STOP_FRAME: cls._stop_frame,
-            Action.END_TURN: cls._end_turn,
-        }
 
     def begin(self, opened: Sequence[Piece], *, spelled: bool) -> None:
         """Takes up where the prompt stops: inside a head, or inside a body that the model is to continue."""

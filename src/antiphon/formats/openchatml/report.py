@@ -29,7 +29,7 @@ from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import VisibilityError
 from antiphon.formats.format import HistoryPolicy
 
-from .body import CallArguments, is_object, read_arguments
+from .body import CallArguments, is_function, is_object, read_arguments
 from .document import STANDARD_EVENTS, DocumentHeader
 from .events import EventStream, WireEvent, frame_head
 from .finding import Finding
@@ -155,7 +155,7 @@ class FromHarmony:
         if message.is_call:
             recipient = message.recipient or ""
             self._names.setdefault(recipient)
-            channels = self._functions if recipient.startswith(f"{FUNCTIONS}.") else self._builtins
+            channels = self._functions if is_function(message) else self._builtins
             channels.setdefault(message.effective_channel)
         elif message.role is Role.TOOL and message.name:
             self._names.setdefault(message.name)

@@ -36,6 +36,10 @@ def _closed(required: Iterable[str], properties: Schema) -> Schema:
     }
 
 
+def _object(**properties: Schema | bool) -> Schema:
+    return {"type": "object", "properties": properties}
+
+
 def _one_of(words: Iterable[str]) -> Schema:
     return {"enum": [str(word) for word in words]}
 
@@ -56,63 +60,45 @@ def _number(least: float, most: float | None = None, *, whole: bool = False) -> 
 
 _CHANNEL = _one_of(Channel)
 
-SETTINGS: Schema = {
-    "type": "object",
-    "properties": {
-        "temperature": _number(0, 2),
-        "top_p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-        "top_k": _number(-1, whole=True),
-        "min_p": _number(0, 1),
-        "seed": {"type": "integer"},
-        "max_tokens": _number(1, whole=True),
-        "stop": _words(_WORD),
-        "reasoning_effort": _one_of(ReasoningEffort),
-        "builtin_tools": _words(_WORD),
-    },
-}
+SETTINGS = _object(
+    temperature=_number(0, 2),
+    top_p={"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+    top_k=_number(-1, whole=True),
+    min_p=_number(0, 1),
+    seed={"type": "integer"},
+    max_tokens=_number(1, whole=True),
+    stop=_words(_WORD),
+    reasoning_effort=_one_of(ReasoningEffort),
+    builtin_tools=_words(_WORD),
+)
 """``generation_settings``; a parser ignores keys that it does not know, here and in the whole header (OCM-25)."""
 
 _KEYS: Schema = {
     "model": {"type": "string"},
     "generation_settings": SETTINGS,
-    "capabilities": {
-        "type": "object",
-        "properties": {
-            "roles": _words(_WORD),
-            "channels": _words(_CHANNEL),
-            "tokens": _words(_one_of(control.spelling for control in CONTROLS)),
-            "streaming": _words(_WORD),
-        },
-    },
-    "profiles": {
-        "type": "object",
-        "properties": {
-            "harmony": {
-                "type": "object",
-                "properties": {
-                    "enabled": {"type": "boolean"},
-                    "encoding": {"type": "string"},
-                    "require_channels": _words(_CHANNEL),
-                    "tool_calls_in": _words(_CHANNEL),
-                    "builtins_in": _words(_CHANNEL),
-                },
-            }
-        },
-    },
+    "capabilities": _object(
+        roles=_words(_WORD),
+        channels=_words(_CHANNEL),
+        tokens=_words(_one_of(control.spelling for control in CONTROLS)),
+        streaming=_words(_WORD),
+    ),
+    "profiles": _object(
+        harmony=_object(
+            enabled={"type": "boolean"},
+            encoding={"type": "string"},
+            require_channels=_words(_CHANNEL),
+            tool_calls_in=_words(_CHANNEL),
+            builtins_in=_words(_CHANNEL),
+        )
+    ),
 }
 
+# YAML reads 2.2 without quotes as a number.
+_WRITTEN_VERSION: Schema = {"anyOf": [_VERSION, {"type": "number", "minimum": 1, "exclusiveMaximum": 3}]}
 HEADER = _named(
     "header",
     "The header of an OpenChatML transcript",
-    {
-        "type": "object",
-        "required": ["version"],
-        # YAML reads 2.2 without quotes as a number.
-        "properties": {
-            "version": {"anyOf": [_VERSION, {"type": "number", "minimum": 1, "exclusiveMaximum": 3}]},
-            **_KEYS,
-        },
-    },
+    {"type": "object", "required": ["version"], **_object(version=_WRITTEN_VERSION, **_KEYS)},
 )
 
 _CALL = _closed(
@@ -204,7 +190,7 @@ PROJECTION = _named(
                 ["messages"],
                 {
                     "version": _VERSION,
-                    "header": {"type": "object", "properties": {"version": False, **_KEYS}},
+                    "header": _object(version=False, **_KEYS),
                     "messages": {"type": "array", "items": {"$ref": "#/$defs/message"}},
                 },
             ),
@@ -221,7 +207,7 @@ def _event(type: str, **fields: Schema) -> Schema:
 
 
 _REASON = _one_of(FinishReason)
-_NULLABLE_WORD: Schema = {"anyOf": [_WORD, {"type": "null"}]}
+_NULLABLE_WORD = _or_null(_WORD)
 """A reader gives no id to a call that has none; a server always does."""
 
 EVENTS = _named(
@@ -260,18 +246,8 @@ EVENTS = _named(
             _event(REASONING_DELTA, channel=_TEXT, delta=_TEXT),
             # One that no message has caused has no id and no number.
             {
-                **_closed(
-                    ["type", "code", "message"],
-                    {
-                        "type": {"const": "error"},
-                        "message_id": _WORD,
-                        "seq": _number(0, whole=True),
-                        "code": _WORD,
-                        "message": _TEXT,
-                        "reason": _REASON,
-                        "call_id": _NULLABLE_WORD,
-                    },
-                ),
+                **_event("error", code=_WORD, message=_TEXT, reason=_REASON, call_id=_NULLABLE_WORD),
+                "required": ["type", "code", "message"],
                 "dependentRequired": {"message_id": ["seq"], "seq": ["message_id"]},
             },
         ]

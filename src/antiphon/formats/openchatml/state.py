@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
-from antiphon.conversation import FUNCTIONS, Channel, Message, Role, ToolSpec
+from antiphon.conversation import Channel, Message, Role, ToolSpec
 from antiphon.conversation.calls import OpenCalls
 
-from .body import has_tool_calls
+from .body import has_tool_calls, is_function
 from .declarations import AUTHORS, TITLE, DeclaredTools, ToolDeclaration, read_declaration
 from .document import Capabilities, DocumentHeader, HarmonyProfile
 from .frame import Frame, Trivia
@@ -145,11 +145,6 @@ def form_of(message: Message) -> bool | None:
     if message.is_call:
         return True
     return False if has_tool_calls(message.text) else None
-
-
-def is_function(call: Message) -> bool:
-    """Whether the call is of a function, and not of a built-in tool."""
-    return (call.recipient or "").startswith(f"{FUNCTIONS}.")
 
 
 def _set_synthetic_id(frame: Frame, call_id: str) -> None:

@@ -61,8 +61,7 @@ class Writer:
         """One frame and what precedes it. Raises `RenderError` for a frame that would not be valid here."""
         if self._open:
             raise RenderError("a message without an end is not the last one", code=E_HEADER)
-        recorded = message.extra.get("openchatml")
-        trivia = recorded if isinstance(recorded, Trivia) else _CANONICAL
+        trivia = _trivia(message)
         if trivia.synthetic is not None:
             message = self._without_implied_id(message, trivia)
         before = trivia.before
@@ -242,8 +241,7 @@ def format_transcript(transcript: str | bytes, *, fragment: bool = False) -> str
 
 
 def _written(conversation: Conversation, text: str) -> str:
-    envelope = _envelope(conversation)
-    header = envelope.header
+    header = envelope_of(conversation).header
     writer = Writer(TranscriptEnvelope(header, "" if header is None else format_header(header, text)))
     called = {m.call_id: m for m in conversation.messages if m.is_call and m.call_id is not None}
     allowed = header is None or header.capabilities.allows_role(Role.TOOL)
@@ -278,13 +276,7 @@ def _with(message: Message, trivia: Trivia) -> Message:
 
 def _trivia(message: Message) -> Trivia:
     recorded = message.extra.get("openchatml")
-    return recorded if isinstance(recorded, Trivia) else Trivia()
-
-
-def _envelope(conversation: Conversation) -> TranscriptEnvelope:
-    envelope = conversation.extra["openchatml"]
-    assert isinstance(envelope, TranscriptEnvelope), "the reader gives each conversation its envelope"
-    return envelope
+    return recorded if isinstance(recorded, Trivia) else _CANONICAL
 
 
 def _reads_as(text: str, conversation: Conversation, *, fragment: bool) -> bool:
@@ -292,7 +284,7 @@ def _reads_as(text: str, conversation: Conversation, *, fragment: bool) -> bool:
         again = read(text, fragment=fragment)
     except ParseError:
         return False
-    return again.messages == conversation.messages and _envelope(again).header == _envelope(conversation).header
+    return again.messages == conversation.messages and envelope_of(again).header == envelope_of(conversation).header
 
 
 # -- the header -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -382,18 +381,8 @@ def _check(spelled: str, version: str, fields: dict[str, Any]) -> None:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Whether two values of a header are the same and of the same kinds; NaN is itself."""
-    if type(one) is not type(other):
-        return False
-    match one:
-        case dict():
-            keys = list(one) == list(other) and all(map(alike, one, other))
-            return keys and all(map(alike, one.values(), other.values()))
-        case list():
-            return len(one) == len(other) and all(map(alike, one, other))
-        case float() if math.isnan(one):
-            return math.isnan(other)
-    return bool(one == other)
+    """Whether two values of a header are the same, of the same kinds and in the same order; NaN is itself."""
+    return repr(one) == repr(other)
 
 
 def _unwritable(path: str, problem: str) -> RenderError:

@@ -6,41 +6,26 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from antiphon.conversation import FUNCTIONS, Channel, Message, Role, visible_to_user
+from antiphon.conversation import Channel, Role, visible_to_user
 from antiphon.formats.openchatml import mends
-from antiphon.formats.openchatml.body import body_type, has_tool_calls, is_object
+from antiphon.formats.openchatml.body import has_tool_calls, is_function, is_object
 from antiphon.formats.openchatml.finding import Severity, nearest
-from antiphon.formats.openchatml.frame import Frame
+from antiphon.formats.openchatml.head import misspelled_controls
+from antiphon.formats.openchatml.judges import is_unmarked_json, is_unmarked_plan
 from antiphon.formats.openchatml.rules import RULES as READING_RULES
 from antiphon.formats.openchatml.rules import TextRule
-from antiphon.formats.openchatml.spelling import BY_SPELLING, CONSTRAIN
+from antiphon.formats.openchatml.schemas import HEADER
+from antiphon.formats.openchatml.spelling import CONSTRAIN
 from antiphon.formats.openchatml.yaml_header import read_otherwise
 
 from .rule import EDITS, Diagnostic, Edit, LintedText, Spot, canonical_text
 
-_HEADER_KEYS = ("version", "model", "generation_settings", "capabilities", "profiles")
-_SETTINGS = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "seed",
-    "max_tokens",
-    "stop",
-    "reasoning_effort",
-    "builtin_tools",
-)
-_CAPABILITIES = ("roles", "channels", "tokens", "streaming")
-_SECTIONS = {"generation_settings": _SETTINGS, "capabilities": _CAPABILITIES}
+_KEYS: Mapping[str, Any] = HEADER["properties"]
 _VERSION = re.compile(r"^[ \t{]*[\"']?version[\"']?[ \t]*:[ \t]*([^\s#,}]+)", re.MULTILINE)
 _CONTROL_LIKE = re.compile(r"(?<!<)<\|([a-z_]{2,20})\|?>")
 _MARKERS = ("start_reflect", "start_introspect", "start_reason", "end_reflect", "end_introspect", "end_reason")
-
-
-def _body_spot(frame: Frame, message: str, hint: str | None = None) -> Spot:
-    at = frame.places.body.offset
-    return Spot(at, max(at, frame.places.footer.offset), message, hint)
 
 
 HEAD_ORDER = TextRule(
@@ -76,7 +61,8 @@ def otherwise_read(source: LintedText) -> Iterator[Spot]:
 
 def near_key(source: LintedText) -> Iterator[Spot]:
     fields = source.header.fields if source.header is not None else {}
-    sections = [(fields, _HEADER_KEYS), *((fields.get(name), known) for name, known in _SECTIONS.items())]
+    inner = ((fields.get(name), _KEYS[name]["properties"]) for name in ("generation_settings", "capabilities"))
+    sections = [(fields, _KEYS), *inner]
     for values, known in sections:
         for key in values if isinstance(values, Mapping) else ():
             meant = nearest(str(key), known)
@@ -134,13 +120,9 @@ def foreign_channel(source: LintedText) -> Iterator[Spot]:
 
 def hidden_plan(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
-        message = frame.message
-        to_nobody = message.role is Role.ASSISTANT and message.recipient is None and message.intent is None
-        if to_nobody and message.channel == Channel.COMMENTARY:
-            yield Spot(
-                *source.head_span(frame), "commentary to nobody is hidden",
-                "A plan for the user has intent=preamble.",
-            )  # fmt: skip
+        if is_unmarked_plan(frame.message):
+            hint = "A plan for the user has intent=preamble."
+            yield Spot(*source.head_span(frame), "commentary to nobody is hidden", hint)
 
 
 # -- calls and replies ------------------------------------------------------------------------------------------------
@@ -151,16 +133,10 @@ def unconstrained_call(source: LintedText) -> Iterator[Spot]:
     if tokens is not None and CONSTRAIN.spelling not in tokens:
         return
     for frame in source.calls():
-        if not frame.head.problems and _lacks_type(frame.message):
+        call = frame.message
+        if not frame.head.problems and is_function(call) and is_unmarked_json(call) and is_object(call.text):
             hint = "Write <|constrain|>json."
             yield Spot(*source.head_span(frame), "the call's JSON is not marked as JSON", hint)
-
-
-def _lacks_type(call: Message) -> bool:
-    """Whether a function's arguments are an object of JSON that is not marked as such."""
-    is_function = (call.recipient or "").startswith(f"{FUNCTIONS}.")
-    unmarked = is_function and not call.constrained and body_type(call.content_type) in (None, "json")
-    return unmarked and is_object(call.text)
 
 
 def unanswered_call(source: LintedText) -> Iterator[Spot]:
@@ -179,7 +155,8 @@ def json_calls(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
         message = frame.message
         if message.role is Role.ASSISTANT and not message.is_call and has_tool_calls(message.text):
-            yield _body_spot(frame, "calls stand as JSON in a message's text", "A call is a frame of its own.")
+            span = frame.places.body.offset, frame.places.footer.offset
+            yield Spot(*span, "calls stand as JSON in a message's text", "A call is a frame of its own.")
 
 
 # -- bodies -----------------------------------------------------------------------------------------------------------
@@ -187,24 +164,16 @@ def json_calls(source: LintedText) -> Iterator[Spot]:
 
 def near_control(source: LintedText) -> Iterator[Spot]:
     """In all the text behind the header: in a misspelled head it is no frame that is read."""
-    names = [spelling[2:-2] for spelling in BY_SPELLING]
-    meanings = dict.fromkeys(_MARKERS, "")
-    for found in _CONTROL_LIKE.finditer(source.text, source.frames_at):
-        word = found[1]
-        if word not in meanings:
-            meanings[word] = word if word in names else nearest(word, names) or ""
-        if (meant := meanings[word]) and found[0] not in BY_SPELLING:
-            yield Spot(*found.span(), f"{found[0]} is no control", f"Did you mean <|{meant}|>?")
+    words = _CONTROL_LIKE.finditer(source.text, source.frames_at)
+    for found, meant in misspelled_controls(words, _MARKERS):
+        yield Spot(*found.span(), f"{found[0]} is no control", f"Did you mean {meant}?")
 
 
 def empty_message(source: LintedText) -> Iterator[Spot]:
     for frame in source.frames:
-        if not frame.message.text.strip() and _speaks(frame.message):
+        message = frame.message
+        if not (message.text.strip() or message.role is Role.TOOL or message.is_call):
             yield Spot(*source.head_span(frame), "the message is empty")
-
-
-def _speaks(message: Message) -> bool:
-    return message.role is not Role.TOOL and not message.is_call
 
 
 def not_canonical(source: LintedText) -> Iterator[Spot]:

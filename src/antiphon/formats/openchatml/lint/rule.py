@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from antiphon.formats.openchatml.yaml_header import HeaderScanner, read_header
 from antiphon.tokens import Control, spell
 
 _LATER_HEAD = re.compile(r"(?<=\n)<\|start\|>((?:(?!<\|(?:start|message)\|>)[^\n])*)<\|message\|>")
+_WORD = re.compile(r"[^\s<|\"=]+")
 _CALL_ID = re.compile(r"call_id=([!-;=?-~]+)")
 _LOSSY = frozenset({"attribute-unknown", "attribute-conflict", "section-twice", "section-empty"})
 """A head that breaks one of these has a word that is in none of its fields."""
@@ -244,16 +245,11 @@ Fix = Callable[[LintedText, int], Edit | None]
 """The change that mends what was found at an offset; None where no change is certain to be meant."""
 
 
-def _replace_word(known: Collection[str]) -> Fix:
-    """The word at the place becomes the known one that it is nearest to."""
-    word = re.compile(r"([^\s<|\"=]+)")
-
-    def fix(source: LintedText, at: int) -> Edit | None:
-        found = word.match(source.text, at)
-        meant = nearest(found[1], known) if found else None
-        return Edit(found.start(1), found.end(1), meant) if found and meant else None
-
-    return fix
+def _name_attribute(source: LintedText, at: int) -> Edit | None:
+    """The word at the place becomes the attribute that it is nearest to."""
+    found = _WORD.match(source.text, at)
+    meant = nearest(found[0], ATTRIBUTES) if found else None
+    return Edit(*found.span(), meant) if found and meant else None
 
 
 def _escape_control(source: LintedText, at: int) -> Edit | None:
@@ -313,7 +309,7 @@ EDITS: dict[str, Fix] = {
     "header-version-missing": _add_version,
     "header-bare": _rewrite_header,
     "header-version-bare": _rewrite_header,
-    "attribute-unknown": _replace_word(ATTRIBUTES),
+    "attribute-unknown": _name_attribute,
     "control-in-body": _escape_control,
     "not-canonical": canonical_text,
 }
