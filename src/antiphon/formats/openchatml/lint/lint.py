@@ -34,7 +34,8 @@ _SETTINGS = (
 _CAPABILITIES = ("roles", "channels", "tokens", "streaming")
 _SECTIONS = {"generation_settings": _SETTINGS, "capabilities": _CAPABILITIES}
 _VERSION = re.compile(r"^[ \t{]*[\"']?version[\"']?[ \t]*:[ \t]*([^\s#,}]+)", re.MULTILINE)
-_CONTROL_LIKE = re.compile(r"(?<!<)<\|([a-z_]{2,20})\|?>")
+_NAMES = [spelling[2:-2] for spelling in BY_SPELLING]
+_CONTROL_LIKE = re.compile(rf"<\|(?<!<<\|)(?!(?:{'|'.join(_NAMES)})\|>)([a-z_]{{2,20}})\|?>")
 _MARKERS = ("start_reflect", "start_introspect", "start_reason", "end_reflect", "end_introspect", "end_reason")
 
 
@@ -187,13 +188,12 @@ def json_calls(source: LintedText) -> Iterator[Spot]:
 
 def near_control(source: LintedText) -> Iterator[Spot]:
     """In all the text behind the header: in a misspelled head it is no frame that is read."""
-    names = [spelling[2:-2] for spelling in BY_SPELLING]
     meanings = dict.fromkeys(_MARKERS, "")
     for found in _CONTROL_LIKE.finditer(source.text, source.frames_at):
         word = found[1]
         if word not in meanings:
-            meanings[word] = word if word in names else nearest(word, names) or ""
-        if (meant := meanings[word]) and found[0] not in BY_SPELLING:
+            meanings[word] = word if word in _NAMES else nearest(word, _NAMES) or ""
+        if meant := meanings[word]:
             yield Spot(*found.span(), f"{found[0]} is no control", f"Did you mean <|{meant}|>?")
 
 
