@@ -75,7 +75,10 @@ export interface ReadOptions {
 /** Reads a transcript; where it is not valid, `frames` has the best reading. */
 export function read(transcript: string | Uint8Array | readonly string[], options?: ReadOptions): Transcript;
 
-/** What is wrong with a transcript, errors and warnings in the text's order. */
+/**
+ * What is wrong with a transcript, errors and warnings in the text's order. Calls are checked against the tools that
+ * messages declare: `E-CALL-SCHEMA` at the body.
+ */
 export function validate(
   transcript: string | Uint8Array | readonly string[],
   options?: ReadOptions,

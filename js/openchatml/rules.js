@@ -1,15 +1,13 @@
 // The rules that span frames: ids, channels, footers, capabilities, bodies (pages 4 … 7, 11; A-O01, A-O12 … A-O15, A-O30).
 
 import { jsonObject, jsonProblem } from "./json.js";
-import { DeclaredTools } from "./tools.js";
+import { DeclaredTools, isDeadline } from "./tools.js";
 import { typeOf, typeProblem } from "./types.js";
 
 const MARKER = /<\|(?:start|end)_(?:reflect|introspect|reason)\|>/;
 
 export const isCall = (frame) => frame.role === "assistant" && ![null, "assistant", "user", "all"].includes(frame.to);
 export const isFunction = (frame) => frame.to?.startsWith("functions.") ?? false;
-/** Whether a value limits a run: a whole number above 0. */
-export const isDeadline = (value) => Number.isInteger(value) && value > 0;
 const isLegacyReply = (frame) => frame.role === "tool" && frame.author !== "tool";
 const isFinal = (frame) => frame.role === "assistant" && frame.channel === "final";
 
@@ -39,7 +37,7 @@ export class Rules {
     if (isCall(frame)) this.declared();
     else if (frame.role === "tool" && !frame.unknown) this.reply();
     this.body();
-    if (frame.role === "system" || frame.role === "developer") this.tools.add(frame.body);
+    if (frame.role === "system" || frame.role === "developer") this.declare();
     this.doubtful();
     this.allowed();
     this.last = frame;
@@ -125,6 +123,13 @@ export class Rules {
     if (hint) this.head("to", `${to} is not declared`, { hint, code: "E-CALL-SCHEMA", warning: !undeclared });
   }
 
+  declare() {
+    for (const [recipient, problem] of this.tools.add(this.frame.body)) {
+      const message = `the arguments of ${recipient} are declared in a way that is not read: ${problem}`;
+      this.bodyProblem("E-CALL-SCHEMA", { message, hint: "Its calls are not checked.", warning: true });
+    }
+  }
+
   callFooter() {
     const { end } = this.frame;
     if (end === null || (end === "call") === isCall(this.frame)) return;
@@ -191,16 +196,22 @@ export class Rules {
     if (broken) this.bodyProblem("E-BODY-CONSTRAINT-VIOLATION", broken);
     if (frame.role === "tool" && !frame.unknown) this.envelope();
     if (!isCall(frame)) return;
-    const isTyped = frame.content_type === null || typeOf(frame.content_type) === "json";
-    if (!broken && isFunction(frame) && frame.end !== null && isTyped && (frame.constrain !== null || !this.harmony)) {
-      const wrong = jsonProblem(frame.body);
-      const message = `the arguments of ${frame.to} are not a JSON object`;
-      if (wrong || !/^[ \t\r\n]*\{/.test(frame.body))
-        this.bodyProblem("E-CALL-SCHEMA", { message, offset: wrong?.offset ?? 0 });
-    }
-    const { deadline_ms } = (frame.body.includes("deadline_ms") && jsonObject(frame.body)) || {};
+    const isDeclared = this.tools.known.has(frame.to);
+    const wrong = broken ? null : (this.misshapen() ?? (isDeclared && this.tools.problem(frame.to, frame.body)));
+    if (wrong) this.bodyProblem("E-CALL-SCHEMA", wrong);
+    const { deadline_ms } = (!isDeclared && frame.body.includes("deadline_ms") && jsonObject(frame.body)) || {};
     if (deadline_ms !== undefined && !isDeadline(deadline_ms))
       this.bodyProblem("E-CALL-SCHEMA", { message: "deadline_ms is not a positive whole number", warning: true });
+  }
+
+  /** A function's arguments are a JSON object, unless their type is another; in Harmony, if they say so. */
+  misshapen() {
+    const { to, body, content_type, constrain, end } = this.frame;
+    const isTyped = content_type === null || typeOf(content_type) === "json";
+    if (!isFunction(this.frame) || end === null || !isTyped || (constrain === null && this.harmony)) return null;
+    const wrong = jsonProblem(body);
+    if (!wrong && /^[ \t\r\n]*\{/.test(body)) return null;
+    return { message: `the arguments of ${to} are not a JSON object`, offset: wrong?.offset ?? 0 };
   }
 
   /** 7.6: an envelope says what went wrong, exactly when something did. */

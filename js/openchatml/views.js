@@ -1,7 +1,8 @@
 // Views of frames: JSON (page 10), what users see (6.3), the next prompt (8), a router's calls (7), HIP-1 (11).
 
 import { jsonObject } from "./json.js";
-import { isCall, isDeadline, withoutMarkers } from "./rules.js";
+import { isCall, withoutMarkers } from "./rules.js";
+import { isDeadline } from "./tools.js";
 
 const isPreamble = (frame) =>
   frame.role === "assistant" &&

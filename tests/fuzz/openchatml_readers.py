@@ -3,8 +3,8 @@
     python tests/fuzz/openchatml_readers.py [SECONDS] [SEED]
 
 They agree on every code and place, on frames, projections, calls, and what is shown, also of what is not valid. What is
-left out, and counted: texts that declare tools, whose types the second reader does not read, JSON deeper than Python's
-goes, and headers with a byte order mark or a lone carriage return inside.
+left out, and counted: JSON deeper than Python's goes, headers with a byte order mark or a lone carriage return inside,
+and texts that declare tools with letters beyond ASCII or with numbers that JavaScript has not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from antiphon.formats.openchatml import Implementation, check
 from fuzz.openchatml import corpus, invent
 from kit.javascript import second_reader
 
-_UNCHECKED = re.compile(r"# Tools|\[{300}")
+_UNCHECKED = re.compile(r"\[{300}|# Tools[\s\S]*(?:NaN|Infinity|\r(?!\n)|[^\0-\x7f]|\.0)")
 _UNLIKE = re.compile(r".\ufeff|\r(?!\n)|[\x85\u2028\u2029]", re.DOTALL)
 """What libyaml takes for breaks and marks in the middle of a text, in a header."""
 _IN_XML = "the body is not XML"
@@ -36,6 +36,28 @@ MILD = [
     "<|start|>user<|message|>x<|end|>", "<|start|>assistant<|message|>x<|return|>\n",
 ]  # fmt: skip
 """Words that may leave a transcript valid."""
+TYPES = [
+    "string", "number", "integer", "boolean", "null", "object", "any", "unknown", '"a"', "'b'", "1", "true",
+    "Map<string>", "Array<{}>", "Array<{} | null>", "Record<string, {}>", "{}[]", "{} | {}", "{} & {}",
+    "({} | null)[]", '"a" | {}[]', "Array<", "{ a: {}, b?: {} }", "{\n// note\na: {}, // default: 1\nb?: {};\n}",
+    "{ [key: string]: {}, a?: {} }", '{ "a": {} }',
+]  # fmt: skip
+SCHEMAS = [
+    '{"type": "string"}', '{"type": ["integer", "null"]}', '{"enum": ["a", 1, null]}', '{"const": {"a": 1}}', "true",
+    "false", '{"minimum": 1, "exclusiveMaximum": 3}', '{"multipleOf": 0.5}', '{"minLength": 1, "maxLength": 1}',
+    '{"type": "strng"}', '{"items": {}, "minItems": 1}', '{"prefixItems": [{}], "items": false}',
+    '{"uniqueItems": true}', '{"contains": {}}', '{"properties": {"a": {}, "b": {}}, "required": ["a"]}',
+    '{"properties": {"a": {}}, "additionalProperties": {}}', '{"anyOf": [{}, {}]}', '{"oneOf": [{}, {}]}',
+    '{"allOf": [{}, {}]}', '{"not": {}}', '{"required": 1}', '{"minItems": -1}', '{"if": {}, "then": {}, "else": {}}',
+    '{"dependentRequired": {"a": ["b"]}}', '{"dependentSchemas": {"a": {}}}', '{"propertyNames": {"maxLength": 1}}',
+    '{"minProperties": 1, "maxProperties": 1}', '{"$ref": "#/$defs/x"}', '{"$ref": "http://example.com/x"}',
+    '{"contains": {}, "minContains": 0, "maxContains": 1}', '{"description": "x"}',
+]  # fmt: skip
+VALUES = [
+    "1", "2.5", "-1", '"a"', '"ab"', '"b"', "null", "true", "[]", "[{}]", "[{}, {}]", "{}", '{"a": {}}',
+    '{"a": {}, "b": {}}', '{"c": {}}', '{"deadline_ms": 5, "a": {}}', '{"deadline_ms": 0}',
+]  # fmt: skip
+"""Types, schemas and values; others stand in place of the empty braces inside."""
 FLAGS: list[list[str]] = [[], [], ["--fragment"], ["--fragment", "--harmony"]]
 
 
@@ -49,11 +71,16 @@ class Comparison:
     difference: str | None = None
 
 
-def compare(other: Implementation, seed: int, *, seconds: float = 0.0, count: int = 0) -> Comparison:
+def compare(
+    other: Implementation, seed: int, *, seconds: float = 0.0, count: int = 0, tools: bool = False
+) -> Comparison:
+    """``tools``: texts that declare tools, and call them."""
     rng, seeds, found = random.Random(seed), corpus(), Comparison()
     right = [text for text in seeds if check(text.encode("utf-8", "surrogateescape"))["valid"]]
     end = time.monotonic() + seconds
     while found.compared < count or (not count and time.monotonic() < end):
+        if tools:
+            seeds = right = [declaring(rng)]
         text = invent(rng, seeds) if rng.random() < 0.5 else vary(rng, right)
         flags = rng.choice(FLAGS)
         report = other(text.encode("utf-8", "surrogateescape"), flags)
@@ -78,6 +105,30 @@ def vary(rng: random.Random, seeds: list[str]) -> str:
     return text[:at] + rng.choice(MILD) + text[at + rng.choice([0, 0, 1, 4]) :]
 
 
+def declaring(rng: random.Random) -> str:
+    """A transcript with tools, some in types and some in JSON, and calls of them."""
+    typed = [f"type f{i} = (_: {_nested(rng, TYPES)}) => any;" for i in range(3)]
+    as_json = [f'{{"name": "g{i}", "parameters": {_nested(rng, SCHEMAS)}}}' for i in range(3)]
+    defs = _nested(rng, SCHEMAS).replace("$defs/x", "$defs/y")  # what refers to itself is read in more than one way
+    as_json += [f'{{"name": "g3", "parameters": {{"$defs": {{"x": {defs}}}, "allOf": [{{"$ref": "#/$defs/x"}}]}}}}']
+    lines = rng.sample([*typed, *as_json, "type f0 = () => any;", '{"name": "g0"}'], 5)
+    calls = [
+        f"<|start|>assistant to=functions.{rng.choice('fg')}{rng.randrange(4)} call_id=c{i}<|channel|>commentary"
+        f"{rng.choice(['', '<|constrain|>json'])}<|message|>{_nested(rng, VALUES[-6:], VALUES)}<|call|>\n"
+        for i in range(rng.randrange(3))
+    ]
+    declared = "\n".join(["# Tools", "## functions", *lines])
+    return f"version: 2.2\n<|start|>developer<|message|>{declared}<|end|>\n{''.join(calls)}"
+
+
+def _nested(rng: random.Random, outer: Sequence[str], inner: Sequence[str] = ()) -> str:
+    """A text with others in place of its empty braces, some levels deep."""
+    text = rng.choice(outer)
+    for _ in range(4):
+        text = re.sub(r"\{\}", lambda _: rng.choice(inner or outer), text)
+    return text
+
+
 def _difference(ours: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     for key in ("errors", "warnings"):
         if _places(ours[key]) != _places(other[key]):
@@ -98,10 +149,12 @@ def _places(findings: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, int]]
 def main(arguments: list[str]) -> int:
     seconds, seed = float(arguments[0]) if arguments else 60.0, int(arguments[1]) if len(arguments) > 1 else 0
     with second_reader() as other:
-        found = compare(other, seed, seconds=seconds, count=int(os.environ.get("DRAWS", "0")))
-    print(f"{found.compared} texts, {found.valid} of them valid, {found.left_out} left out")
-    print(found.difference or "both readers agree")
-    return 1 if found.difference else 0
+        draws = int(os.environ.get("DRAWS", "0"))
+        both = [compare(other, seed, seconds=seconds / 2, count=draws, tools=tools) for tools in (False, True)]
+    for found in both:
+        print(f"{found.compared} texts, {found.valid} of them valid, {found.left_out} left out")
+        print(found.difference or "both readers agree")
+    return 1 if any(found.difference for found in both) else 0
 
 
 if __name__ == "__main__":

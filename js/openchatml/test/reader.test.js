@@ -129,6 +129,53 @@ test("an error has its column, in characters, and a hint", () => {
   );
 });
 
+const declaring = (tools, to, body) =>
+  `version: 2.2\n<|start|>developer<|message|># Tools\n## functions\n${tools}\n<|end|>\n` +
+  `<|start|>assistant to=functions.${to} call_id=c1<|channel|>commentary<|constrain|>json<|message|>${body}<|call|>`;
+const said = (...call) => validate(declaring(...call)).map(({ message, warning }) => (warning ? "! " : "") + message);
+
+test("a call has the arguments that its tool is declared with, in types or in JSON", () => {
+  const types = `// The weather.
+type f = (_: {
+  city: string, // where
+  unit?: "c" | "f", // default: c
+  days?: Array<integer | null>; [key: string]: any
+}) => any;
+type g = () => any;`;
+  const schema = { required: ["city"], properties: { city: { type: "string" }, unit: { enum: ["c", "f"] } } };
+  schema.properties.days = { items: { type: ["integer", "null"] } };
+  const json = `${JSON.stringify({ name: "functions.f", parameters: schema })}\n{"function": {"name": "g"}}`;
+  for (const tools of [types, json]) {
+    assert.deepEqual(said(tools, "f", '{"city": "Rome", "unit": "f", "days": [1, null], "deadline_ms": 5}'), []);
+    assert.deepEqual(said(tools, "f", "{}"), ['functions.f is not what its required says, ["city"]']);
+    assert.deepEqual(said(tools, "f", '{"city": 1}'), ['functions.f.city is not what its type says, "string"']);
+    assert.match(said(tools, "f", '{"city": "a", "days": [1.5]}')[0], /^functions\.f\.days\[0\] is not what its type/);
+    assert.match(said(tools, "f", '{"city": "a", "unit": "k"}')[0], /^functions\.f\.unit is not what its enum says/);
+    assert.deepEqual(said(tools, "f", '{"deadline_ms": 0}'), ["deadline_ms is not a positive whole number"]);
+    assert.deepEqual(said(tools, "g", '{"a": 1}'), ["functions.g takes no arguments"]);
+    assert.deepEqual(said(tools, "h", "{}"), ["functions.h is not declared"]);
+  }
+});
+
+test("a declaration that is not read, or cannot be checked in time, is a warning", () => {
+  const unread = "! the arguments of functions.f are declared in a way that is not read: Map is no type that is read";
+  assert.deepEqual(said("type f = (_: Map<string>) => any;", "f", '{"a": 1}'), [unread]);
+  assert.match(said(`type f = (_: string | null${"[]".repeat(20_000)}) => any;`, "f", "{}")[0], /^! the schema of/);
+  const twice = (name) => ({ allOf: [{ $ref: `#/$defs/${name}` }, { $ref: `#/$defs/${name}` }] });
+  const doubled = Array.from({ length: 40 }, (_, i) => [`d${i}`, twice(`d${i + 1}`)]);
+  for (const parameters of [
+    { $ref: "http://127.0.0.1:9/schema" },
+    { $ref: "#/$defs/%" },
+    { pattern: "(a+)+$" },
+    { type: "strng" },
+    { $defs: { ...Object.fromEntries(doubled), d40: true }, $ref: "#/$defs/d0" },
+  ]) {
+    const [message, ...more] = said(JSON.stringify({ name: "f", parameters }), "f", "{}");
+    assert.match(message, /^! the schema of functions\.f cannot be used: /);
+    assert.deepEqual(more, []);
+  }
+});
+
 test("validate gives errors and warnings in the text's order", () => {
   const text = "version: 2.2\n<|start|>user<|message|>a<|return|>\n<|start|>bob<|message|>b<|end|>";
   assert.deepEqual(

@@ -105,6 +105,12 @@ def test_a_schema_that_refers_elsewhere_is_not_fetched() -> None:
     assert (finding.warning, "cannot be used" in finding.message) == (True, True)
 
 
+@pytest.mark.parametrize("type", ["string | null", '"a" | "b"'])
+def test_a_type_of_thousands_of_brackets_is_told_and_ends_nothing(type: str) -> None:
+    (finding,) = found(f"# Tools\n## functions\ntype f = (_: {type}{'[]' * 5000}) => any;", ("functions.f", "{}"))
+    assert (finding.warning, "nested more than" in finding.message) == (True, True)
+
+
 def test_declarations_of_a_long_message_take_a_moment() -> None:
     comments = "// one more line\n" * 200_000
     declaration = read_declaration(WEATHER.replace("// Gets", comments + "// Gets") + "\n" + comments)

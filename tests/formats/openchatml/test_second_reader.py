@@ -48,9 +48,10 @@ def test_the_command_prints_its_table(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "4 of 4 demands met")
 
 
+@pytest.mark.parametrize("tools", [False, True])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_both_readers_agree_on_mutated_transcripts(other: Implementation, seed: int) -> None:
-    found = compare(other, seed, count=200)
+def test_both_readers_agree_on_mutated_transcripts(other: Implementation, seed: int, tools: bool) -> None:
+    found = compare(other, seed, count=200, tools=tools)
     assert found.difference is None
     assert found.valid >= 5
 

@@ -229,9 +229,16 @@ def _unquoted(text: str) -> str:
 
 
 def _any_of(parts: list[Schema]) -> Schema:
-    if (items := parts[-1].get("items")) and _is_value(items):
+    value, arrays = parts[-1], 0
+    while "items" in value:
+        value, arrays = value["items"], arrays + 1
+    if arrays and ("const" in value or value == _KINDS["null"]):
         # Prompts of gpt-oss have no parentheses around the items of an array: "a" | "b"[], string | null[].
-        return {"type": "array", "items": _any_of([*parts[:-1], items])}
+        # Nobody means an array of nothing but one value.
+        schema = _any_of([*parts[:-1], value])
+        for _ in range(arrays):
+            schema = {"type": "array", "items": schema}
+        return schema
     if all(part.keys() == {"const"} for part in parts):
         values = [part["const"] for part in parts]
         texts = all(isinstance(value, str) for value in values)
@@ -239,10 +246,3 @@ def _any_of(parts: list[Schema]) -> Schema:
     if all(part.keys() == {"type"} for part in parts):
         return {"type": [part["type"] for part in parts]}
     return {"anyOf": parts}
-
-
-def _is_value(schema: Schema) -> bool:
-    """Whether it is one value, or arrays of it: nobody means an array of nothing but that."""
-    while "items" in schema:
-        schema = schema["items"]
-    return "const" in schema or schema == _KINDS["null"]

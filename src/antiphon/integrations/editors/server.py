@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from dataclasses import replace
+from functools import cached_property
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -127,7 +128,11 @@ class Lines:
     def __init__(self, text: str, codec: PositionCodec) -> None:
         self.text = text
         self._encoding = types.PositionEncodingKind(codec.encoding or "utf-16").value
-        self._starts = [0, *(found.end() for found in _LINE_BREAK.finditer(text))]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where lines begin: nobody asks of a text in which nothing is wrong."""
+        return [0, *(found.end() for found in _LINE_BREAK.finditer(self.text))]
 
     def position(self, offset: int) -> types.Position:
         line = bisect_right(self._starts, offset) - 1

@@ -17,14 +17,15 @@ from antiphon.formats.openchatml.judges import is_unmarked_json, is_unmarked_pla
 from antiphon.formats.openchatml.rules import RULES as READING_RULES
 from antiphon.formats.openchatml.rules import TextRule
 from antiphon.formats.openchatml.schemas import HEADER
-from antiphon.formats.openchatml.spelling import CONSTRAIN
+from antiphon.formats.openchatml.spelling import BY_SPELLING, CONSTRAIN
 from antiphon.formats.openchatml.yaml_header import read_otherwise
 
 from .rule import EDITS, Diagnostic, Edit, LintedText, Spot, canonical_text
 
 _KEYS: Mapping[str, Any] = HEADER["properties"]
 _VERSION = re.compile(r"^[ \t{]*[\"']?version[\"']?[ \t]*:[ \t]*([^\s#,}]+)", re.MULTILINE)
-_CONTROL_LIKE = re.compile(r"(?<!<)<\|([a-z_]{2,20})\|?>")
+_CONTROLS = "|".join(re.escape(spelling[2:]) for spelling in BY_SPELLING)
+_CONTROL_LIKE = re.compile(rf"<\|(?<!<<\|)(?!{_CONTROLS})([a-z_]{{2,20}})\|?>")
 _MARKERS = ("start_reflect", "start_introspect", "start_reason", "end_reflect", "end_introspect", "end_reason")
 
 
