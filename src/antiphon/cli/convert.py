@@ -95,7 +95,7 @@ class ManyConversions:
                 self.failed[file] = error
 
     def _target(self, relative: Path, reserved: set[Path]) -> Path:
-        """Where a file's output goes. Raises `ConfigError` where something is that must stay."""
+        """Returns the path of a file's output. Raises `ConfigError` where something is that must stay."""
         target = self.out / relative.with_suffix(SUFFIXES.get(self.to, (OTHER_SUFFIX,))[0])
         if target.resolve() in reserved:
             raise ConfigError(f"{target} is an input, or the output of another", code="unwritable_output")

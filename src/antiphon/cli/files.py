@@ -85,7 +85,7 @@ def opened(file: Path) -> Iterator[BufferedReader]:
 
 @contextmanager
 def output(file: Path | None, *, replace: bool = True) -> Iterator[Sink]:
-    """Where a result goes: standard output, or a file as `written` gives it.
+    """Opens the sink of a result: standard output, or a file as `written` gives it.
 
     Raises `ConfigError` when the file cannot be written.
     """

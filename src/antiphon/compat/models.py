@@ -244,7 +244,7 @@ def _value(kind: type[Model]) -> Check:
 
 
 def _refuse(title: str, mismatches: list[Mismatch]) -> NoReturn:
-    """Whoever catches pydantic's error has loaded pydantic."""
+    """Raises pydantic's error, or `ValueError` where pydantic is not loaded: nobody then catches the other."""
     core: Any = sys.modules.get("pydantic_core")
     if core is None:
         each = "; ".join(f"{'.'.join(map(str, p.path)) or 'it'}: {p.kind} ({p.found!r:.60})" for p in mismatches)

@@ -31,7 +31,7 @@ from .json_text import Repeated
 # What a request says beside its conversation and a transcript's header has a place for: the model, how to sample.
 
 REQUEST = "request"
-"""Where a `Conversation` has it in ``extra``: as a `DocumentHeader`, by the names of OpenChatML (§2)."""
+"""The key of a `Conversation`'s ``extra`` that has it, as a `DocumentHeader`, by the names of OpenChatML (§2)."""
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
 CHAT = {**{name: (name,) for name in SAMPLING}, "max_tokens": ("max_completion_tokens", "max_tokens")}
 """The settings that chat JSON has, each with its names there; the first one is written."""

@@ -109,7 +109,7 @@ class Post(msgspec.Struct, frozen=True):
 
     @property
     def tenant(self) -> Tenant:
-        """Whose request it is, for caches, queues and tools."""
+        """The owner of the request, for caches, queues and tools."""
         return self.exchange.tenant
 
     @property

@@ -48,7 +48,7 @@ HINTS = {
     "store_failed": "Try again. The server's log has the cause.",
 }
 PASSING = frozenset({"store_full", "store_busy"})
-"""What leaves an open file as it was; after the others it is opened anew."""
+"""Faults that leave an open file as it was; after the others it is opened anew."""
 _OF_FILES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 """The primary results of operations on files, which fail where a file system takes no writes any more."""
 MEANINGS = {

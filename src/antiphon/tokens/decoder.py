@@ -102,7 +102,7 @@ class ControlScanner:
         return pieces
 
     def _open_tail(self, text: str, start: int) -> int:
-        """Where the first tail begins that is a proper prefix of a spelling; the text's end when there is none."""
+        """The start of the first tail that is a proper prefix of a spelling; the text's end when there is none."""
         for i in range(max(start, len(text) - self._reach), len(text)):
             if text[i:] in self._prefixes:
                 return i

@@ -20,7 +20,7 @@ Segment = str | tuple[str, str]
 
 
 class Memo(Protocol):
-    """Where `encode_pieces` looks for a text that was encoded before, and leaves one that was not."""
+    """A cache in which `encode_pieces` looks for a text that was encoded before, and stores one that was not."""
 
     def get(self, text: str) -> tuple[int, ...] | None: ...
 

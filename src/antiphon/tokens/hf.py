@@ -241,7 +241,7 @@ def _parts(text: str) -> dict[str, msgspec.Raw]:
 
 
 def _place(text: str) -> Position | None:
-    """Where a text stops to be JSON."""
+    """The place at which a text stops being JSON."""
     try:
         json.loads(text)
     except ValueError as error:

@@ -37,7 +37,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 Endpoints = Mapping[str, Endpoint]
-"""What the lines of a batch may request, by its path."""
+"""Endpoints that the lines of a batch may request, by path."""
 _PRINCIPAL = "antiphon.principal"
 _PASSING = frozenset({408, 429, 503})
 """Statuses of what another time may go well."""

@@ -55,7 +55,7 @@ class SchemaRefused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmittedText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may come: ``text``, with what must follow its first character; or each character from that to ``to``."""
+    """Admissible text: ``text``, with what must follow its first character; or each character from that to ``to``."""
 
     text: str
     to: str | None = None

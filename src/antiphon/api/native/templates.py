@@ -69,7 +69,7 @@ class LostShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the description of replies is from (``source`` in words), and which shapes are read back at every cut.
+    """The source of the description of replies (``source``: in words), and the shapes that are read back at every cut.
 
     ``unwritten``: shapes that the template does not write. ``evidence``: a call as each source has it.
     """
@@ -158,7 +158,7 @@ class TemplateTryRequest(TemplateCheckRequest, kw_only=True):
 
 
 class ReadEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a reader says, by its ``type``.
+    """An event of a reader, by its ``type``.
 
     ``started`` and ``ended`` have the ``message``, ``text`` has more of it; ``incident`` has its code and a text.
     """

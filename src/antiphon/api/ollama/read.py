@@ -120,7 +120,7 @@ IN_PROMPT = {"messages": "prompt", "use_raw_prompt": "raw", **IN_CHAT}
 """The same of a prompt."""
 Effort = Literal["none", "low", "medium", "high", "max"]
 EFFORTS: Mapping[str, Effort] = MappingProxyType({"low": "low", "medium": "medium", "high": "high", "max": "max"})
-"""What ``think`` may be beside true and false."""
+"""Values of ``think`` beside true and false."""
 ROLES = ("system", "developer", "user", "assistant", "tool")
 DEFAULT = ":latest"
 """The tag of a name without one."""

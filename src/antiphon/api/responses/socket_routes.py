@@ -191,7 +191,7 @@ class SocketSession:
             lane.task = asyncio.ensure_future(self._work(lane))
 
     def _lane(self, stream_id: str | None) -> Lane:
-        """Where the response is made. Raises `RequestError` where it cannot wait."""
+        """Returns the lane in which the response is made. Raises `RequestError` where it cannot wait."""
         lane = self._lanes.get(stream_id)
         if lane is None:
             idle = [name for name, one in self._lanes.items() if one.task is None]

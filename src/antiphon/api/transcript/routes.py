@@ -33,7 +33,7 @@ from .write import Gate, TranscriptWriter, error_event, open_message
 MOST_NOTES = 10
 """Changes of one answer that its header names."""
 _NO_VALUE = re.compile(r"[^ -~]")
-"""What a header's value cannot have."""
+"""Characters that a header's value cannot have."""
 
 
 class CancelTurn(PostRoute):

@@ -26,7 +26,7 @@ Words = Callable[[], Iterable[str]]
 
 
 def history_file() -> Path:
-    """Where what was typed is stored: below ANTIPHON_HOME, else with what programs of this user store."""
+    """The file of what was typed: below ANTIPHON_HOME, else with what programs of this user store."""
     home = os.environ.get("ANTIPHON_HOME")
     folder = Path(home).expanduser() if home else platformdirs.user_state_path("antiphon", appauthor=False)
     return folder / "chat_history"

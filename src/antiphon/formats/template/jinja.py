@@ -29,7 +29,7 @@ from .trials import TemplateProbe, Trials, find_capabilities
 from .user_text import ControlSpellings, MarkedText, aligned, unused
 
 _FOUND = DescriptionCache()
-"""What templates were found to write: a function of their text, and some work."""
+"""Descriptions of what templates write: a function of their text that costs some work."""
 RESERVED = frozenset(
     ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "strftime_now",
      "raise_exception", "chat_template", "tokenize", "range", "namespace", "dict")

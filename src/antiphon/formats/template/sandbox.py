@@ -30,7 +30,7 @@ from .rewriting import CHARGES, CONCAT, IN, MADE, OUT, SEARCHED, SEEN, SPREAD, T
 
 _CALL_STEPS = 5
 _SCOPES = ("_loop_vars", "_block_vars")
-"""What Jinja itself adds to the arguments of a call."""
+"""Arguments that Jinja itself adds to a call."""
 REFUSED = "This is a rule of the model's own chat template: change the messages, or configure another chat_template."
 _FORMATS = ("format", "format_map")
 _ESCAPING = (*_FORMATS, "center", "join", "ljust", "replace", "rjust")

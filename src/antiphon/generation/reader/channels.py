@@ -126,7 +126,7 @@ class InferredChannels:
         self._open: _Buffered | None = None
         """The open message, where it is buffered."""
         self._channel: Channel | None = None
-        """What the open message is on, where it is passed and its own header says something else."""
+        """The channel of the open message, where it is passed and its own header says something else."""
         self._decided = False
         """The reply has its answer, or a call."""
         self._guessed = self._cut_header = self._miscalls = False

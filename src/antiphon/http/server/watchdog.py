@@ -166,7 +166,7 @@ class Watchdog:
 
 
 def standing(*, first: int, but: int) -> Iterator[str]:
-    """Where each thread stands, the one of number ``first`` before the others: lines, bounded in number."""
+    """Yields the stack of each thread, the one of number ``first`` before the others: lines, bounded in number."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sys._current_frames()
     frames.pop(but, None)
