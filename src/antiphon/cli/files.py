@@ -131,7 +131,7 @@ def files_below(paths: Iterable[Path], form: str | None) -> dict[Path, Path]:
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether it stands for any number of files: ``chats/*.json``."""
+    """Whether it is a pattern of any number of files: ``chats/*.json``."""
     return not path.exists() and glob.has_magic(str(path))
 
 

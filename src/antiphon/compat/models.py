@@ -20,7 +20,7 @@ Json = dict[str, Any]
 Path = tuple[str | int, ...]
 AnyModel = TypeVar("AnyModel", bound="Model")
 Check = Callable[[object, Path, "list[Mismatch]"], object]
-"""Takes a value and where it stands, returns what is stored, and adds what is wrong with it to the list."""
+"""Takes a value and its place, returns what is stored, and adds what is wrong with it to the list."""
 Plan = tuple[tuple[str, frozenset[type], Check, Callable[[], object] | None], ...]
 PLANS: dict[type[Any], Plan] = {}
 ADAPTERS: dict[type[Any], Any] = {}

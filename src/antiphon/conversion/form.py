@@ -129,7 +129,7 @@ class Written:
 
 
 def unread(path: str, given: Any, taken: Any) -> Iterator[Loss]:
-    """Yields each part of a JSON value that ``taken`` has not, at any depth; null says nothing.
+    """Yields each part of a JSON value that ``taken`` lacks, at any depth; null counts as absent.
 
     ``taken`` is what was read of the value, in the spelling in which it was given.
     """
@@ -157,7 +157,7 @@ def taken_content(given: Any, message: Message | None) -> Any:
         return text if given else given
     return [
         msgspec.to_builtins(part.data) if isinstance(part, OpaquePart)
-        # The text of a refusal is kept, but not that it is one.
+        # The text of a refusal is carried, but not that it is one.
         else {"type": "refusal", "refusal": {"text": part.text}} if one.get("type") == "refusal"
         else {"type": one.get("type"), "text": part.text, "annotations": [], "logprobs": []}
         for one, part in zip(given, parts, strict=True)

@@ -182,7 +182,7 @@ class HarmonyTarget:
         return [*self._begin(), *self._last(End.NONE)]
 
     def _begin(self) -> Iterator[Written]:
-        """The leading messages: as they stand, or with tools and settings in them as Harmony renders those."""
+        """The leading messages: as they are, or with tools and settings in them as Harmony renders those."""
         lead, self._lead = self._lead, None
         if lead is None:
             return

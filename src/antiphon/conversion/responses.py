@@ -122,7 +122,7 @@ def _taken(item: Json, messages: Sequence[Message]) -> Json:
 
 
 def _taken_of_ran(item: Json, call: Message, answer: Message) -> Json:
-    """The parts that a call and its answer have of an item of the server's: whom it calls, and what came of it."""
+    """The parts of an item of the server's that its call and the answer have."""
     parts = answer.parts or (TextPart(answer.text),)
     outputs = [dict.fromkeys(("logs", "text"), part.text) for part in parts if isinstance(part, TextPart)]
     given = ("server_label", "name", "approval_request_id", "approve", "reason")
@@ -151,7 +151,7 @@ class Items:
     def read(self, item: InputItem, follower: InputItem | None = None) -> tuple[Message, ...]:
         """Reads the item's messages. Raises `ParseError` with its path."""
         if item.type == RESPONSE and item.approve:
-            return ()  # What came of the call stands in its own item.
+            return ()  # The result of the call is an item of its own.
         before = [self._requests[id] for id in (item.approval_request_id,) if id in self._requests]
         if recipient := self._calls.recipient(item.call_id):
             before.append(Entry(None, (make_call(recipient, "", item.call_id),)))

@@ -133,7 +133,7 @@ class TurnRequest:
     tenant: Tenant = NOBODY
     overflow: Overflow = Overflow.REFUSE
     raw: RawFormat | None = None
-    """In place of the model's format: the prompt is its text as it stands, and only the conversation's
+    """In place of the model's format: the prompt is its text as it is, and only the conversation's
     ``response_format`` constrains the reply."""
     reword: Callable[[RequestError], object] = unchanged
     """Is given each error of planning before it is raised: a wire sets its own names of parameters, and its hints."""

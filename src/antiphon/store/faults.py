@@ -61,7 +61,7 @@ MEANINGS = {
 
 
 def store_fault(error: sqlite3.Error | OSError, path: Path) -> StoreError:
-    """The error that clients are told of; what SQLite or the system said is in the log."""
+    """The error for clients; that of SQLite or the system is in the log."""
     result = getattr(error, "sqlite_errorcode", OF_SYSTEM.get(getattr(error, "errno", 0) or 0, sqlite3.SQLITE_ERROR))
     found = next((one for one in (result, result & 0xFF) if one in FAULTS), sqlite3.SQLITE_ERROR)
     code = FAULTS[found]

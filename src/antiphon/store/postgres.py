@@ -128,7 +128,7 @@ PASSING = (PoolTimeout, TooManyRequests, errors.QueryCanceled, errors.LockNotAva
 
 
 def postgres_fault(error: psycopg.Error | TimeoutError | OSError) -> StoreError:
-    """The error that clients are told of; what PostgreSQL said is in the log."""
+    """The error for clients; that of PostgreSQL is in the log."""
     kind = next(kind for kind in CAUSES if isinstance(error, kind))
     code = CAUSES[kind]
     state = getattr(error, "sqlstate", None) or type(error).__name__

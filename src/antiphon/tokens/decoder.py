@@ -23,7 +23,7 @@ class PieceDecoder:
         self._buffered = b""
 
     def feed(self, ids: Sequence[int]) -> list[Piece]:
-        # Called for every id of every reply: the road without controls is short, and `_text` is written out in it.
+        # Called for every id of every reply: the path without controls is short, and `_text` is written out in it.
         try:
             run = b"".join(map(self._piece, ids))  # type: ignore[arg-type]  # a Control raises the TypeError
         except TypeError:

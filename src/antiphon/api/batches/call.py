@@ -1,4 +1,4 @@
-"""One line of a batch on the one road: the route that answers requests answers it, in this process."""
+"""One line of a batch as a request: the route that answers requests answers it, in this process."""
 
 from __future__ import annotations
 

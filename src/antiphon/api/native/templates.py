@@ -1,4 +1,4 @@
-"""Chat templates tried for who asks: the request's format, and what was found of it as JSON."""
+"""Checks of chat templates: the request's format, and the findings as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from antiphon.wire.errors import refused
 
 from .schema import FoundIncident, RenderedPiece
 
-# A chat template checked: what is asked, and what is found.
+# The check of a chat template: request and findings.
 
 
 class TemplateCheckRequest(msgspec.Struct, kw_only=True):
@@ -170,7 +170,7 @@ class ReadEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReadStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of the reply, text or a control, and what was said when it came; neither: the reply was over."""
+    """A piece of the reply, text or a control, and its events; neither: the end of the reply."""
 
     text: str | None = None
     control: str | None = None

@@ -147,7 +147,7 @@ def prompt_request(wire: OllamaGenerateRequest, settings: OllamaOptions, model: 
 
 
 def raw_request(wire: OllamaGenerateRequest, settings: OllamaOptions) -> CompletionRequest:
-    """The completion of a prompt as it stands, or of what is before ``suffix``."""
+    """The completion of a prompt as it is, or of the text before ``suffix``."""
     if wire.think:
         raise refused("think", "a raw prompt says itself whether there is a thought.")
     return CompletionRequest(

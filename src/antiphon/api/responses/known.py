@@ -77,7 +77,7 @@ def _unrun(call: Message, *, approved: bool, reason: str | None) -> Message:
 
 
 def with_results(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages; of several answers to one call the last one stands where the first one stood."""
+    """The messages; of several answers to one call the last one takes the place of the first."""
     whole: list[Message] = []
     places: dict[str, int] = {}
     for message in messages:

@@ -215,7 +215,7 @@ class SocketSession:
             lane.task = None
 
     async def _respond(self, event: CreateEvent, lane: Lane) -> None:
-        """Makes one response, by the road that a POST takes."""
+        """Makes one response, as a POST does."""
         lane.over = False
         scope = self._request(SocketTurn(lane.memory, event.generate))
         answer = _Frames(event.stream_id, lane, self._text)

@@ -39,7 +39,7 @@ RESPONSE_TEMPLATE = "response_template"
 
 
 class ResponseTemplate(msgspec.Struct, frozen=True):
-    """How a model writes its replies, as its files say: the JSON value as it stands, and the ``place`` that has it."""
+    """How a model writes its replies, by its files: the JSON value as it is, and the ``place`` that has it."""
 
     spec: object
     place: str

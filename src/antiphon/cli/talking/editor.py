@@ -111,7 +111,7 @@ def keys() -> KeyBindings:
 
 
 class Editor(Input):
-    """Input typed at a terminal. Ctrl-C clears what stands there, Ctrl-D ends."""
+    """Input typed at a terminal. Ctrl-C clears the line, Ctrl-D ends."""
 
     def __init__(self, completer: Completer, *, history: Path | None) -> None:
         self.edited = ""

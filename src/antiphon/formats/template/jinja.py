@@ -258,7 +258,7 @@ class JinjaFormat(ReplyFormat):
         return text[:end]
 
     def describe(self, cuts: Cuts = "sampled") -> Found:
-        """How the model writes its replies, found anew: as it is said, else as the template does."""
+        """How the model writes its replies, found anew: as declared, else as the template does."""
         configured, response_template = self._given
         found = describe(
             TemplateProbe(self._template, self._special, self.capabilities),

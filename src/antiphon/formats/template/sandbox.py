@@ -286,7 +286,7 @@ def _line(template: jinja2.Template, error: BaseException) -> int | None:
 
 
 def _stopped(error: Exception, line: int | None) -> TemplateError:
-    """The error for the caller: the template's own words, and where in it they stand."""
+    """The error for the caller: the template's own words, and their place in it."""
     if isinstance(error, TemplateError):
         return error
     code, message, hint = _words(error)
