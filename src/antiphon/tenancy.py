@@ -1,4 +1,4 @@
-"""Whose request it is, and how room is shared between owners."""
+"""The owner of a request, and how room is shared between owners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose request it is: what its caches, its queues and its tools go by.
+    """The owner of a request, by which its caches, its queues and its tools go.
 
     ``owner`` is the name of an API key; where there are no keys everybody is one owner. ``salt`` divides an owner's
     caches further, as a client may ask. ``affinity`` names what goes on in one place of the engine, such as a session;

@@ -78,7 +78,7 @@ def _sink(path: Path, replace: bool, mode: int | None) -> Iterator[BinaryIO]:
 
 
 def _destination(path: Path) -> Path | int:
-    """Where links lead: a path that is none, or a descriptor of this process. Raises OSError for a circle."""
+    """Follows links to a path that is none, or to a descriptor of this process. Raises OSError for a circle."""
     at = os.path.abspath(path)
     if "\0" in at:
         raise OSError(errno.EINVAL, "no name has a NUL")

@@ -16,7 +16,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -313,11 +313,12 @@ async def run(exchanges: int, seed: int, second: Implementation | None = None) -
 def main() -> int:
     exchanges = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
-    try:
+    reader: AbstractContextManager[Implementation | None] = nullcontext()
+    with suppress(ImportError):
         from kit.javascript import second_reader
-    except ImportError:
-        second_reader = nullcontext  # type: ignore[assignment]
-    with second_reader() as second:
+
+        reader = second_reader()
+    with reader as second:
         ended, faults = asyncio.run(run(exchanges, seed, second))
     print(f"{ended.total()} exchanges, seed {seed}: {dict(ended)}", *faults, sep="\n")
     return 1 if faults else 0

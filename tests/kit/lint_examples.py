@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """An example that breaks each rule of the linter, and one that keeps it."""
 
 from __future__ import annotations
@@ -153,8 +152,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     ),
     "call-unanswered": (CALL + USER, CALL + REPLY + "1<|end|>\n" + USER),
     "call-deadline": (
-        '<|start|>assistant to=functions.f call_id=c1<|channel|>commentary<|constrain|>json<|message|>{"deadline_ms": -1}<|call|>\n',
-        '<|start|>assistant to=functions.f call_id=c1<|channel|>commentary<|constrain|>json<|message|>{"deadline_ms": 500}<|call|>\n',
+        "<|start|>assistant to=functions.f call_id=c1<|channel|>commentary<|constrain|>json"
+        '<|message|>{"deadline_ms": -1}<|call|>\n',
+        "<|start|>assistant to=functions.f call_id=c1<|channel|>commentary<|constrain|>json"
+        '<|message|>{"deadline_ms": 500}<|call|>\n',
     ),
     "reply-envelope": (
         CALL + REPLY + '{"ok": false}<|end|>',
@@ -177,10 +178,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         + CALL,
     ),
     "declaration-unread": (
-        "<|start|>developer<|message|># Tools\n## functions\nnamespace functions {\ntype f = (_: Map<>) => any;\n}<|end|>\n"
-        + USER,
-        "<|start|>developer<|message|># Tools\n## functions\nnamespace functions {\ntype f = (_: {}) => any;\n}<|end|>\n"
-        + USER,
+        "<|start|>developer<|message|># Tools\n## functions\nnamespace functions {\n"
+        "type f = (_: Map<>) => any;\n}<|end|>\n" + USER,
+        "<|start|>developer<|message|># Tools\n## functions\nnamespace functions {\n"
+        "type f = (_: {}) => any;\n}<|end|>\n" + USER,
     ),
     "calls-mixed": (
         CALL + REPLY + '1<|end|>\n<|start|>assistant<|message|>{"tool_calls": []}<|return|>',

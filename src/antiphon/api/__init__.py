@@ -1,4 +1,4 @@
-"""HTTP: the APIs that people already use, and the road on which others can add theirs."""
+"""HTTP: the APIs that people already use, and the interface by which others can add theirs."""
 
 from typing import TYPE_CHECKING
 

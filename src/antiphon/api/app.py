@@ -309,7 +309,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
 
 
 def _error_places(dialects: Sequence[Dialect], wires: Sequence[Wire]) -> dict[str, ErrorShape]:
-    """Where errors have another shape than on the plain routes."""
+    """Returns the shapes of errors by path, where they are not those of the plain routes."""
     shapes = {place: wire.errors for wire in wires for place in wire.places}
     return shapes | {place: error_shape(dialect) for dialect in dialects for place in dialect.places}
 

@@ -55,7 +55,7 @@ OLLAMA = Wire(
 VERSION = "anthropic-version"
 """The header that every client of Anthropic's API sends: who does gets the models in its words."""
 ANTHROPIC = "/anthropic"
-"""Where that API is alone, whatever else a path could mean."""
+"""The prefix under which only that API answers."""
 ENDPOINTS = "/api/2.0/serving-endpoints"
 
 

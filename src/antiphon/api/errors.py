@@ -71,7 +71,7 @@ ANTHROPIC_TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-"""Those that its clients know; any other 4xx is an ``invalid_request_error``, any other 5xx an ``api_error``."""
+"""Types by status; any other 4xx is an ``invalid_request_error``, any other 5xx an ``api_error``."""
 
 
 def anthropic_error(error: ApiError) -> object:
@@ -120,7 +120,7 @@ ANTHROPIC_ERRORS = ErrorShape(body=anthropic_error, id_header="request-id")
 DATABRICKS_ERRORS = ErrorShape(body=databricks_error, statuses={413: 400, 415: 400})
 """A status that the provider's SDK does not know passes for a 500 there, which MLflow repeats for minutes."""
 ENDPOINT_ERRORS = ErrorShape(body=databricks_error, statuses={405: 404})
-"""Of the management API, for which the same holds: what cannot be done is not there."""
+"""Errors of the management API, which answers 404 instead of 405 for the same reason."""
 
 OLLAMA_ERRORS = ErrorShape(body=ollama_error)
 

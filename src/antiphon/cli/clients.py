@@ -19,7 +19,7 @@ from antiphon.errors import RequestError
 
 
 def local_url(settings: Config) -> str:
-    """Where `antiphon serve` listens by the configuration, as a client of this machine names it."""
+    """The address at which `antiphon serve` listens by the configuration, as a client of this machine names it."""
     server = settings.server
     anywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
     host = anywhere.get(server.host, server.host)

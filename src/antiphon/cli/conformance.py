@@ -78,7 +78,7 @@ def command(
 
 
 def narrowed(suite: Sequence[Case], level: Level, only: str) -> Iterator[Case]:
-    """The cases that were asked for, with their demands up to a level; those without any are left out."""
+    """The requested cases, with their demands up to a level; those without any are left out."""
     for case in suite:
         demands = {at: demand for at, demand in case.demands.items() if at <= level}
         if demands and any(only in name for name in (case.id, case.topic, *case.clauses)):

@@ -49,7 +49,7 @@ class LossCounts(dict[tuple[str, str], LossCount]):
     """Losses by their path, without numbers, and how grave they are."""
 
     def lose(self, place: str, loss: Loss) -> None:
-        """Counts a loss. Those of one place come one behind the other."""
+        """Counts a loss. Losses of one place are added one after another."""
         known = self.setdefault((_NUMBER.sub("[]", loss.path), loss.kind), LossCount(loss, place))
         known.places += known.last != place
         known.last = place
@@ -95,7 +95,7 @@ class ManyConversions:
                 self.failed[file] = error
 
     def _target(self, relative: Path, reserved: set[Path]) -> Path:
-        """Where a file's output goes. Raises `ConfigError` where something is that must stay."""
+        """Returns the path of a file's output. Raises `ConfigError` where something is that must stay."""
         target = self.out / relative.with_suffix(SUFFIXES.get(self.to, (OTHER_SUFFIX,))[0])
         if target.resolve() in reserved:
             raise ConfigError(f"{target} is an input, or the output of another", code="unwritable_output")
@@ -189,7 +189,7 @@ def command(
 
 
 def data_set(file: Path, out: Path | None, lines: LineConversions, *, force: bool, report: bool, json: bool) -> None:
-    """Converts a file's lines. Tells of each that failed, then what is lost by its kind; or JSON for programs."""
+    """Converts a file's lines. Reports each that failed, then losses by kind; or all as JSON, for programs."""
     losses = LossCounts()
 
     def lose(number: int, loss: Loss) -> None:

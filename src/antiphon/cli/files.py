@@ -85,7 +85,7 @@ def opened(file: Path) -> Iterator[BufferedReader]:
 
 @contextmanager
 def output(file: Path | None, *, replace: bool = True) -> Iterator[Sink]:
-    """Where a result goes: standard output, or a file as `written` gives it.
+    """Opens the sink of a result: standard output, or a file as `written` gives it.
 
     Raises `ConfigError` when the file cannot be written.
     """
@@ -131,7 +131,7 @@ def files_below(paths: Iterable[Path], form: str | None) -> dict[Path, Path]:
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether it stands for any number of files: ``chats/*.json``."""
+    """Whether it is a pattern of any number of files: ``chats/*.json``."""
     return not path.exists() and glob.has_magic(str(path))
 
 

@@ -29,7 +29,7 @@ class NoAnswerError(Exception):
 
 
 def at_terminal(settings: ToolSettings) -> tuple[ToolSettings, McpHost]:
-    """Where a person is at a terminal, they answer, and tools wait for them; else nobody does."""
+    """Returns a host that asks the person at the terminal, and settings by which tools wait; without one, `NOBODY`."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return settings, NOBODY
     limits = ToolLimits(deadline=settings.limits.longest, longest=settings.limits.longest)

@@ -114,7 +114,7 @@ def write_lines(
     ids: bool,
     json: bool,
 ) -> None:
-    """Writes a prompt for each line that has a conversation, and tells of each that has none."""
+    """Writes a prompt for each line that has a conversation, and reports each line that has none."""
     from antiphon.conversion.convert import numbered_lines  # the other forms take long to import
 
     failed = False

@@ -140,7 +140,7 @@ class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_folder(environ: Mapping[str, str]) -> Path:
-    """Where servers are registered: below ANTIPHON_HOME, else in the user's folder of states."""
+    """The folder in which servers are registered: below ANTIPHON_HOME, else in the user's folder of states."""
     home = environ.get(HOME)
     base = Path(home).expanduser() if home else platformdirs.user_state_path("antiphon", appauthor=False)
     return base / "run"

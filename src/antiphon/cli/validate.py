@@ -110,7 +110,7 @@ def check(file: Path, form: str, *, fragment: bool = False, harmony: bool = Fals
 
 
 def check_lines(file: Path, form: str, limit: int | None) -> Checked:
-    """The check of a conversation a line, of any form where it is said to be OpenChatML; places are those of lines."""
+    """The check of a conversation a line, of the detected form where ``form`` is OpenChatML; places are of lines."""
     from antiphon.conversion.convert import numbered_lines, unwrapped
     from antiphon.conversion.detect import detect
 

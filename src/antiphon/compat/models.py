@@ -20,7 +20,7 @@ Json = dict[str, Any]
 Path = tuple[str | int, ...]
 AnyModel = TypeVar("AnyModel", bound="Model")
 Check = Callable[[object, Path, "list[Mismatch]"], object]
-"""Takes a value and where it stands, returns what is stored, and adds what is wrong with it to the list."""
+"""Takes a value and its place, returns what is stored, and adds what is wrong with it to the list."""
 Plan = tuple[tuple[str, frozenset[type], Check, Callable[[], object] | None], ...]
 PLANS: dict[type[Any], Plan] = {}
 ADAPTERS: dict[type[Any], Any] = {}
@@ -244,7 +244,7 @@ def _value(kind: type[Model]) -> Check:
 
 
 def _refuse(title: str, mismatches: list[Mismatch]) -> NoReturn:
-    """Whoever catches pydantic's error has loaded pydantic."""
+    """Raises pydantic's error, or `ValueError` where pydantic is not loaded: nobody then catches the other."""
     core: Any = sys.modules.get("pydantic_core")
     if core is None:
         each = "; ".join(f"{'.'.join(map(str, p.path)) or 'it'}: {p.kind} ({p.found!r:.60})" for p in mismatches)

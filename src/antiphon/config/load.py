@@ -62,7 +62,7 @@ class Layered:
 
 
 Layer = dict[KeyPath, Layered]
-"""Values of one place, the file or the environment, by their keys, and where exactly each stands."""
+"""Values of one place, the file or the environment, by their keys, and where exactly each is."""
 
 
 def config_file(environ: Mapping[str, str]) -> Path:

@@ -93,7 +93,7 @@ class OpenCalls:
         return next(self.waiting(recipient), None)
 
     def waiting(self, recipient: str | None = None) -> Iterator[str]:
-        """The ids of the calls of the tool, or of any, that wait, the oldest first."""
+        """The ids of open calls of the tool, or of any tool, the oldest first."""
         return (id for id, called in self._open.items() if recipient in (None, called))
 
     def free_id(self) -> str:

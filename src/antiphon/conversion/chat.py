@@ -89,11 +89,11 @@ def _taken(element: Json, frames: Sequence[Message]) -> Json:
     """The parts of a chat message that its frames have."""
     calls = [frame for frame in frames if frame.is_call]
     thought = next((frame.text for frame in frames if frame.channel == Channel.ANALYSIS), "")
-    said = next((frame for frame in frames if not frame.is_call and frame.channel != Channel.ANALYSIS), None)
+    message = next((frame for frame in frames if not frame.is_call and frame.channel != Channel.ANALYSIS), None)
     listed = element.get("tool_calls") or []
     taken: Json = {
         "role": element["role"],
-        "content": taken_content(element.get("content"), said),
+        "content": taken_content(element.get("content"), message),
         "reasoning": thought,
         "reasoning_content": thought,
         "tool_calls": [
@@ -104,13 +104,13 @@ def _taken(element: Json, frames: Sequence[Message]) -> Json:
     }
     if "function_call" in element and len(calls) > len(listed):
         taken["function_call"] = _taken_function(element["function_call"], calls[-1])
-    if said is None:
+    if message is None:
         return taken
-    if said.role is Role.TOOL:
-        return {**taken, "name": _function_name(said.name), "tool_call_id": said.call_id}
-    # The text is kept, but not that it refuses.
-    refused = element.get("refusal") is not None and said.text == element["refusal"]
-    return {**taken, "name": said.name, "refusal": {"content": said.text} if refused else None}
+    if message.role is Role.TOOL:
+        return {**taken, "name": _function_name(message.name), "tool_call_id": message.call_id}
+    # The text is carried, but not that it is a refusal.
+    refused = element.get("refusal") is not None and message.text == element["refusal"]
+    return {**taken, "name": message.name, "refusal": {"content": message.text} if refused else None}
 
 
 def _taken_function(given: Json, call: Message) -> Json:

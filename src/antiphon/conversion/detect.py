@@ -99,7 +99,7 @@ def _wrong(path: str, problem: str) -> ParseError:
 
 
 def survey(entries: Iterable[Entry]) -> Survey:
-    """Reads all of a JSON text, and keeps what is not long."""
+    """Reads all of a JSON text, and stores the members that are not long."""
     found = Survey()
     for key, index, value in entries:
         if key is None:
@@ -248,7 +248,7 @@ class HarmonyJsonTarget:
         return [Written(self._list.closing({}))]
 
 
-# ShareGPT's JSON, of data sets: who speaks is ``from``, and what is said ``value``.
+# ShareGPT's JSON, of data sets: ``from`` is the author, ``value`` the text.
 
 SPEAKERS = {
     "system": Role.SYSTEM, "human": Role.USER, "user": Role.USER, "gpt": Role.ASSISTANT, "chatgpt": Role.ASSISTANT,

@@ -31,7 +31,7 @@ from .json_text import Repeated
 # What a request says beside its conversation and a transcript's header has a place for: the model, how to sample.
 
 REQUEST = "request"
-"""Where a `Conversation` has it in ``extra``: as a `DocumentHeader`, by the names of OpenChatML (§2)."""
+"""The key of a `Conversation`'s ``extra`` that has it, as a `DocumentHeader`, by the names of OpenChatML (§2)."""
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "stop")
 CHAT = {**{name: (name,) for name in SAMPLING}, "max_tokens": ("max_completion_tokens", "max_tokens")}
 """The settings that chat JSON has, each with its names there; the first one is written."""
@@ -129,7 +129,7 @@ class Written:
 
 
 def unread(path: str, given: Any, taken: Any) -> Iterator[Loss]:
-    """Yields each part of a JSON value that ``taken`` has not, at any depth; null says nothing.
+    """Yields each part of a JSON value that ``taken`` lacks, at any depth; null counts as absent.
 
     ``taken`` is what was read of the value, in the spelling in which it was given.
     """
@@ -157,7 +157,7 @@ def taken_content(given: Any, message: Message | None) -> Any:
         return text if given else given
     return [
         msgspec.to_builtins(part.data) if isinstance(part, OpaquePart)
-        # The text of a refusal is kept, but not that it is one.
+        # The text of a refusal is carried, but not that it is one.
         else {"type": "refusal", "refusal": {"text": part.text}} if one.get("type") == "refusal"
         else {"type": one.get("type"), "text": part.text, "annotations": [], "logprobs": []}
         for one, part in zip(given, parts, strict=True)

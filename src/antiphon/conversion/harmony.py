@@ -125,7 +125,7 @@ def id_pieces(tokenizer: Tokenizer) -> Callable[[bytes, bool], list[Piece]]:
     def pieces(chunk: bytes, last: bool) -> list[Piece]:
         nonlocal buffered
         text = buffered + chunk
-        buffered = b"" if last else re.search(rb"\d*\Z", text).group()  # type: ignore[union-attr]  # matches nothing too
+        buffered = b"" if last else text[len(text.rstrip(b"0123456789")) :]
         text = text[: len(text) - len(buffered)]
         if wrong := next(_no_ids(text, tokenizer.size), None):
             place.pass_over(text[: wrong.start()].decode("utf-8", "replace"))
@@ -182,7 +182,7 @@ class HarmonyTarget:
         return [*self._begin(), *self._last(End.NONE)]
 
     def _begin(self) -> Iterator[Written]:
-        """The leading messages: as they stand, or with tools and settings in them as Harmony renders those."""
+        """The leading messages: as they are, or with tools and settings in them as Harmony renders those."""
         lead, self._lead = self._lead, None
         if lead is None:
             return

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from antiphon.api.chat.conversation import WrittenCalls, function_json, own_functions, refuse_content
 from antiphon.api.responses.item_schema import InputItem
 from antiphon.api.responses.items import Entry, ItemReader
 from antiphon.api.responses.known import CALLS, REQUEST, RESPONSE
-from antiphon.api.responses.open_items import custom_input
+from antiphon.api.responses.open_items import Phase, custom_input
 from antiphon.api.responses.schema import NamespacedTool
 from antiphon.conversation import (
     FUNCTIONS,
@@ -42,6 +42,8 @@ from .form import (
     without_media,
     written_request,
 )
+
+_PHASES: Mapping[str | None, Phase] = {Channel.COMMENTARY: "commentary", Channel.FINAL: "final_answer"}
 
 
 class ResponsesReader:
@@ -103,8 +105,8 @@ def _taken(item: Json, messages: Sequence[Message]) -> Json:
     first, last, content = messages[0], messages[-1], item.get("content")
     match kind := item.get("type") or "message":
         case "message":
-            phase = {Channel.COMMENTARY: "commentary", Channel.FINAL: "final_answer"}.get(last.channel)  # type: ignore[call-overload]
-            return {"type": kind, "role": last.role, "content": taken_content(content, last), "phase": phase}
+            taken = {"role": last.role, "content": taken_content(content, last), "phase": _PHASES.get(last.channel)}
+            return {"type": kind, **taken}
         case "reasoning":
             summary = [] if content else {"content": last.text}
             return {"type": kind, "content": taken_content(content, last), "summary": summary}
@@ -120,7 +122,7 @@ def _taken(item: Json, messages: Sequence[Message]) -> Json:
 
 
 def _taken_of_ran(item: Json, call: Message, answer: Message) -> Json:
-    """The parts that a call and its answer have of an item of the server's: whom it calls, and what came of it."""
+    """The parts of an item of the server's that its call and the answer have."""
     parts = answer.parts or (TextPart(answer.text),)
     outputs = [dict.fromkeys(("logs", "text"), part.text) for part in parts if isinstance(part, TextPart)]
     given = ("server_label", "name", "approval_request_id", "approve", "reason")
@@ -149,7 +151,7 @@ class Items:
     def read(self, item: InputItem, follower: InputItem | None = None) -> tuple[Message, ...]:
         """Reads the item's messages. Raises `ParseError` with its path."""
         if item.type == RESPONSE and item.approve:
-            return ()  # What came of the call stands in its own item.
+            return ()  # The result of the call is an item of its own.
         before = [self._requests[id] for id in (item.approval_request_id,) if id in self._requests]
         if recipient := self._calls.recipient(item.call_id):
             before.append(Entry(None, (make_call(recipient, "", item.call_id),)))

@@ -111,7 +111,7 @@ def own_profiles() -> list[object]:
 
 
 def tool_losses(written: Sequence[ToolSpec], read: Sequence[ToolSpec] = ()) -> Iterator[Loss]:
-    """Tools that are not there any longer, and what those of the same name say no longer."""
+    """Losses of tools that are gone, and of parts of those whose names are still there."""
     known = {tool.recipient: tool for tool in read}
     for i, tool in enumerate(written):
         if tool in read:
@@ -155,7 +155,7 @@ class SidecarMessage(MessageJson, frozen=True, forbid_unknown_fields=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """``messages`` stand for the ``count`` messages that a reader gets at ``at``."""
+    """``messages`` replace the ``count`` messages that a reader gets at ``at``."""
 
     at: int
     count: int

@@ -42,7 +42,7 @@ class Connection(asyncio.Protocol):
         self.reusable = False
         """The reply is there to its end, and the server takes another request."""
         self.is_whole = False
-        """Whoever reads the reply has all of it; what may still come is how HTTP ends it."""
+        """The body was read to its end; what may still come is how HTTP ends the reply."""
         self._ended: Callable[[Connection], None] | None = None
 
     # The reply

@@ -41,7 +41,7 @@ def read_gguf_metadata(path: Path) -> dict[str, GgufValue]:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Reads everything that stands before the tensors' own data.
+    """Reads everything before the tensors' own data.
 
     Errors: `ModelError`, code ``model_unreadable``, ``not_gguf``, ``gguf_truncated`` or ``gguf_malformed``, with the
     byte offset where the reading failed.

@@ -272,7 +272,7 @@ class HttpClient:
         return connection
 
     def _release(self, connection: Connection) -> None:
-        """Whoever had the connection has left it."""
+        """Takes a connection back from its reader."""
         if connection.ends and self._rests and not self._closed:
             connection.await_end(_AT_ONCE, self._release)
             return

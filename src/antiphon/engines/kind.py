@@ -77,7 +77,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def address(self) -> str:
-        """Where the server is, for people; empty for an engine on this machine."""
+        """The server's address, for people; empty for an engine on this machine."""
         return ""
 
     def fault(self) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Where something is in a text that is read in parts."""
+"""Lines and columns of a text that is read in parts."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ _WORD = re.compile(r"<+\|\w+\|>|<|[^\s<]+")
 
 
 def end_of_word(text: str, at: int) -> int:
-    """Where the control or the word that begins at ``at`` ends; ``at`` itself at a blank or the text's end."""
+    """The end of the control or the word that begins at ``at``; ``at`` itself at a blank or the text's end."""
     found = _WORD.match(text, at)
     return found.end() if found else at

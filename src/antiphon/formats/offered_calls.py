@@ -82,7 +82,7 @@ class OfferedCalls:
 
 
 def is_for_tool(call: Message) -> bool:
-    """Whether the model ended it as a call, or was cut in it, and it is no answer: JSON, code, or to a tool by name."""
+    """Whether it was ended as a call, or cut, and is no answer: it is JSON, code, or names a tool."""
     text, cut = call.text.strip(), call.end is End.NONE
     tool = call.content_type == "code" or call.recipient == "python" or "." in (call.recipient or "")
     written = tool or text[:1] in ("", "{") or (text[0] == "[" and _is_json(text, cut=cut))

@@ -1,4 +1,4 @@
-"""No format: the prompt is the text as it stands, the reply is the text that comes.
+"""No format: the prompt is the text as it is, the reply is the text that comes.
 
 For completions of raw prompts, and for models that embed: their ``begin`` and ``end`` frame each text.
 """

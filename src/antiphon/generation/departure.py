@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
 
 SECONDS = 2.0
-"""Of processor time at most, to follow a reply once more. The masks of one that takes longer cost too much anyway."""
+"""Processor time, at most, to follow a reply once more. The masks of one that takes longer cost too much anyway."""
 
 
 class GrammarViolation(Exception):

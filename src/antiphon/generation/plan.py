@@ -36,7 +36,7 @@ _NAMES = Incident("history_names", 0)
 _LEFT_OUT = Incident("history_left_out", 0)
 _NO_WORD = re.compile(r"[\s\x00-\x1f\x7f]")
 _PARAMETER = {"logprobs": "top_logprobs"}
-"""Where a request's parameter has another name than our field."""
+"""Names of our fields whose parameter has another name in a request."""
 _DECIDED = {*Resolved.__struct_fields__, "seed"}
 _PASSED = {one.name for one in fields(Sampling)} & {one.name for one in fields(TurnRequest)} - _DECIDED
 """Settings that the engine is given as they are requested, or in its own default where they are not."""

@@ -1,4 +1,4 @@
-"""Where the settings of a turn come from: one order of sources, and the first that has an opinion counts."""
+"""Sources of the settings of a turn, in one order; the first that has an opinion counts."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Range(msgspec.Struct, frozen=True):
 MAX_LOGPROBS = 20
 """Alternatives beside each token, at most."""
 MAX_STOP_LENGTH = 1024
-"""Of a stop string, in characters."""
+"""Characters of a stop string, at most."""
 RANGES: Mapping[str, Range] = {
     "temperature": Range(0, 2),
     "top_p": Range(0, 1, above=True),
@@ -57,7 +57,7 @@ RANGES: Mapping[str, Range] = {
 }
 """By the fields of `TurnRequest`. What an engine cannot do narrows them further."""
 BIAS = Range(-100, 100)
-"""Of an entry of ``logit_bias``."""
+"""The range of an entry of ``logit_bias``."""
 
 
 _ASKS_FOR_AN_EXAMPLE = re.compile(
@@ -133,7 +133,7 @@ class TurnRequest:
     tenant: Tenant = NOBODY
     overflow: Overflow = Overflow.REFUSE
     raw: RawFormat | None = None
-    """In place of the model's format: the prompt is its text as it stands, and only the conversation's
+    """In place of the model's format: the prompt is its text as it is, and only the conversation's
     ``response_format`` constrains the reply."""
     reword: Callable[[RequestError], object] = unchanged
     """Is given each error of planning before it is raised: a wire sets its own names of parameters, and its hints."""

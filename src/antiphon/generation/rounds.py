@@ -60,7 +60,7 @@ class RoundLimits:
 MISSES = 2
 """Turns with calls of what is not there that are answered; those of a later one are read as text."""
 MOST_NAMES = 40
-"""Tools at most that the model is told there are."""
+"""Tools that an error names to the model, at most."""
 UNENDED = TurnEnded(FinishReason.ERROR, Usage())
 
 

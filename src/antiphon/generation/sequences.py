@@ -93,7 +93,7 @@ class Sequences:
         own_ids: Mapping[str, str] = NO_IDS,
         explained: bool = True,
     ) -> Remembered:
-        """Remember a choice that is over. ``exact``: what was sampled says what the reply does, and no more.
+        """Store a finished choice. ``exact``: the sampled text says what the reply does, and no more.
 
         ``explained``: the request is kept, to tell what another prompt changed of it.
         """

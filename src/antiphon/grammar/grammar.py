@@ -183,7 +183,7 @@ Grammar = (
     | Shared
     | EndOfTurn
 )
-"""What a reply may be, as data: texts, controls, JSON of a schema, patterns, in sequence, in choice, repeated."""
+"""A grammar of replies, as data: texts, controls, JSON of a schema, patterns, in sequence, in choice, repeated."""
 
 
 def chain(*parts: Grammar | Control | str) -> Chain:

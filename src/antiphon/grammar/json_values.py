@@ -45,7 +45,7 @@ from .rules import (
 )
 
 DIGITS = 19
-"""Of the largest integer of 64 bits."""
+"""The digits of the largest integer of 64 bits."""
 _MOST, _LEAST = 2**63 - 1, -(2**63)
 _DECIMALS = 20
 _ANY_FRACTION = r"(?:\.[0-9]+)?"

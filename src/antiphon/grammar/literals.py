@@ -26,7 +26,7 @@ Relax = Callable[[str, str], None]
 """Notes a keyword, and its place, that is not enforced while sampling."""
 
 _BLANK = r"\s\x1c-\x1f"
-"""What a reader, which is Python's, takes for blanks."""
+"""Characters that Python takes for blanks, as a reader does."""
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _WORD = r"/[A-Za-z_][A-Za-z0-9_.\-]{0,63}/"
 

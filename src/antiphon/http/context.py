@@ -166,7 +166,7 @@ class Context:
     traffic: Traffic = field(default_factory=Traffic)
     loads: set[asyncio.Task[Model]] = field(default_factory=set)
     beside: list[Callable[[], AbstractAsyncContextManager[None]]] = field(default_factory=list)
-    """What runs as long as the application does, beside its requests; wires add to it as they make their routes."""
+    """Context managers that are open as long as the application runs; wires add theirs as they make their routes."""
 
     @property
     def limits(self) -> Limits:

@@ -87,7 +87,7 @@ class Exchange:
 
     @property
     def owner(self) -> str:
-        """Whose things it may see: the name of its API key."""
+        """The owner whose stored objects it may see: the name of its API key."""
         return self.principal.name
 
     @property

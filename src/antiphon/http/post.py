@@ -1,4 +1,4 @@
-"""One POST request on its way: what every such route does alike, and the one road that a turn takes."""
+"""One POST request on its way: what every such route does alike, and the steps that every turn takes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Post(msgspec.Struct, frozen=True):
 
     @property
     def tenant(self) -> Tenant:
-        """Whose request it is, for caches, queues and tools."""
+        """The owner of the request, for caches, queues and tools."""
         return self.exchange.tenant
 
     @property
@@ -177,7 +177,7 @@ class Post(msgspec.Struct, frozen=True):
         stream = self.recorded(drafts, writer, session, id, began)
         log = stream.journal.replay_log if stream else None
         plans = [await constrain(self.as_begun(draft)) for draft in drafts]
-        # Drive: the turns of all choices, or rounds of turns and tools; what they become is kept.
+        # Drive: the turns of all choices, or rounds of turns and tools; their results are stored.
         meter, n = self.meter(), plans[0].request.n
         sources = [self.turn(plan, meter, first_choice=i * n, log=log) for i, plan in enumerate(plans)]
         if tools is not None:

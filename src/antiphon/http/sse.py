@@ -17,7 +17,7 @@ from .lifecycle import Work
 LONGEST_GATHER = 0.1
 """Seconds between two writes of one stream where the server is too busy for less."""
 TOGETHER = 4
-"""What gathers is written at multiples of this part of the gather, so that streams share a turn of the event loop."""
+"""Writes fall on multiples of this part of the gather, so that streams share a turn of the event loop."""
 
 
 def headers_of(media_type: str) -> list[tuple[bytes, bytes]]:

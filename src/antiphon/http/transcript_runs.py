@@ -14,14 +14,14 @@ from antiphon.generation.rounds import CancellableRounds
 
 
 class TranscriptCancel(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What is cancelled of an answer: one call, or all of it. ``reason`` is for the tool's reply and the events."""
+    """A request to cancel a call of an answer, or all of it. ``reason`` is for the tool's reply and the events."""
 
     call_id: str | None = None
     reason: str = "cancelled by the client"
 
 
 class CancelledTranscript(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What was cancelled."""
+    """The answer to a `TranscriptCancel`."""
 
     id: str
     cancelled: bool

@@ -55,7 +55,7 @@ UNIONS: Collection[Any] = (Union, types.UnionType)
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """At ``path`` stands ``value``, and ``kind`` was expected."""
+    """A value at ``path`` that is not of the expected ``kind``."""
 
     path: str
     value: object

@@ -46,7 +46,7 @@ def read_json(value: object, kind: type[Read], path: str) -> Read:
 
 
 def below(error: RequestError, path: str) -> RequestError:
-    """The error about a field of a value that stands at ``path``."""
+    """The error about a field of a value at ``path``."""
     inner = error.position.path if error.position and error.position.path else ""
     if inner.startswith(path):
         return error

@@ -1,4 +1,4 @@
-"""Where a server's log goes, and how its lines are written. The program sets it up; the library only speaks."""
+"""The destination of a server's log, and how its lines are written. The program sets it up; the library only logs."""
 
 from __future__ import annotations
 

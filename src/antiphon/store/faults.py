@@ -48,7 +48,7 @@ HINTS = {
     "store_failed": "Try again. The server's log has the cause.",
 }
 PASSING = frozenset({"store_full", "store_busy"})
-"""What leaves an open file as it was; after the others it is opened anew."""
+"""Faults that leave an open file as it was; after the others it is opened anew."""
 _OF_FILES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 """The primary results of operations on files, which fail where a file system takes no writes any more."""
 MEANINGS = {
@@ -61,7 +61,7 @@ MEANINGS = {
 
 
 def store_fault(error: sqlite3.Error | OSError, path: Path) -> StoreError:
-    """The error that clients are told of; what SQLite or the system said is in the log."""
+    """The error for clients; that of SQLite or the system is in the log."""
     result = getattr(error, "sqlite_errorcode", OF_SYSTEM.get(getattr(error, "errno", 0) or 0, sqlite3.SQLITE_ERROR))
     found = next((one for one in (result, result & 0xFF) if one in FAULTS), sqlite3.SQLITE_ERROR)
     code = FAULTS[found]

@@ -30,7 +30,7 @@ from .store import Delete, Key, Lease, Record, Write, check_version, total
 
 VERSION = 1
 _LOCK = 0x616E746970686F6E
-"""Of whoever makes or changes the tables; it ends with the transaction."""
+"""The advisory lock under which the tables are made or changed; it ends with the transaction."""
 _IS_THERE = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = 'antiphon' AND tablename = 'schema_version'"
 
 _CHANGES: tuple[tuple[LiteralString, ...], ...] = (
@@ -63,7 +63,7 @@ _CHANGES: tuple[tuple[LiteralString, ...], ...] = (
         "CREATE SEQUENCE antiphon.fence",
     ),
 )
-"""What each version adds. ``id`` is `key_id` of the other three, which are bytes because a text of PostgreSQL has no
+"""Changes of each version. ``id`` is `key_id` of the other three, which are bytes because a text of PostgreSQL has no
 zero; ``entries`` and ``chain`` are of the record's entries, an entry's ``chain`` of those up to it."""
 
 
@@ -124,11 +124,11 @@ CAUSES: dict[type[Exception], str] = {
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
 """After these nothing was done, and the same may be tried again."""
 PASSING = (PoolTimeout, TooManyRequests, errors.QueryCanceled, errors.LockNotAvailable, errors.DiskFull)
-"""Of a connection that is well: another would say the same."""
+"""Faults of a connection that works: another one would have them too."""
 
 
 def postgres_fault(error: psycopg.Error | TimeoutError | OSError) -> StoreError:
-    """The error that clients are told of; what PostgreSQL said is in the log."""
+    """The error for clients; that of PostgreSQL is in the log."""
     kind = next(kind for kind in CAUSES if isinstance(error, kind))
     code = CAUSES[kind]
     state = getattr(error, "sqlstate", None) or type(error).__name__
@@ -141,11 +141,11 @@ LARGEST = 256 << 20
 LISTED_AT_ONCE = 1000
 """Keys that one statement reads."""
 _TRIES = 12
-"""Of a transaction that another one was in the way of, or whose connection was not there any more."""
+"""Tries of a transaction that another one was in the way of, or whose connection was lost."""
 _PAUSED_MILLISECONDS = 5000
-"""After which the database ends the transaction of a process that stands still: what it locked, others wait for."""
+"""Milliseconds after which the database ends the transaction of a process that stands still: others wait for it."""
 _RECONNECT_SECONDS = 5.0
-"""For which the pool tries by itself, less and less often; after that each call tries anew."""
+"""Seconds for which the pool tries by itself, less and less often; after that each call tries anew."""
 _CONNECTION: dict[str, Any] = {
     "autocommit": True,
     "prepare_threshold": None,  # pgbouncer gives another connection to each transaction.

@@ -48,7 +48,7 @@ _SWEPT_AT_ONCE = 100
 """Records that one transaction of a sweep deletes."""
 
 Mark = tuple[float, UUID]
-"""Where a sweep is: when the last record that it saw expired, and that record's id."""
+"""The place of a sweep: when the last record that it saw expired, and that record's id."""
 START: Mark = (float("-inf"), UUID(int=0))
 
 

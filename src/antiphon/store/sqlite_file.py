@@ -32,7 +32,7 @@ WAITED = 30.0
 """Seconds for which another process may have the file for itself."""
 _PAUSE = 0.01
 _STEPS = 10_000
-"""Of SQLite's virtual machine, between two looks at the time."""
+"""Steps of SQLite's virtual machine between two looks at the time."""
 _PRAGMAS = ("synchronous = FULL", "foreign_keys = ON", "cell_size_check = ON")
 
 _TABLES = (
@@ -57,7 +57,7 @@ _CHECKSUMS = (
     "ALTER TABLE record ADD COLUMN mark INTEGER NOT NULL DEFAULT 0",
     "CREATE INDEX record_mark ON record (mark)",
 )
-"""What version 2 adds. ``mark`` is `key_number`, ``chain`` and ``entries`` are of the record's entries."""
+"""Changes of version 2. ``mark`` is `key_number`, ``chain`` and ``entries`` are of the record's entries."""
 _CLAIMS = (
     "ALTER TABLE record ADD COLUMN version INTEGER NOT NULL DEFAULT 1",
     "ALTER TABLE entry ADD COLUMN chain BLOB",
@@ -69,7 +69,7 @@ _CLAIMS = (
     )
     """,
 )
-"""What version 3 adds. An entry's ``chain`` is that of the entries up to it, NULL for those of earlier versions; the
+"""Changes of version 3. An entry's ``chain`` is that of the entries up to it, NULL for those of earlier versions; the
 times of a lease are seconds since the start of the system that ``boot`` names."""
 
 

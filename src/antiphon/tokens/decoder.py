@@ -23,7 +23,7 @@ class PieceDecoder:
         self._buffered = b""
 
     def feed(self, ids: Sequence[int]) -> list[Piece]:
-        # Called for every id of every reply: the road without controls is short, and `_text` is written out in it.
+        # Called for every id of every reply: the path without controls is short, and `_text` is written out in it.
         try:
             run = b"".join(map(self._piece, ids))  # type: ignore[arg-type]  # a Control raises the TypeError
         except TypeError:
@@ -102,7 +102,7 @@ class ControlScanner:
         return pieces
 
     def _open_tail(self, text: str, start: int) -> int:
-        """Where the first tail begins that is a proper prefix of a spelling; the text's end when there is none."""
+        """The start of the first tail that is a proper prefix of a spelling; the text's end when there is none."""
         for i in range(max(start, len(text) - self._reach), len(text)):
             if text[i:] in self._prefixes:
                 return i

@@ -20,7 +20,7 @@ Segment = str | tuple[str, str]
 
 
 class Memo(Protocol):
-    """Where `encode_pieces` looks for a text that was encoded before, and leaves one that was not."""
+    """A cache in which `encode_pieces` looks for a text that was encoded before, and stores one that was not."""
 
     def get(self, text: str) -> tuple[int, ...] | None: ...
 
@@ -85,7 +85,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def may_fit(pieces: Iterable[Piece], tokenizer: Tokenizer, limit: int) -> bool:
-    """False where the pieces have more than ``limit`` ids whatever these are, which is told without encoding them."""
+    """False where the pieces have more than ``limit`` ids whatever these are, which is found without encoding them."""
     fewest = 0
     for piece in pieces:
         if isinstance(piece, Control):

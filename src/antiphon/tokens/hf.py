@@ -52,7 +52,7 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 def beginning(document: Part) -> Beginning | None:
-    """How a text begins; None: as it stands."""
+    """How a text begins; None: as it is."""
     without = {}
     once = False
     for name in ("normalizer", "pre_tokenizer"):
@@ -241,7 +241,7 @@ def _parts(text: str) -> dict[str, msgspec.Raw]:
 
 
 def _place(text: str) -> Position | None:
-    """Where a text stops to be JSON."""
+    """The place at which a text stops being JSON."""
     try:
         json.loads(text)
     except ValueError as error:
@@ -315,7 +315,7 @@ def _strips(document: Mapping[str, Any]) -> dict[Control, Strip]:
 
 
 def _spelling(document: Mapping[str, Any]) -> Callable[[str], bytes]:
-    """How the tokens spell bytes: byte-level, SentencePiece, parts of words, or as they stand."""
+    """How the tokens spell bytes: byte-level, SentencePiece, parts of words, or as they are."""
     kinds = {kind for part in ("decoder", "pre_tokenizer") for kind in _kinds(document.get(part))}
     model, decoder = document["model"], document.get("decoder") or {}
     if "ByteLevel" in kinds:

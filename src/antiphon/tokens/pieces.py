@@ -113,7 +113,7 @@ class Tokenizer(Protocol):
         """The controls that take blanks away from the texts beside them."""
 
     def fewest(self, text: str) -> int:
-        """How many ids a text has at least, told without encoding it; 0 where nothing can be told."""
+        """How many ids a text has at least, found without encoding it; 0 where that is not known."""
 
     def piece(self, id: int) -> bytes | Control:
         """The bytes of an ordinary id (need not be whole characters), or the control that it is; O(1).

@@ -122,7 +122,7 @@ def _with_controls(data: bytes) -> bytes:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes, bytes]]:
-    """The fields of a message of Protocol Buffers: number, value, and its bytes as they stand."""
+    """The fields of a message of Protocol Buffers: number, value, and its bytes as they are."""
     at = 0
     while at < len(data):
         start = at

@@ -1,4 +1,4 @@
-"""Long texts: how few tokens one can have, told without encoding it, and where it can be cut without changing an id."""
+"""Long texts: the least number of their tokens, without encoding them, and cuts that change no id."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Dialect:
 
     name: str
     prefixes: tuple[str, ...] = ()
-    """Where it is always spoken, whatever the server's own dialect is; its name where nothing is given."""
+    """Paths on which it is always spoken, whatever the server's own dialect is; its name where nothing is given."""
     strict: bool = False
     parameters: frozenset[str] | None = None
     respelled: Callable[[bytes], bytes] = as_it_is
@@ -104,9 +104,9 @@ class Dialect:
     max_output: int | None = None
     """Tokens of an answer at most, and where the request does not say (MindIE's ``maxIterTimes``)."""
     defaults: SamplingDefaults = NO_OPINION
-    """What the document of a strict dialect says of requests that say nothing (resolution X-53)."""
+    """Defaults by the document of a strict dialect, for requests that say nothing (resolution X-53)."""
     fallback: SamplingDefaults = NO_OPINION
-    """What the document of one that is not strict says of them, for models of which nobody recommends anything."""
+    """Defaults by the document of one that is not strict, for models of which nobody recommends anything."""
     max_sequence: int | None = None
     """Tokens of prompt and answer together; with it, a prompt must leave room for ``max_output``."""
     tools_answer_in_order: bool = False

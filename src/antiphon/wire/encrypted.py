@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NONCE = 12
 Purpose = Literal["reasoning", "compaction"]
-"""What a message is encrypted as; it is decrypted as nothing else."""
+"""Purposes of an encrypted message; it is decrypted for no other."""
 SEPARATOR = "."
 """Between a call that ran here and its answer, each encrypted."""
 

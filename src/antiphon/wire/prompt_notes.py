@@ -46,7 +46,7 @@ class KeptPrefix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True):
-    """What no other API has a field for."""
+    """Notes on a prompt for which no other API has a field."""
 
     prefix: KeptPrefix
 

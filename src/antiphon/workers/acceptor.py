@@ -29,7 +29,7 @@ from antiphon.http.server.server import bound_unsent
 _LARGEST_HEAD = 1 << 16
 _READ_SECONDS = 10.0
 _LINGER_SECONDS = 5.0
-"""What follows the head is read and dropped for so long: a client that still writes would else see a reset."""
+"""For so long, the rest of a request is read and dropped: a client that still writes would else see a reset."""
 _WORDS = "The processes that answer ended as they began, and are begun anew; the server's log says why."
 
 

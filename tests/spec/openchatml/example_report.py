@@ -98,10 +98,11 @@ def events(frames: list[Frame], cancel: str | None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
     def event(kind: str, **more: Any) -> None:
-        found.append({"type": kind, "message_id": f"reply.{number}", "seq": len(found), **more})
+        found.append({"type": kind, "message_id": message, "seq": len(found), **more})
 
-    number = 0
-    for number, frame in enumerate(frames):  # noqa: B007 - an event names its message
+    message = "reply.0"
+    for number, frame in enumerate(frames):
+        message = f"reply.{number}"
         text = frame.body if shown(frame) != HIDDEN else ""
         for paragraph in re.split(r"(?<=\n\n)(?=[^\n])", text) if text else ():
             event("response.delta", channel=frame.channel, delta=paragraph)

@@ -1,4 +1,4 @@
-"""One line of a batch on the one road: the route that answers requests answers it, in this process."""
+"""One line of a batch as a request: the route that answers requests answers it, in this process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 Endpoints = Mapping[str, Endpoint]
-"""What the lines of a batch may request, by its path."""
+"""Endpoints that the lines of a batch may request, by path."""
 _PRINCIPAL = "antiphon.principal"
 _PASSING = frozenset({408, 429, 503})
 """Statuses of what another time may go well."""

@@ -46,7 +46,7 @@ class InputLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """Where a line lies: ``number`` counts from 1, ``start`` and ``end`` are its bytes in the file.
+    """A line's place in its file: ``number`` counts from 1, ``start`` and ``end`` are offsets in bytes.
 
     ``model`` is the name that it requests, None the default's. ``places`` are the answers that it asks for at once.
     ``prompt`` sorts lines so that those whose prompts begin alike are neighbours.

@@ -48,7 +48,7 @@ ENDPOINTS: Endpoints = MappingProxyType(
 
 PAGE = {"after", "limit", "order", "purpose"}
 MOST_FILES = 10_000
-"""Of one page, and usual."""
+"""Files of one page: the most, and the default."""
 BYTES = "application/octet-stream"
 
 

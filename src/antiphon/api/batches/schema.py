@@ -21,7 +21,7 @@ Status = Literal[
 ]  # fmt: skip
 ENDED = frozenset({"failed", "completed", "expired", "cancelled"})
 Purpose = Literal["batch", "user_data"]
-"""What a file may be uploaded for."""
+"""Purposes for which a file may be uploaded."""
 KEPT = (3600, 30 * 24 * 3600)
 """The seconds that a file may be requested to be kept: at least, at most."""
 

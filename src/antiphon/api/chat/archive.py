@@ -41,7 +41,7 @@ class Filter(msgspec.Struct, frozen=True):
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """Where in a list a page begins: behind the id ``after``, which may be deleted meanwhile; "": at its beginning.
+    """The beginning of a page of a list: behind the id ``after``, which may be deleted meanwhile; "": the first page.
 
     Raises `RequestError` for what cannot have been an id.
     """

@@ -207,7 +207,7 @@ def settings_json(conversation: Conversation) -> JsonObject:
 SERVER_FIELDS = frozenset(
     {"n", "logprobs", "top_logprobs", "session_id", "sequence_start", "sequence_end", "server_tools"}
 )
-"""What changes an answer in a way that only a server's answer shows, or that needs what only a server has."""
+"""Fields whose effect only a server's answer shows, or that need what only a server has."""
 
 
 def read_chat(body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | bytes) -> Conversation:

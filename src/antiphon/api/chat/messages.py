@@ -168,7 +168,7 @@ def answered(id: str, calls: OpenCalls, path: str) -> str:
 
 
 def recipient_of(name: str) -> str:
-    """Whom a function's name addresses: names on this wire have no namespace."""
+    """The recipient of a call by a function's name: names on this wire have no namespace."""
     return f"{FUNCTIONS}.{name}"
 
 

@@ -89,7 +89,7 @@ class ChunkWriter:
         self._returns_ids = False
         self._texts = [self._template(index, VisibleText(_HOLE)) for index in range(n)]
         self._templates: dict[tuple[int, int | None], list[bytes]] = {}
-        """Of a choice's arguments, by the index of the call, and of its reasoning (None)."""
+        """Templates of chunks, by choice and index of the call (None: the choice's reasoning)."""
         self._opening = head.opening
         self._returns_ids = head.opening.prompt_token_ids is not msgspec.UNSET
 

@@ -176,7 +176,7 @@ CODES: Mapping[str, ServerToolErrorCode] = {
     "E-CALL-SCHEMA": "invalid_tool_input",
     "E-TOOL-BUSY": "too_many_requests",
 }
-"""What errors of any tool are in this API's words; others are named by their tool."""
+"""Codes of this API for errors that any tool may have; other errors are named by their tool."""
 CODE = "code"
 """The argument that has the code to run."""
 

@@ -1,4 +1,4 @@
-"""Content blocks of one message → frames of the conversation, in the order in which they were said."""
+"""Content blocks of one message → frames of the conversation, in their order."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class BlockReader:
             raise _unreadable(block, path, f"text, thinking, redacted_thinking, tool_use, {SERVER_USE} and its results")
 
     def user(self, message: MessageParam, path: str) -> Iterator[Message]:
-        """The results first, wherever they stand, then the text. No text beside results is no frame."""
+        """The results first, wherever they are, then the text. No text beside results is no frame."""
         blocks, texts = blocks_of(message), list[TextPart]()
         results = 0
         for i, block in enumerate(blocks):

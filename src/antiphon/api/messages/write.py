@@ -66,7 +66,7 @@ PAUSED = "tool_rounds_exceeded"
 
 
 class MessagesWriter:
-    """One answer: the `Writer` of Messages. ``head`` is the message before anything was said.
+    """One answer: the `Writer` of Messages. ``head`` is the message without content.
 
     ``describe`` writes an error's last event. A stream that is silent for long begins, so that its client knows that
     it is answered.

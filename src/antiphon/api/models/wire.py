@@ -12,7 +12,7 @@ from antiphon.wire.dialect import Dialect
 
 
 class ModelMeta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What clients of llama.cpp's server read; sizes in bytes."""
+    """Facts that clients of llama.cpp's server read; sizes in bytes."""
 
     n_vocab: int
     n_ctx: int | None = None
@@ -29,7 +29,7 @@ class ModelSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What is Antiphon's own. ``default_output_tokens`` null: an answer may have what the context holds."""
+    """Fields of Antiphon's own. ``default_output_tokens`` null: an answer may be as long as the context allows."""
 
     task: str
     aliases: list[str]

@@ -26,7 +26,7 @@ class ConvertRequest(msgspec.Struct, kw_only=True):
 
 
 class ConversionForms(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be read (``from``) and written (``to``), and the ``templates`` that can be written too, by name."""
+    """Forms that can be read (``from``) and written (``to``); names of ``templates``, which can be written too."""
 
     source: list[str] = msgspec.field(name="from")
     to: list[str]
@@ -46,7 +46,7 @@ class FoundLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with the input, or why the other form cannot have it.
+    """A fault of the input, or the reason why the other form cannot have it.
 
     ``line`` and ``column`` count from 1, ``offset`` characters from 0; ``path`` is a place in JSON. Null: not known.
     """
@@ -194,7 +194,7 @@ class ParseRequest(msgspec.Struct, kw_only=True):
 
 
 class FoundIncident(msgspec.Struct, frozen=True):
-    """What was repaired or set aside. ``position`` counts pieces of the reply: ids, or characters of a text."""
+    """A repair, or text that was set aside. ``position`` counts pieces of the reply: ids, or characters of a text."""
 
     code: str
     position: int

@@ -1,4 +1,4 @@
-"""JSON Schemas tried for who asks: what of one is enforced and when, and how far a text keeps to it."""
+"""Checks of JSON Schemas: what of one is enforced and when, and how far a text conforms to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.schema.keywords import Keyword
 
 
-# JSON Schemas tried as JSON: what of one is enforced and when, and how far a text keeps to it.
+# The checks as JSON.
 
 
 class SchemaCheckRequest(msgspec.Struct, kw_only=True):
@@ -55,7 +55,7 @@ class SchemaRefused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdmittedText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may come: ``text``, with what must follow its first character; or each character from that to ``to``."""
+    """Admissible text: ``text``, with what must follow its first character; or each character from that to ``to``."""
 
     text: str
     to: str | None = None

@@ -1,4 +1,4 @@
-"""Chat templates tried for who asks: the request's format, and what was found of it as JSON."""
+"""Checks of chat templates: the request's format, and the findings as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from antiphon.wire.errors import refused
 
 from .schema import FoundIncident, RenderedPiece
 
-# A chat template checked: what is asked, and what is found.
+# The check of a chat template: request and findings.
 
 
 class TemplateCheckRequest(msgspec.Struct, kw_only=True):
@@ -69,7 +69,7 @@ class LostShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the description of replies is from (``source`` in words), and which shapes are read back at every cut.
+    """The source of the description of replies (``source``: in words), and the shapes that are read back at every cut.
 
     ``unwritten``: shapes that the template does not write. ``evidence``: a call as each source has it.
     """
@@ -158,7 +158,7 @@ class TemplateTryRequest(TemplateCheckRequest, kw_only=True):
 
 
 class ReadEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a reader says, by its ``type``.
+    """An event of a reader, by its ``type``.
 
     ``started`` and ``ended`` have the ``message``, ``text`` has more of it; ``incident`` has its code and a text.
     """
@@ -170,7 +170,7 @@ class ReadEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReadStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of the reply, text or a control, and what was said when it came; neither: the reply was over."""
+    """A piece of the reply, text or a control, and its events; neither: the end of the reply."""
 
     text: str | None = None
     control: str | None = None

@@ -167,7 +167,7 @@ async def _load(post: Post, wire: OllamaRequest, *, generates: bool) -> None:
 
 
 async def _complete(post: Post, wire: OllamaGenerateRequest, settings: OllamaOptions, named: NamedModel) -> None:
-    """Plans and answers a prompt as it stands."""
+    """Plans and answers a prompt as it is."""
     context, model = post.context, named.model
     reading = Reading(OLLAMA, context.limits, context.today, post.tenant, stream=post.exchange.stream)
 
@@ -199,7 +199,7 @@ async def _answer(
     tools: ServerToolUse | None = None,
     keep: Keep | None = None,
 ) -> None:
-    """Writes the answer, by the road of every turn."""
+    """Writes the answer, by the steps of every turn."""
     generates = isinstance(wire, OllamaGenerateRequest)
     head = head_of(post, named, generates=generates, thinks=wire.think is not False)
     writer = OllamaWriter(head, lambda error: describes(post, error))

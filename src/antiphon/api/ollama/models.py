@@ -99,7 +99,7 @@ def _unknown() -> NotFoundError:
 
 
 async def _progress(pull: Pull | None) -> AsyncIterator[OllamaProgress]:
-    """The lines of a pull, the last but its success; the same is not said twice."""
+    """The lines of a pull, the last but its success; no line is repeated."""
     yield MANIFEST
     if pull is None:
         return

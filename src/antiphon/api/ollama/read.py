@@ -120,7 +120,7 @@ IN_PROMPT = {"messages": "prompt", "use_raw_prompt": "raw", **IN_CHAT}
 """The same of a prompt."""
 Effort = Literal["none", "low", "medium", "high", "max"]
 EFFORTS: Mapping[str, Effort] = MappingProxyType({"low": "low", "medium": "medium", "high": "high", "max": "max"})
-"""What ``think`` may be beside true and false."""
+"""Values of ``think`` beside true and false."""
 ROLES = ("system", "developer", "user", "assistant", "tool")
 DEFAULT = ":latest"
 """The tag of a name without one."""
@@ -147,7 +147,7 @@ def prompt_request(wire: OllamaGenerateRequest, settings: OllamaOptions, model: 
 
 
 def raw_request(wire: OllamaGenerateRequest, settings: OllamaOptions) -> CompletionRequest:
-    """The completion of a prompt as it stands, or of what is before ``suffix``."""
+    """The completion of a prompt as it is, or of the text before ``suffix``."""
     if wire.think:
         raise refused("think", "a raw prompt says itself whether there is a thought.")
     return CompletionRequest(

@@ -25,7 +25,7 @@ from .write import Durations, OllamaHead, time_of
 
 
 class OllamaRoute(PostRoute):
-    """A route whose body is JSON, whatever type it is said to be."""
+    """A route whose body is JSON, whatever its content type."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(replace(context, dialect=OLLAMA))

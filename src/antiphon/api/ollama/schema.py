@@ -184,7 +184,7 @@ class OllamaEmbeddingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OllamaError(msgspec.Struct, frozen=True):
-    """Of an answer, and the last line of a stream that broke."""
+    """The body of an answer with an error, and the last line of a stream that broke."""
 
     error: str
 

@@ -46,7 +46,7 @@ PAIRS: Schema = {
     "propertyNames": {"maxLength": MAX_KEY},
     "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
 }
-"""What a caller stores with an object of its own."""
+"""Metadata that a caller stores with an object of its own."""
 
 
 def _one_of(*names: str, kinds: tuple[str, ...]) -> Schema:
@@ -100,7 +100,7 @@ WHOLE: dict[str, Schema] = {
     },
     "Tool": {"allOf": [_there("function"), {"properties": {"type": {"const": "function"}}}]},
 }
-"""What fields mean to each other."""
+"""Keywords that relate the fields of an object to each other."""
 
 
 def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:

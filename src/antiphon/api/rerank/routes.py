@@ -31,7 +31,7 @@ METHOD = "x-antiphon-scores"
 
 
 class Ranks(PostRoute):
-    """The road of both: planned, admitted, run and counted as embeddings are."""
+    """The steps of both: planned, admitted, run and counted as embeddings are."""
 
     async def _model(self, post: Post, name: str | None) -> Model:
         source = self._context.source

@@ -54,7 +54,7 @@ class History(msgspec.Struct, frozen=True):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Returns the messages for the model: a compaction stands for what it replaced."""
+        """Returns the messages for the model: a compaction is in place of what it replaced."""
         return with_results(message for entry in standing(self.entries) for message in entry.messages)
 
 

@@ -17,11 +17,11 @@ from .items import PREFIXES, Entry
 from .schema import CompactedResponse, ResponsesRequest
 
 STAYING = ("user", "system", "developer")
-"""Whose messages stay as they were when the rest is compacted."""
+"""Roles whose messages stay as they were when the rest is compacted."""
 MOST_TOKENS = 8192
-"""Of one summary, its reasoning included."""
+"""Tokens of one summary, its reasoning included."""
 SHARE = 0.75
-"""Of a model's context: the prompt that is compacted where no threshold is named."""
+"""The part of a model's context from which a prompt is compacted where no threshold is named."""
 INSTRUCTION = (
     "Write a summary of this conversation, from which another assistant will go on in your place without seeing it. "
     "Say what was requested and what must be observed; what was found out, done and decided, with names, numbers, "

@@ -181,7 +181,7 @@ class McpApprovalRequestItem(msgspec.Struct, frozen=True, kw_only=True, tag_fiel
 
 
 class CompactionItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="compaction"):
-    """Stands for all before it but what the user, the system and the developer said."""
+    """Replaces all items before it but messages of the user, the system and the developer."""
 
     id: str
     encrypted_content: str

@@ -247,7 +247,7 @@ def _requested(item: InputItem, path: str) -> Message:
 
 
 def _past_call(item: InputItem, path: str) -> Iterator[Message]:
-    """A call that a server ran, with its answer, as far as it stands in the item."""
+    """A call that a server ran, with its answer, as far as the item has it."""
     call_id = item.call_id or item.id
     if item.type == "code_interpreter_call":
         recipient, text, kind = "python", item.code or "", None

@@ -77,7 +77,7 @@ def _unrun(call: Message, *, approved: bool, reason: str | None) -> Message:
 
 
 def with_results(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages; of several answers to one call the last one stands where the first one stood."""
+    """The messages; of several answers to one call the last one takes the place of the first."""
     whole: list[Message] = []
     places: dict[str, int] = {}
     for message in messages:
@@ -109,9 +109,9 @@ SAYS: Mapping[str, tuple[str, ...]] = {
     "mcp_call": ("server_label", "name", "arguments"),
     "mcp_approval_request": ("server_label", "name", "arguments"),
 }
-"""What an item of each kind must say as it was written."""
+"""Fields that an item of each kind must have as they were written."""
 MAY_SAY = ("content", "summary", "output", "outputs", "action", "error")
-"""What it must say so only where it says something: clients see less than there is."""
+"""Fields that must be so only where they are not empty: clients see less than there is."""
 _OWN_ID = re.compile("[a-z]+_[0-9a-f]{28}")
 _NOTHING: tuple[object, ...] = (None, "", [], {})
 

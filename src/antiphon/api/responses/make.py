@@ -285,7 +285,7 @@ class ResponseRecord:
             FAULTS.exception("%s is not stored", self._writer.response.id)
 
     async def store(self, outputs: Sequence[Entry] = (), *, conversation: str = "", also: Sequence[Write] = ()) -> None:
-        """Stores the response as it stands, unless its request has ``store: false``, and does what is ``also`` written.
+        """Stores the response as it is, unless its request has ``store: false``, and does what is ``also`` written.
 
         With it, or with nothing else, the items of the request and ``outputs`` are added to the conversation.
         """

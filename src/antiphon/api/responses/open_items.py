@@ -56,7 +56,7 @@ class ClientTool(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where an item stands: its id, and its index among the response's items."""
+    """An item's place: its id, and its index among the response's items."""
 
     id: str
     index: int

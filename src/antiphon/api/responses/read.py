@@ -36,7 +36,7 @@ INCLUDES = (
     "message.input_image.image_url",
     "computer_call_output.output.image_url",
 )
-"""What may be requested; what no item here has is included by having none."""
+"""Values of ``include``; one that no item here has is accepted and adds nothing."""
 PARAMS = {
     "max_tokens": "max_output_tokens",
     "messages": "input",

@@ -35,7 +35,7 @@ from .write import failed_events, numbered_bytes
 PATIENCE = 0.2
 """Seconds between two tries to be alone with a conversation."""
 GONE = Response(id="", created_at=0, status="failed", model="", reasoning={}, temperature=0, text={}, top_p=0)
-"""Of a run whose events have expired."""
+"""The response of a run whose events have expired."""
 
 
 class ResponseResumer(msgspec.Struct, frozen=True):

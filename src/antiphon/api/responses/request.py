@@ -276,7 +276,7 @@ class RequestReader:
         return turn_memory(self._context, self._exchange, model, self.off_loop, exact=True)
 
     def tenant(self, wire: ResponsesRequest, thread: str) -> Tenant:
-        """Whose cache the response goes on in: that of its thread, where the client names no other."""
+        """The tenant whose cache the response uses: its thread's, where the client names no other."""
         tenant = self._exchange.tenant
         affinity = wire.prompt_cache_key or tenant.affinity or session_of(self._owner, thread)
         return tenant.asking(affinity=affinity, salt=wire.cache_salt)

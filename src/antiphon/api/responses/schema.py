@@ -59,14 +59,14 @@ class McpFilter(msgspec.Struct, kw_only=True):
 
 
 class McpApproval(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Of which tools of an MCP server each call is to be approved, and of which none; of the others each."""
+    """Tools of an MCP server whose calls are ``always`` or ``never`` to be approved; calls of the others always are."""
 
     always: McpFilter | None = None
     never: McpFilter | None = None
 
 
 class CodeContainer(msgspec.Struct, kw_only=True):
-    """Where code runs."""
+    """The container in which code runs."""
 
     type: Literal["auto"]
     file_ids: list[str] | None = None
@@ -122,7 +122,7 @@ class ConversationRef(msgspec.Struct):
 
 
 class TokensRequest(GenerationFields, kw_only=True):
-    """What a prompt is made of: the body of POST /v1/responses/input_tokens."""
+    """The parts of a prompt: the body of POST /v1/responses/input_tokens."""
 
     model: str | None = None
     input: str | list[InputItem] | None = None

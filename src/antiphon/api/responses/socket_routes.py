@@ -191,7 +191,7 @@ class SocketSession:
             lane.task = asyncio.ensure_future(self._work(lane))
 
     def _lane(self, stream_id: str | None) -> Lane:
-        """Where the response is made. Raises `RequestError` where it cannot wait."""
+        """Returns the lane in which the response is made. Raises `RequestError` where it cannot wait."""
         lane = self._lanes.get(stream_id)
         if lane is None:
             idle = [name for name, one in self._lanes.items() if one.task is None]
@@ -215,7 +215,7 @@ class SocketSession:
             lane.task = None
 
     async def _respond(self, event: CreateEvent, lane: Lane) -> None:
-        """Makes one response, by the road that a POST takes."""
+        """Makes one response, as a POST does."""
         lane.over = False
         scope = self._request(SocketTurn(lane.memory, event.generate))
         answer = _Frames(event.stream_id, lane, self._text)

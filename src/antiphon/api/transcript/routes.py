@@ -33,7 +33,7 @@ from .write import Gate, TranscriptWriter, error_event, open_message
 MOST_NOTES = 10
 """Changes of one answer that its header names."""
 _NO_VALUE = re.compile(r"[^ -~]")
-"""What a header's value cannot have."""
+"""Characters that a header's value cannot have."""
 
 
 class CancelTurn(PostRoute):
@@ -100,7 +100,7 @@ class OpenChatMLTurns(PostRoute):
 
 
 def _refuses(offered: Collection[str] | None, router: Router, call: Message) -> bool:
-    """Whether the call is of what is not there, or its tool, which runs here, does not take its arguments."""
+    """Whether the called tool is not offered, or runs here and does not take the arguments."""
     missing = offered is not None and call.recipient not in offered
     return missing or not router.takes(ToolCall.of(call, fallback_id=""))
 

@@ -47,7 +47,7 @@ CUT = (FinishReason.LENGTH_OUTPUT, FinishReason.LENGTH_CONTEXT, FinishReason.TIM
        FinishReason.CANCELLED)  # fmt: skip
 """A turn that ended so is not whole: its last message has no ``<|return|>`` (§9)."""
 MOST_TEXT = 80
-"""Characters of what was set aside that a note has."""
+"""Characters of dropped text in a note, at most."""
 NOTHING = "the turn has no frame that may be shown"
 PROBE = Message(role=Role.ASSISTANT, channel=Channel.FINAL, text="-", end=End.RETURN)
 
@@ -61,10 +61,10 @@ def open_message(conversation: Conversation) -> Message | None:
 class Gate:
     """Passes a turn's events on as those of frames that are valid behind the transcript, whatever the model wrote.
 
-    The head of a message is as the transcript's header allows it from its start on; what only its end can say (its
-    footer, whether its body is what its head promises) is said there, and where that depends on what follows, then.
+    The head of a message is as the transcript's header allows it from its start on; what only its end decides (its
+    footer, whether its body is what its head promises) comes there, or, where that depends on what follows, then.
     ``written`` are the frames as text, ``notes`` says what was changed or left out. ``revealed``: hidden messages are
-    frames too. ``refuses`` says of a call that nobody takes it: it is no frame, and neither is its reply.
+    frames too. ``refuses`` returns whether a call is left out, and with it its reply.
     Raises `RenderError` where the header excludes every answer, or what came; `ParseError` for a broken promise.
     """
 
@@ -84,13 +84,13 @@ class Gate:
                 self._writer.skip(self._fixer.message(message))
         Writer(TranscriptEnvelope(self._header)).write(self._whole(PROBE))
         self._ids: dict[str | None, str | None] = {}
-        """The ids of calls as frames have them, by those that the model's have; None: the call is no frame."""
+        """The ids of calls in frames, by the model's own ids; None: the call is no frame."""
         self._open: Message | None = None
         """The head of the frame that is open."""
         self._ended: Message | None = None
         """A frame that has all its text, and whose footer depends on what follows."""
         self._blanks: str | None = None
-        """Text of a call that waits, None once there is other text."""
+        """Buffered blanks of a call; None once there is other text."""
 
     def feed(self, event: RoundEvent) -> list[Event | ToolCancelled]:
         """The events of frames that are decided now. A tool's reply is its end alone, without one where it is none."""
@@ -130,7 +130,7 @@ class Gate:
         return self._revealed or visible_to_user(message) or (message.is_call and message.recipient != "")
 
     def _continue(self, message: Message | None) -> list[Event | ToolCancelled]:
-        """Takes up the frame that the transcript leaves open: ``message`` goes on with it, or nothing does."""
+        """Reopens the frame that the transcript leaves open: ``message`` continues it, or it is ended."""
         opened, self._awaited = self._awaited, None
         if opened is None:
             return []
@@ -141,7 +141,7 @@ class Gate:
         return [MessageStarted(opened)]
 
     def _head(self, message: Message) -> Message:
-        """The head as the header allows it, with an id of its own. What type its body has is for its end to say."""
+        """The head as the header allows it, with an id of its own. The type of its body is decided at its end."""
         self._number += 1
         bare = replace(message, text="", parts=(), extra={})
         head = canonical_call(replace(bare, end=End.CALL)) if bare.is_call else bare
@@ -151,7 +151,7 @@ class Gate:
         return replace(fixed, text="", end=End.END)
 
     def _text(self, delta: TextDelta, text: str) -> list[Event | ToolCancelled]:
-        """The blanks before a call's arguments wait: a call with nothing else has other ones."""
+        """The event, or none while a call has only blanks: a call without arguments is written with others."""
         if self._open is None or self._blanks is None:
             return [delta] if self._open is not None else []
         text = self._blanks + text
@@ -175,9 +175,9 @@ class Gate:
         return [] if waits else self._finish(None)
 
     def _finish(self, reason: FinishReason | None) -> list[Event | ToolCancelled]:
-        """Ends the frame that waits for it: ``reason`` is why the turn ended, None where another frame follows.
+        """Ends the frame whose text is complete: ``reason`` is the turn's, None where another frame follows.
 
-        A turn ends with ``<|return|>`` or ``<|call|>``, however the model's own format says that. One that was cut does
+        A turn ends with ``<|return|>`` or ``<|call|>``, however the model's format writes that. One that was cut does
         not (§9), and a call that was cut is none.
         """
         message, self._ended = self._ended, None
@@ -205,7 +205,7 @@ class Gate:
             raise ParseError(f"the model's message breaks its promise: {problem.message}", code=problem.code)
 
     def _written(self, message: Message, ended: Message) -> list[Event | ToolCancelled]:
-        """The end of a frame, once it is written. Hidden ones that the header excludes are left out."""
+        """Writes a frame and returns its end. Hidden frames that the header excludes are left out."""
         fixed = self._whole(ended)
         self._note_changes(ended, fixed)
         if fixed.is_call:
@@ -234,7 +234,7 @@ class Gate:
         return True
 
     def _reply(self, reply: Message) -> list[Event | ToolCancelled]:
-        """A tool's reply as a frame can hold it: the text alone."""
+        """A tool's reply as a frame: its text alone."""
         id, finished = self._ids.get(reply.call_id, reply.call_id), self._finish(None)
         if id is None:
             return [*finished, MessageEnded(replace(reply, end=End.NONE))]

@@ -1,4 +1,4 @@
-"""Where model files come from. A source writes one file into a folder of its own and reports the bytes that it has."""
+"""Sources of model files. A source writes one file into a folder of its own and reports the bytes that it has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WATCH_SECONDS = 0.2
 
 
 class Source(Protocol):
-    """Where one file comes from. ``fetch`` goes on from what an earlier, broken-off call left, where it can."""
+    """The source of one file. ``fetch`` goes on from what an earlier, broken-off call left, where it can."""
 
     @property
     def file_name(self) -> str: ...

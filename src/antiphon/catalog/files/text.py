@@ -39,7 +39,7 @@ RESPONSE_TEMPLATE = "response_template"
 
 
 class ResponseTemplate(msgspec.Struct, frozen=True):
-    """How a model writes its replies, as its files say: the JSON value as it stands, and the ``place`` that has it."""
+    """How a model writes its replies, by its files: the JSON value as it is, and the ``place`` that has it."""
 
     spec: object
     place: str
@@ -282,7 +282,7 @@ GGUF_SAMPLING = {
     "general.sampling.penalty_repeat": "repetition_penalty",
 }
 GENERATION = {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
-"""Where a GGUF file, and a folder's `generation_config.json`, have the settings that the model's authors recommend."""
+"""Keys of the settings that a model's authors recommend: in a GGUF file, and in a folder's `generation_config.json`."""
 
 
 def _sampling(values: Mapping[str, Any], keys: Mapping[str, str]) -> SamplingDefaults:

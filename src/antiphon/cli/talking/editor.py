@@ -26,7 +26,7 @@ Words = Callable[[], Iterable[str]]
 
 
 def history_file() -> Path:
-    """Where what was typed is stored: below ANTIPHON_HOME, else with what programs of this user store."""
+    """The file of what was typed: below ANTIPHON_HOME, else with what programs of this user store."""
     home = os.environ.get("ANTIPHON_HOME")
     folder = Path(home).expanduser() if home else platformdirs.user_state_path("antiphon", appauthor=False)
     return folder / "chat_history"
@@ -111,7 +111,7 @@ def keys() -> KeyBindings:
 
 
 class Editor(Input):
-    """Input typed at a terminal. Ctrl-C clears what stands there, Ctrl-D ends."""
+    """Input typed at a terminal. Ctrl-C clears the line, Ctrl-D ends."""
 
     def __init__(self, completer: Completer, *, history: Path | None) -> None:
         self.edited = ""

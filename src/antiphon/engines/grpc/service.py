@@ -65,7 +65,7 @@ class Service(ABC):
 
     @abstractmethod
     def request(self, inputs: GenerateInputs) -> bytes:
-        """The message that asks for a streamed reply; all its sampling is named."""
+        """The message that requests a streamed reply; all its sampling is named."""
 
     @abstractmethod
     def abort(self, request_id: str) -> bytes: ...

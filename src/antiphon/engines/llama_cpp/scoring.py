@@ -71,7 +71,7 @@ class Slots:
     _active: list[Placement] = field(default_factory=list)
 
     def enter(self, prompt: Sequence[int], tenant: Tenant, *, n: int = 1, apart: bool = False) -> Placement:
-        """Where a request goes. ``apart``: several domains ask, each request is for one choice, and a slot is free."""
+        """Places a request. ``apart``: several domains ask, each request is for one choice, and a slot is free."""
         place = Placement(tenant, tenant.domain(shared=self.shared), list(prompt))
         # While the server has not reported where it put another request, a slot that looks idle may not be.
         known = all(other.place is not None for other in self._active)
@@ -214,7 +214,7 @@ class Scorer(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(found)
 
     def _cuts(self, prompt: Sequence[int], first: int) -> Iterator[int]:
-        """Where the parts begin, and the end of the last. An id that ends a reply is a part by itself."""
+        """Yields the start of each part, and the end of the last. An id that ends a reply is a part by itself."""
         last = first
         yield last
         for i in range(first, len(prompt)):

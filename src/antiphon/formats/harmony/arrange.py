@@ -210,7 +210,7 @@ def _completed_call(call: Message) -> Message:
 
 
 def is_reasoning(message: Message) -> bool:
-    """Whether it is dropped once its turn is over: what is on analysis, but calls of functions and their results."""
+    """Whether it is dropped once its turn is over: on analysis, except calls of functions and their results."""
     tool = message.recipient if message.is_call else message.name if message.role is Role.TOOL else None
     return message.channel == Channel.ANALYSIS and not (tool or "").startswith(f"{FUNCTIONS}.")
 

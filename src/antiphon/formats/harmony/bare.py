@@ -95,9 +95,9 @@ def _unescaped(pieces: Iterable[Piece]) -> Iterator[Piece]:
 _LONGEST = 96
 """Characters of a beginning, or of a header, after which no more is waited for."""
 _BORDER = re.compile(r"assistant(analysis|commentary|final)")
-"""What is left of the border between two messages."""
+"""The border between two messages, without its controls."""
 _TAILS = {f"assistant{channel}"[:n] for channel in Channel for n in range(1, len(f"assistant{channel}"))}
-"""What may become a border."""
+"""Beginnings of a border."""
 _FIRST = re.compile(r"\s*(?:assistant)?(analysis|commentary|final)(?=\S| to=)")
 """How such a reply begins: with a channel to which text, or a recipient, is joined."""
 _WORD = re.compile(r"\s*(?:final(?:ly|i[sz]|e\b|s\b)|(?:analysis|commentary|final)[.,:;!?)'-])")

@@ -203,7 +203,7 @@ class Harmony:
             yield from reply_opening(reply_as)
 
     def frames(self, messages: Sequence[Message], *, functions_offered: bool) -> Iterator[Piece]:
-        """The messages, whole, as they stand."""
+        """The messages, whole, as they are."""
         for message in messages:
             yield from self.messages.frame(message, functions_offered=functions_offered)
 

@@ -26,7 +26,7 @@ _APART = re.compile(rf"(?<![^{BLANK}])to[{BLANK}]+=[{BLANK}]*")
 _NAME = re.compile(r"""[^<{(\["'`]*[^<{(\["'`.]""")
 _QUALIFIED = re.compile(r"""[^\W\d]\w*(?:\.[\w-]+)+""")
 _WITHIN = re.compile(r"[\w-]+(?:\.[\w-]+)*")
-"""A name in a word that is none: between quotes, behind a mark, before a comma."""
+"""A name within another word: between quotes, behind a mark, before a comma."""
 
 
 class HeaderReader:
@@ -293,7 +293,7 @@ class HeaderReader:
             self._place_unknown_role(header.unknown_role)
 
     def _recipient_within(self) -> str | None:
-        """The one offered tool that is named within a recipient that is none of them, or within words that are none."""
+        """The one offered tool that is named within an unknown recipient, or within words that are none."""
         recipient = None if self._names_nobody else self._header.recipient
         if recipient in self._tools or recipient in ROLES or not (recipient or self._complete):
             return None

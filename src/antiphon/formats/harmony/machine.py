@@ -129,7 +129,7 @@ class ReplyEvents:
 
 
 class HarmonyState(StrEnum):
-    """Where the parser is. The value is the state's name in the documentation."""
+    """The parser's states. The value is the state's name in the documentation."""
 
     BETWEEN = "between messages"
     """No message is open. Text may be a header without its start, an answer without any header, or stray."""

@@ -48,7 +48,7 @@ class Candidate:
         self._scan = JsonScan()
         self._scanned = 0
         self._ends = 0
-        """Where the call, or the last of them, ends; 0: not yet."""
+        """The end of the call, or of the last of them; 0: not yet."""
 
     @property
     def run(self) -> int:
@@ -152,7 +152,7 @@ class Candidate:
         return Begins.YES if self._offered.named(named.group(1)) is not None else Begins.NO
 
     def _start(self) -> int:
-        """Where the value begins, or what the marks stand round."""
+        """The place at which the value, or the text between the marks, begins."""
         if self._mark is not None:
             return len(self._mark.open)
         at = next(i for i, char in enumerate(self.text) if char in "{[")

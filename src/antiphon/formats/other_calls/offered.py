@@ -35,7 +35,7 @@ KEYS = (*NAME_KEYS, *ARGUMENT_KEYS, *ID_KEYS, *LISTS, *BESIDE, "type", "index")
 PREFIXES = ("", "functions.", "function.", "tools.", "tool.", "default_api.", "api.")
 """Namespaces in which models put the tools that they are offered."""
 DOUBLED_END = re.compile(r"\A\s*\}{1,2}")
-"""What is left behind the object of a call in double braces."""
+"""The braces behind the object of a call in double braces."""
 PLAN = "Action:"
 """Begins a call of two lines, the second of which is ``Action Input:`` and the arguments."""
 
@@ -69,7 +69,7 @@ MARKS = tuple(
 )
 """The marks of calls that models know, spelled in plain text."""
 FUNCTION_MARKS = ("<function=", "<function ", "<invoke ", "<tool_call ", "<tool ")
-"""What opens a mark that has the tool's name in it."""
+"""Beginnings of a mark that has the tool's name in it."""
 
 
 class FoundCall(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ _INNER_END = "\\s*(?:\\Z|(?P<end>[,:)\\]}]|[\ud800-\udfff]))"
 _STRING_END = re.compile(r'["\\\n]')
 _BETWEEN_TAGS = re.compile(r"(?<=[>\]])\s+(?=[<\[])|(?<=>)(?=<)")
 _TAG = re.compile("<[^<>\n]+>|\\[[^\\[\\]\n]+\\]|[\ud800-\udfff]")
-"""What looks like a tag by itself, so that it means something wherever it stands."""
+"""A tag by its look: it means something wherever it is."""
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
 _ANYTHING = re.compile("(?P<whole>)")
 
@@ -58,7 +58,7 @@ class CompiledValue:
         layout = {"", before, *([behind] if behind.isspace() else [])}
         self.ends = TextEnds((before + core, core), structure, layout=layout, rest=self.rest)
         self.plain = PlainTexts(self.ends.marks.begins, json_inside)
-        """What may go on a string."""
+        """Texts that may continue a string."""
 
 
 class CompiledPairs:
@@ -250,9 +250,9 @@ class CompiledDescription:
         for form in self.forms:
             form.bound_by(other, encoded)
         self.again = {mark: Marks((mark, *self._openings(mark))) for mark in self.roles}
-        """What may follow a mark that is said twice: that, or the whole opening that it begins."""
+        """Marks that may follow one that is written twice: itself, or the whole opening that it begins."""
         self.plain = PlainTexts(self._special)
-        """What may go on a message outside calls."""
+        """Texts that may continue a message outside calls."""
         self.plain_in_json = PlainTexts(lambda text: _STRING_END.search(text) or self._special(text))
         """… and inside a string of an answer that is JSON."""
         for call in description.calls:
@@ -263,7 +263,7 @@ class CompiledDescription:
         """The mark that ends a thought, and nothing else; empty where there is none."""
         regions = {Role.REASONING_OPEN, Role.REASONING_CLOSE, Role.CONTENT_OPEN, Role.END}
         self.regions = Marks(mark for mark, roles in self.roles.items() if roles & regions)
-        """What begins or ends a thought or an answer."""
+        """Marks that begin or end a thought or an answer."""
         self.marked = bool(description.literals)
         read_on = {end for end in description.ends if self._opens_call(alphabet.encode(end))} - {*map(str, stops)}
         free = (end for end in dict.fromkeys(ends) if end not in read_on)

@@ -393,6 +393,6 @@ def _not_read_back(shapes: Sequence[str]) -> str:
 
 
 def origin_words(found: Found) -> str:
-    """Where a description is from, in words."""
+    """The source of a description, in words."""
     families = f" ({', '.join(found.families)})" if found.families else ""
     return _ORIGINS[found.origin] + families

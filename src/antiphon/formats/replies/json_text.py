@@ -1,4 +1,4 @@
-"""Where a JSON value ends in a stream."""
+"""The end of a JSON value in a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def json_inside(text: str) -> str:
 
 
 Signs = dict[str, re.Pattern[str]]
-"""What says something outside strings (the empty key), and in those of each quote."""
+"""Characters with a meaning, outside strings (the empty key) and in those of each quote."""
 _JSON: Signs = {"": re.compile(r'["{}\[\]]|[^\w\s:,.+\-"{}\[\]]'), '"': re.compile('["\\\\\n]')}
 _NAMES: Signs = {**_JSON, '"': re.compile('["\\\\\n\ud800-\udfff]')}
 _BROKEN: Signs = {

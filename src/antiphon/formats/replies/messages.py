@@ -30,7 +30,7 @@ ANALYSIS = Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS)
 
 
 def recipient_of(name: str) -> str:
-    """Whom a call by this name is addressed to."""
+    """The recipient of a call by this name."""
     return name if name.startswith("functions.") else f"functions.{name}"
 
 

@@ -174,7 +174,7 @@ _MOST_OBJECTS = 64
 
 What = Literal["name", "call_id", "index"]
 Head = list[tuple[What, str]]
-"""What is read before a call's arguments, and the text behind each."""
+"""Fields that are read before a call's arguments, with the text behind each."""
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ class DescriptionParser(ForeseeingParser):
         self._after_mark = False
         self._answer = JsonAnswer(self._json_begins)
         self._quoting = False
-        """What looked like a call is being said as text, its close too."""
+        """The text that looked like a call is being read as text, its close too."""
         self._blanks: list[str] = []
         self._reading = self._read()
         next(self._reading, None)
@@ -232,7 +232,7 @@ class DescriptionParser(ForeseeingParser):
             self._end(mark)
 
     def _bare_call(self) -> Reading[None]:
-        """Where a call may stand without any mark: an object with the keys of one, or a list of calls."""
+        """Reads a call without any mark, where one may be: an object with the keys of a call, or a list of them."""
         if not self._bare:
             return
         self._source.record()

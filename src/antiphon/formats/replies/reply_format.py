@@ -31,7 +31,7 @@ class ReplyFormat:
     """For a reply to a prompt that offers no tools, where only a prompt with tools says how calls are written."""
     habits: Habits = NO_HABITS
     begin: Control | None = None
-    """What each prompt begins with, whether the template writes it or not."""
+    """The control with which each prompt begins, whether the template writes it or not."""
 
     def begun(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         """The pieces of a prompt, behind what it begins with."""

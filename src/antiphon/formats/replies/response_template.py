@@ -295,7 +295,7 @@ def _pairs(field: Mapping[str, Any], path: str) -> Pairs | None:
 
 
 def _transformed(transform: object) -> dict[str, str]:
-    """Where a transform takes the name, the arguments and the id from."""
+    """Returns the fields from which a transform takes the name, the arguments and the id."""
     function = transform.get("function", transform) if isinstance(transform, Mapping) else {}
     found = {}
     for key, source in (("name", function), ("arguments", function), ("id", transform)):

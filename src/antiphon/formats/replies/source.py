@@ -76,7 +76,7 @@ class Marks:
         return found.end() if found else start
 
     def find(self, text: str, start: int, *, last: bool) -> tuple[int, int]:
-        """Where the first literal is: its start and its end. They are the same where none is: text up to there is none.
+        """The start and the end of the first literal. They are the same where none is: text up to there is none.
 
         ``last``: no more text comes.
         """
@@ -134,7 +134,7 @@ Reading = Generator[None, None, T]
 """Reads on when it is resumed, and returns what it read."""
 
 Put = Callable[[str], PlainTexts | None]
-"""Where text goes as it comes. It gives the pieces that may go on the open message behind that, without being fed."""
+"""Takes text as it comes, and returns the pieces that may continue the open message behind it without being fed."""
 
 _BLANKS = re.compile(r"\s*")
 
@@ -162,9 +162,9 @@ class Source:
         """More was to come: what is left where a literal was looked for began that, and is not read."""
         self.left = ""
         self.waits = False
-        """What comes is not read before a mark is found that tells what it is."""
+        """Whether a mark is looked for that tells what the text before it is."""
         self.plain: PlainTexts | None = None
-        """What need not be fed: a piece of these is more text of the open message."""
+        """Pieces that need not be fed: each is more text of the open message."""
         self.reach: Callable[[str], int] | None = None
         """How much of a text, in characters, would just be more of the open message."""
         self._step: Callable[[], bool] | None = None

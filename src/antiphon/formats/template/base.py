@@ -93,7 +93,7 @@ class Infilling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Where a template departs from the common rule.
+    """A template's departures from the common rule.
 
     ``start``: before a first turn. ``resume``: before a follow-up turn (None: the separator). ``cue``: after the last
     assistant marker of a history; ``cue_after_prefix``: even after an open answer. ``preface``: before the default

@@ -29,7 +29,7 @@ from .trials import TemplateProbe, Trials, find_capabilities
 from .user_text import ControlSpellings, MarkedText, aligned, unused
 
 _FOUND = DescriptionCache()
-"""What templates were found to write: a function of their text, and some work."""
+"""Descriptions of what templates write: a function of their text that costs some work."""
 RESERVED = frozenset(
     ("messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "strftime_now",
      "raise_exception", "chat_template", "tokenize", "range", "namespace", "dict")
@@ -258,7 +258,7 @@ class JinjaFormat(ReplyFormat):
         return text[:end]
 
     def describe(self, cuts: Cuts = "sampled") -> Found:
-        """How the model writes its replies, found anew: as it is said, else as the template does."""
+        """How the model writes its replies, found anew: as declared, else as the template does."""
         configured, response_template = self._given
         found = describe(
             TemplateProbe(self._template, self._special, self.capabilities),

@@ -250,7 +250,7 @@ ATTRIBUTES: dict[type, tuple[str, ...]] = {
     Cycler: ("current",),
     Macro: ("name", "arguments", "catch_kwargs", "catch_varargs", "caller"),
 }
-"""What else of an object a template may read."""
+"""Other attributes of an object that a template may read."""
 
 
 def allowed(kind: type) -> tuple[str, ...]:

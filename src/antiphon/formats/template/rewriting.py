@@ -55,7 +55,7 @@ _ALLOWED = (
     *(nodes.Const, nodes.Tuple, nodes.List, nodes.Dict, nodes.Pair, nodes.Keyword, nodes.CondExpr, nodes.Filter),
     *(nodes.Test, nodes.Call, nodes.Getitem, nodes.Getattr, nodes.Slice, nodes.Concat, nodes.Compare, nodes.Operand),
 )
-"""What a template may be made of. Other templates are not there: to include one fails where a rendering comes to it."""
+"""Nodes that a template may have. Other templates are not there: to include one fails where a rendering comes to it."""
 
 
 class Charged(NodeTransformer):

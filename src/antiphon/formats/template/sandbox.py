@@ -30,7 +30,7 @@ from .rewriting import CHARGES, CONCAT, IN, MADE, OUT, SEARCHED, SEEN, SPREAD, T
 
 _CALL_STEPS = 5
 _SCOPES = ("_loop_vars", "_block_vars")
-"""What Jinja itself adds to the arguments of a call."""
+"""Arguments that Jinja itself adds to a call."""
 REFUSED = "This is a rule of the model's own chat template: change the messages, or configure another chat_template."
 _FORMATS = ("format", "format_map")
 _ESCAPING = (*_FORMATS, "center", "join", "ljust", "replace", "rjust")
@@ -286,7 +286,7 @@ def _line(template: jinja2.Template, error: BaseException) -> int | None:
 
 
 def _stopped(error: Exception, line: int | None) -> TemplateError:
-    """The error for the caller: the template's own words, and where in it they stand."""
+    """The error for the caller: the template's own words, and their place in it."""
     if isinstance(error, TemplateError):
         return error
     code, message, hint = _words(error)

@@ -89,7 +89,7 @@ class ControlSpellings:
         return self.leads.search(self.whole.sub("", text)) is not None
 
     def open_end(self, text: str) -> int:
-        """Where the text's last solid character is, when a spelling may begin there and go on behind it; else -1."""
+        """The end of the text without its last blanks, when a spelling may begin there and go on behind it; else -1."""
         end = len(text.rstrip())
         tail = text[max(0, end - self._reach) : end]
         if self._firsts.isdisjoint(tail):

@@ -54,7 +54,7 @@ class Counts:
 
 _CHANNELS = frozenset(channel.value for channel in Channel)
 _ANSWERS = frozenset({"answer", "output", "response"})
-"""Words in a channel's place by which models mean their answer."""
+"""Words that models write in place of the channel of an answer."""
 _KNOWN = {None, *_CHANNELS, *_ANSWERS}
 _GUESSES = frozenset({"unmarked-final", NOT_ALLOWED})
 """Incidents before a message whose channel ``final`` is the reader's word and not the model's."""
@@ -68,7 +68,7 @@ class _Kind(Enum):
     ANSWER = auto()
     """It is the answer as soon as it has text; another text waits that is the answer if this one stays empty."""
     HIDDEN = auto()
-    """It is on a channel that there is not, and does not wait."""
+    """It is on an unknown channel, and is not buffered."""
     CALL = auto()
     """Its header has no ``<|message|>``: without arguments it is no call."""
     MISCALL = auto()
@@ -126,7 +126,7 @@ class InferredChannels:
         self._open: _Buffered | None = None
         """The open message, where it is buffered."""
         self._channel: Channel | None = None
-        """What the open message is on, where it is passed and its own header says something else."""
+        """The channel of the open message, where it is passed and its own header says something else."""
         self._decided = False
         """The reply has its answer, or a call."""
         self._guessed = self._cut_header = self._miscalls = False
@@ -301,7 +301,7 @@ def with_channels(events: Iterable[ParserEvent], format: Format) -> list[ParserE
 
 
 def _is_unknown(channel: str | None) -> bool:
-    """Whether that names a channel that there is not, and is no word for the answer either; marks name none."""
+    """Whether that names an unknown channel, and is no word for the answer either; marks name none."""
     return channel not in _KNOWN and any(char.isalnum() for char in channel or "")
 
 

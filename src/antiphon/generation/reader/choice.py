@@ -164,7 +164,7 @@ class ChoiceReader:
         return self._foresees.more_text(texts, start)
 
     def _run(self, ids: Sequence[int], texts: Sequence[str | None]) -> Sequence[Event]:
-        """Many ids at once, of which nothing is to be said but their text. They count as if each came alone."""
+        """Many ids at once, of which nothing is reported but their text. They count as if each came alone."""
         self.counts.completion += len(ids)
         if self._open is not None and self._open.channel == Channel.ANALYSIS:
             self.counts.reasoning += len(ids)

@@ -29,7 +29,7 @@ UNSURE = "further_call_unsure"
 _BEFORE_VALUE = rb"""\\?["']?\s*[:=>][\s"'\\>]*"""
 
 _UNKNOWN = -100.0
-"""What engines report of an id whose probability they do not know is below."""
+"""The least log probability that is known: engines report less of an id whose probability they do not know."""
 
 
 class Confidence:
@@ -87,7 +87,7 @@ def _required(call: FoundCall) -> list[str]:
 
 
 def _value_at(reply: bytes, start: int, key: str) -> int | None:
-    """Where the value of an argument begins, behind its key, an assignment or a colon, and an opening quote."""
+    """The start of an argument's value: behind its key, an assignment or a colon, and an opening quote."""
     found = re.compile(rb"(?<!\w)" + re.escape(utf8(key)) + _BEFORE_VALUE).search(reply, start)
     return found.end() if found is not None and found.end() < len(reply) else None
 

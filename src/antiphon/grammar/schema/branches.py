@@ -73,7 +73,7 @@ class Branch:
 
 
 def names_of(node: Mapping[str, Any], keyword: str) -> Iterable[str]:
-    """The names that stand in a keyword such as ``properties`` or ``required``."""
+    """The names in a keyword such as ``properties`` or ``required``."""
     value = node.get(keyword)
     if isinstance(value, dict):
         return value

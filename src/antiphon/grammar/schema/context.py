@@ -70,7 +70,7 @@ class Translation:
         return self.reference(uri)
 
     def place(self, uri: str) -> Authored:
-        """Where a definition stands in the author's schema."""
+        """The place of a definition in the author's schema."""
         return self._places[uri] if uri in self._places else self.author.at(uri)
 
     def definition(self, uri: str) -> CanonicalSchema:

@@ -51,7 +51,7 @@ _NAMED = frozenset(["properties", "patternProperties", "$defs", "definitions", "
 
 
 class Relaxation(msgspec.Struct, frozen=True):
-    """A keyword that the engine does not enforce, and where it stands in the schema (as ``.properties.a.not``)."""
+    """A keyword that the engine does not enforce, and its place in the schema (as ``.properties.a.not``)."""
 
     keyword: str
     path: str

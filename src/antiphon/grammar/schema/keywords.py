@@ -30,7 +30,7 @@ _CONSTRAINTS = frozenset(
     ).split()
 )
 _FRAME = frozenset(["$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions"])
-"""What other keywords refer to."""
+"""Keywords that others refer to."""
 _BY_PLACE = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])
 """Keywords that are relaxed at their own place alone; of another, one place stands for all."""
 

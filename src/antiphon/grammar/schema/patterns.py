@@ -43,7 +43,7 @@ from antiphon.errors.extras import extra
 from antiphon.grammar.rules import parts, quote
 
 GUARD = r"^[^\x01]*$"
-"""What a text must match too, where a character was given U+0001 as its neighbour in a class."""
+"""A pattern that a text must match too, where a character was given U+0001 as its neighbour in a class."""
 
 _ALONE = re.compile(
     r"\[?(?P<char>[\x00-\x1f\"]|\\(?:[\\\"tnrfv]|x[01][0-9a-fA-F]|x22|x5[cC]|u00(?:[01][0-9a-fA-F]|22|5[cC])))\]?",

@@ -11,7 +11,7 @@ from antiphon.errors import Position, RequestError
 from antiphon.grammar.limits import LIMITS
 
 MOST_CHARACTERS = 64 * 1024
-"""Of a grammar's text."""
+"""Characters of a grammar's text."""
 LONGEST_TEXT = 4_096
 """Characters of one text of a rule."""
 MOST_RULES = 500
@@ -109,7 +109,7 @@ def names_in(expression: Expression) -> Iterator[str]:
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where in a client's grammar something stands, for its errors."""
+    """A place in a client's grammar, for its errors."""
 
     path: str
     rule: str = ""

@@ -105,7 +105,7 @@ class _LarkReader:
                 self._statement(line)
 
     def _end_of(self, at: int) -> int:
-        """Where a statement ends: at a line break, unless the next line begins with a bar or a bracket is open."""
+        """The end of a statement: a line break, unless the next line begins with a bar or a bracket is open."""
         depth = 0
         while True:
             token = self.tokens[at]

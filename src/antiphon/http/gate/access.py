@@ -74,7 +74,7 @@ class Access:
             await answer.release()
 
     def _admitted(self, needed: KeyScope | None, scope: Scope) -> Principal:
-        """Whose request it is. Raises `AccessError` for an unknown key, and for one without the scope."""
+        """Returns the request's principal. Raises `AccessError` for an unknown key, and for one without the scope."""
         if self._keys.open:
             return ANY_PRINCIPAL
         principal = self._principal(scope["headers"])
@@ -83,7 +83,7 @@ class Access:
         return principal
 
     def _principal(self, headers: list[tuple[bytes, bytes]]) -> Principal:
-        """Whose key was sent. One answer for whatever is wrong with it, so that nothing can be learned from trying.
+        """The principal whose key was sent. One error for whatever is wrong with it: trying shows nothing.
 
         Clients of several services may send a key of each service, one in each header: one of the two is known here.
         Two headers of one name, or two keys that are both known, say nothing that could be relied on.

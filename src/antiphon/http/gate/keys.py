@@ -37,7 +37,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 ANYBODY = Principal(scopes=frozenset({Scope.INFERENCE, Scope.ADMIN, Scope.MODELS}))
-"""Whoever uses a server that has no keys. Reasoning stays hidden: showing it to all is a setting of its own."""
+"""The user of a server that has no keys. Reasoning stays hidden: showing it to all is a setting of its own."""
 NOBODY = Principal()
 
 
@@ -90,7 +90,7 @@ class Keyring:
         return next((key for key in self._keys if key.name == name), None)
 
     def principal(self, secret: bytes) -> Principal | None:
-        """Whose secret that is. The time does not depend on how much of it is right: every digest is compared whole."""
+        """The principal of a secret. Every digest is compared whole: the time does not tell how much of it is right."""
         sent, found = digest(secret), None
         for known, principal in self._principals.items():
             if hmac.compare_digest(known, sent):

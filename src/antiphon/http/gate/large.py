@@ -53,7 +53,7 @@ class LargeWork:
         self._one = ThreadPoolExecutor(1, thread_name_prefix="large-request")
         self._settling = False
         self.bytes: int = 0
-        """Of all large bodies that are here."""
+        """Bytes of all large bodies that are here."""
 
     @property
     def limits(self) -> Limits:

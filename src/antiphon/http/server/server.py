@@ -254,7 +254,7 @@ class Server(uvicorn.Server):
 
     @property
     def url(self) -> str:
-        """Where it listens, once it does; empty where another process listens."""
+        """The address at which it listens, once it does; empty where another process listens."""
         if not self.servers:
             return ""
         host, port = self.servers[0].sockets[0].getsockname()[:2]

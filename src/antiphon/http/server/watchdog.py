@@ -1,4 +1,4 @@
-"""A thread beside the event loop: it tells the log where all threads stand when the loop is silent, and ends a process
+"""A thread beside the event loop: it logs the stacks of all threads when the loop is silent, and ends a process
 that was told to stop and does not.
 """
 
@@ -22,13 +22,13 @@ from types import FrameType
 from antiphon.http.exchange import FAULTS
 
 SILENCE = 5.0
-"""Seconds after which a loop that answers nothing is told to the log."""
+"""Seconds after which a loop that answers nothing is logged."""
 PULSE = 1.0
 """Seconds between two questions to the loop, which are all that an idle one is woken for."""
 LAST = 2.0
 """Seconds that a process has to end once its requests had their time and told of it."""
 _THREADS, _FRAMES = 64, 24
-"""How much of where they stand is told, the innermost frames first of all."""
+"""How much of their stacks is logged, the innermost frames first."""
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -166,7 +166,7 @@ class Watchdog:
 
 
 def standing(*, first: int, but: int) -> Iterator[str]:
-    """Where each thread stands, the one of number ``first`` before the others: lines, bounded in number."""
+    """Yields the stack of each thread, the one of number ``first`` before the others: lines, bounded in number."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     frames = sys._current_frames()
     frames.pop(but, None)

@@ -56,7 +56,7 @@ class TranscriptServer(LanguageServer):
         self.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)(document_symbol)
 
     def document(self, uri: str) -> Document:
-        """The document as it is now; what was read of it before is used."""
+        """The document as it is now; earlier readings of it are reused."""
         text, known = self.workspace.get_text_document(uri).source, self._open.get(uri)
         if known is None or known.source.text != text:
             codec = self.workspace.position_codec
@@ -190,7 +190,7 @@ def completion(ls: TranscriptServer, params: types.CompletionParams) -> list[typ
 
 
 def formatting(ls: TranscriptServer, params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
-    """The transcript in canonical form. One that is not valid stays as it is, and the client is told so."""
+    """The transcript in canonical form. One that is not valid stays as it is, and the client gets a message."""
     lines = ls.document(params.text_document.uri).lines
     try:
         text = format_transcript(lines.text)

@@ -222,14 +222,14 @@ def _of_head(text: str, word: Span, frame: Frame) -> Meaning | None:
 # -- what may be written ----------------------------------------------------------------------------------------------
 
 _TYPED = re.compile(r"(\A|<\|channel\|>|<\|constrain\|>|[ \t](?:(?:to|name|intent)=)?)([^\s<>|=]*)\Z")
-"""The word at the end of a head that is being typed, behind what says of which kind it is."""
+"""The word at the end of a head that is being typed, behind the mark of its kind."""
 _LINE = re.compile(r"([ \t]*)(?:([\w-]+)[ \t]*:[ \t]+\[?(?:[^\[\]]*,)?[ \t]*)?([\w-]*)\Z")
 """A line of a header that is being typed: its indentation, the key where it has one, and the word at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A word that may stand at a place instead of what stands in the span."""
+    """A word that may replace the text of the span."""
 
     word: str
     meaning: str
@@ -295,7 +295,7 @@ def _in_header(text: str) -> Typed:
 
 
 def _schema_at(above: Sequence[str], indent: int) -> Any:
-    """The schema of the mapping in which a line with the indentation stands; an empty one where none is known."""
+    """The schema of the mapping that has a line with the indentation; an empty one where none is known."""
     path: list[str] = []
     for line in reversed(above):
         found = _KEY.match(line)

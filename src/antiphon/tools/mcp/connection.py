@@ -104,7 +104,7 @@ class Credentials:
 
     @asynccontextmanager
     async def _person(self, tokens: Tokens, challenge: httpx2.Response | None) -> AsyncGenerator[Person | None, None]:
-        """Whoever signs in for ``challenge``, with an address to come back to; nobody where there is none."""
+        """Yields the person who signs in for ``challenge``, with an address to come back to; None without one."""
         show = self.show
         if challenge is None or show is None or self.oauth.grant == "client_credentials":
             yield None

@@ -128,7 +128,7 @@ class McpSession:
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated", "Connection closed"})
-"""Sentences that the SDK says where the server said nothing."""
+"""The SDK's sentences for errors without a message of the server's."""
 _OPERATOR = ""
 """The owner whose session lists the tools; also that of calls without an owner, and of all to a stateless server."""
 

@@ -66,7 +66,7 @@ HEADER = struct.Struct(f"!{NONCE}s?QI{IMAGES}I")
 
 
 class UnexpectedReply(Exception):
-    """Error of a pipe in which something else stands than the reply to this cell."""
+    """Error of a pipe that has something else than the reply to this cell."""
 
 
 async def read_reply(stream: asyncio.StreamReader, nonce: bytes, output: int) -> Cell:

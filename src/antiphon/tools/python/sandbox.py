@@ -102,7 +102,7 @@ def _library_folders() -> tuple[str, ...]:
 
 
 def _python() -> Iterator[str]:
-    """The interpreter (the one that a virtual environment stands on), its library and its shared library."""
+    """The interpreter (the one that a virtual environment is of), its library and its shared library."""
     executable = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     stdlib = sysconfig.get_path("stdlib")
     name = sysconfig.get_config_var("INSTSONAME") or ""

@@ -14,9 +14,9 @@ from antiphon.wire.errors import refused
 Reader = Callable[[Any, str], Iterator["Constraint"]]
 Kind = Literal["own", "json_object", "json_schema", "regex", "choice", "grammar"]
 FIELD_OF: Mapping[str, str] = {"regex": "pattern", "choice": "choices", "grammar": "grammar"}
-"""Where our own ``response_format`` has what each type needs."""
+"""The field of our own ``response_format`` that each type needs."""
 NAME = "answer"
-"""What a schema without a name is called."""
+"""The name of a schema without one."""
 
 _BLANKS = re.compile(r"(\\s|\[(\\.|[^]\\])*\]|\\?[ nt])[*?]|")
 """Patterns of the blanks between the tokens of JSON that no blank at all fits, as JSON is written here."""
