@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,9 +21,11 @@ class EngineTokenizer:
     def tokenize(self, text: str) -> list[int]:
         return self._tokenized(well_formed(text))
 
-    def tokenize_all(self, texts: Sequence[str]) -> list[int]:
-        """The ids of each text, one behind the other."""
-        return self._tokenized([well_formed(text) for text in texts])
+    def different(self, encoded: Mapping[str, Sequence[int]]) -> list[str]:
+        """The texts that have other ids here; each is asked for alone only where those of all are others."""
+        if self._tokenized([well_formed(text) for text in encoded]) == [id for ids in encoded.values() for id in ids]:
+            return []
+        return [text for text, ids in encoded.items() if self.tokenize(text) != ids]
 
     def _tokenized(self, content: str | list[str]) -> list[int]:
         body = json.dumps({"content": content, "add_special": False, "parse_special": False})
