@@ -111,7 +111,7 @@ def test_one_grammar_has_a_bounded_text() -> None:
 
 
 def test_what_compiles_alone_and_not_together_is_an_error_of_the_whole() -> None:
-    objects = [{"type": "object", "properties": {f"{i} {k}": {} for k in range(20)}} for i in range(800)]
+    objects = [{"type": "object", "properties": {f"{i} {k}": {} for k in range(20)}} for i in range(600)]
     with pytest.raises(RequestError) as refused:
         compile_grammar(chain(Choice(tuple(map(Json, objects))), EndOfTurn()), VOCABULARY)
     assert refused.value.code == "invalid_grammar"

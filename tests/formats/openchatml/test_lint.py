@@ -179,7 +179,8 @@ def test_of_many_mends_those_that_may_be_applied_are_where_they_are_few() -> Non
     header = '---\nversion: "2.2"\ncapabilities: {tokens: [<|start|>, <|message|>, <|channel|>, <|return|>]}\n---\n'
     doubtful = "<|start|>user<|message|>Hi<|return|>\n"
     slip = "<|start|>assistant<|channel|>analisis<|message|>x<|return|>\n"
-    assert mended(header + doubtful * 1000) == header + doubtful * 1000
+    many = header + doubtful * (MOST_READINGS + 50)
+    assert mended(many) == many
     assert mended(header + doubtful * 20 + slip) == header + doubtful * 20 + slip.replace("analisis", "analysis")
 
 
