@@ -31,8 +31,6 @@ from spec.citations import dead_citations  # noqa: E402
 MODULE_LINES, FUNCTION_LINES, BRANCHES = 400, 60, 10
 LONE_FILE_LINES, LONE_HELPER_LINES = 150, 8
 """A file has as many lines or two importers, a private function as many or two callers."""
-UNWORDED = "formats/openchatml/"
-"""The one folder whose docstrings may still begin with another word."""
 _NO_VERB = re.compile(r' *r?"""(?:What|Whatever|Who|Whom|Whose|Whoever|Those|Of|None|Where)\b')
 
 
@@ -183,11 +181,10 @@ def long_functions(source: Path, most: int = FUNCTION_LINES) -> list[str]:
 
 
 def unworded(source: Path) -> list[str]:
-    """Docstrings, those of values too, that begin with What, Who, Those, Of, None or Where, outside `UNWORDED`."""
+    """Docstrings, those of values too, that begin with What, Who, Those, Of, None or Where."""
     return [
-        f"{name}:{number}"
+        f"{path.relative_to(source).as_posix()}:{number}"
         for path in sorted(source.rglob("*.py"))
-        if not (name := path.relative_to(source).as_posix()).startswith(UNWORDED)
         for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
         if _NO_VERB.match(line)
     ]

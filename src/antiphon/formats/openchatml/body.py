@@ -157,7 +157,7 @@ def _refuse_doctype(*_: object) -> NoReturn:
 
 
 def _offset(text: str, line: int, column: int) -> int:
-    """Where a line and column, both from 0, are in the text."""
+    """The offset of a line and column, both from 0, in the text."""
     above = sum(map(len, text.splitlines(keepends=True)[:line]))
     return min(above + column, len(text))
 

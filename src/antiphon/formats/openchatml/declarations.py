@@ -22,7 +22,7 @@ from .types_reader import TypeReader, TypeSyntaxError
 
 TITLE = "# Tools"
 AUTHORS = (Role.SYSTEM, Role.DEVELOPER)
-"""Whose messages declare tools."""
+"""The roles whose messages declare tools."""
 
 _SECTION = re.compile(r"^# Tools[ \t\r]*$", re.MULTILINE)
 _NEXT_SECTION = re.compile(r"^# (?!Tools[ \t\r]*$)\S", re.MULTILINE)

@@ -19,7 +19,7 @@ from .frame_reader import FrameReader
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What was read again: from the offset ``start`` to the place ``new``, which was ``old``.
+    """A part that was read again: from the offset ``start`` to the place ``new``, which was ``old``.
 
     ``found`` is what is there, after the ``number`` items before it; ``replaced`` is what was there.
     """
@@ -136,7 +136,7 @@ class GivenFrames:
 
 
 def affecting(found: Sequence[Found], change: Change) -> list[Found] | None:
-    """What was read again with all of ``found`` that may matter to what is wrong with it.
+    """Returns what was read again with all of ``found`` that may matter to what is wrong with it.
 
     None: nobody can say, or it matters to what is wrong elsewhere.
     """
@@ -161,7 +161,7 @@ def affecting(found: Sequence[Found], change: Change) -> list[Found] | None:
 
 
 def _effects(frames: Iterable[Frame]) -> Iterator[tuple[object, ...]]:
-    """What matters of the frames to others: who speaks, whom a call is to, its id, declared tools, calls as JSON."""
+    """The facts of frames that others depend on: author, recipient, call id, declared tools, calls as JSON."""
     for frame in frames:
         message, head = frame.message, frame.head
         in_json, called = has_tool_calls(message.text), message.recipient if message.is_call else None

@@ -36,7 +36,7 @@ class Trivia:
 
 @dataclass(slots=True)
 class Places:
-    """Where a frame, its body and its footer begin."""
+    """The places at which a frame, its body and its footer begin."""
 
     start: Place
     body: Place
@@ -55,7 +55,7 @@ class Frame:
     literal: bool = False
     bodiless: bool = False
     marker: Place | None = None
-    """Where a reflection marker stands, in an assistant's body that is not on analysis."""
+    """The place of a reflection marker in an assistant's body that is not on analysis."""
 
     @property
     def is_incomplete(self) -> bool:
@@ -73,7 +73,7 @@ class Frame:
 
 
 Found = MessageStarted | TextDelta | Frame | Finding
-"""What reading frames gives."""
+"""The results of reading frames."""
 
 
 class OpenFrame:

@@ -122,7 +122,7 @@ class FrameReader:
         self._text(text)
 
     def _next_control(self, text: str, start: int) -> tuple[int, int, bool]:
-        """Where the next control or escape begins and ends, (-1, …) for none; and whether it is an escape."""
+        """The span of the next control or escape, (-1, …) for none; and whether it is an escape."""
         if self._state is FrameState.LITERAL:
             at = text.find(ENDLITERAL.spelling, start)
             return at, at + len(ENDLITERAL.spelling), False

@@ -32,7 +32,7 @@ def near_control(text: str) -> str | None:
 def misspelled_controls(
     words: Iterable[re.Match[str]], others: Iterable[str] = ()
 ) -> Iterator[tuple[re.Match[str], str]]:
-    """Those of the words in ``<| |>`` that are no control, and the one that is meant; ``others`` mean none."""
+    """Words in ``<| |>`` that are no control, each with the one that is meant; ``others`` mean none."""
     names = [spelling[2:-2] for spelling in BY_SPELLING]
     meanings = dict.fromkeys(others, "")
     for found in words:

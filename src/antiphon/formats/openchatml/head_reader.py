@@ -90,7 +90,7 @@ def read_canonical(text: str, tools: ToolNames) -> Head | None:
 
 
 def places_of(head: Head, text: str) -> Mapping[str, int]:
-    """Where the parts of the head are in its text; few ask, so `read_canonical` does not look."""
+    """The places of the head's parts in its text; few ask, so `read_canonical` does not look."""
     found = None if head.places else _CANONICAL.fullmatch(text)
     if found is None:
         return head.places

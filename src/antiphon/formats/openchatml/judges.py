@@ -27,7 +27,7 @@ Found = Iterable[Finding]
 
 
 def place(frame: Frame, word: str) -> Position:
-    """Where a word of the head is, or, where it has none, the author; ``end``: where the head ends."""
+    """The place of a word of the head, or, without it, of the author; ``end``: that of the head's end."""
     head, spelled = frame.head, frame.head_text
     offset = head.length if word == "end" else places_of(head, spelled).get(word, 0)
     return frame.places.start.after(START.spelling + spelled[:offset]).position()

@@ -17,7 +17,7 @@ from .spelling import BLANK, CALL, CHANNEL, CONSTRAIN, CONTROLS, END, ENDLITERAL
 
 @unique
 class FrameState(StrEnum):
-    """Where in a transcript the reader is. ``ENDED``: behind the end of a reply, whose text is read no further."""
+    """The place of the reader in a transcript. ``ENDED``: behind the end of a reply, whose text is read no further."""
 
     OUTSIDE = "outside"
     HEAD = "head"

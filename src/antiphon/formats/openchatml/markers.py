@@ -10,7 +10,7 @@ from antiphon.conversation import DebugCapability, Message, Role, require_visibl
 from antiphon.errors.place import Place
 
 MARKER = re.compile(r"<\|(?:start|end)_(reflect|introspect|reason)\|>")
-"""Those of version 2.2, and the ends that version 0.1 had (A-O35)."""
+"""The markers of version 2.2, and the ends that version 0.1 had (A-O35)."""
 _WORDS = [f"<|{edge}_{kind}|>" for edge in ("start", "end") for kind in ("reflect", "introspect", "reason")]
 _LONGEST = max(map(len, _WORDS))
 

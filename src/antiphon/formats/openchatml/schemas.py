@@ -145,7 +145,7 @@ _UNWRITTEN: Schema = {
     "if": {"required": ["ocm"], "properties": {"ocm": {"required": ["channel"]}}},
     "then": {"properties": {"channel": {"enum": [str(Channel.FINAL), None]}}},
 }
-"""Where no channel was written, the frame reads as final (OCM-54)."""
+"""The channel of a frame that has none written (OCM-54)."""
 
 _MESSAGE: Schema = {
     "oneOf": [

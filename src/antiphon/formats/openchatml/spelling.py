@@ -36,13 +36,13 @@ _LONE_SURROGATES = re.compile("(?<!<)<*+[\ud800-\udfff]++")
 
 
 def next_control(text: str, start: int) -> tuple[int, int]:
-    """Where the next control's spelling begins and ends; (-1, -1) when there is none."""
+    """The span of the next control's spelling; (-1, -1) when there is none."""
     found = TOKEN.search(text, start)
     return found.span() if found else (-1, -1)
 
 
 def open_tail(text: str, start: int) -> int:
-    """Where a tail begins that may yet become a control or an escape; the text's end when there is none."""
+    """The start of a tail that may yet become a control or an escape; the text's end when there is none."""
     at = text.rfind("<", max(start, len(text) - LONGEST + 1))
     if at < 0 or text[at:] not in PREFIXES:
         return len(text)

@@ -1,4 +1,4 @@
-"""What the header and the frames so far say about the next frame of a transcript (§2, §8; A-O12 … A-O15)."""
+"""State of a transcript: what its header and frames so far require of the next frame (§2, §8; A-O12 … A-O15)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class RuleState:
-    """What the header and the frames so far say about the next one; `follow` takes each frame, once it is judged.
+    """The demands of the header and the frames so far on the next one; `follow` takes each frame, once it is judged.
 
     ``taken`` are ids that `free_id` leaves alone. Memory: the call ids of the transcript, which are unique in all of it
     (A-O14).

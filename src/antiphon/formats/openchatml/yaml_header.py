@@ -152,7 +152,7 @@ class HeaderScanner:
 
 
 def frames_behind(text: str) -> int:
-    """Where the frames begin in a text whose header is overlong; -1 when it has none."""
+    """The offset of the frames in a text whose header is overlong; -1 when it has none."""
     at = text.find(f"\n{START}")
     return at + 1 if at >= 0 else -1
 
@@ -213,7 +213,7 @@ CoreLoader.add_constructor(f"{_TAG}float", CoreLoader.construct_number)
 
 
 def read_otherwise(text: str) -> Iterator[tuple[int, int]]:
-    """Where values without quotes stand that readers of YAML 1.1 take for another kind: ``no``, ``012``, a day."""
+    """Finds values without quotes that readers of YAML 1.1 take for another kind: ``no``, ``012``, a day."""
     older: Any = yaml.SafeLoader("")
     core: Any = CoreLoader("")
     for token in yaml.scan(text, Loader=yaml.CSafeLoader):

@@ -181,13 +181,13 @@ class LintedText:
         return Position(offset, line, column - self.header_start if line == 1 else column)
 
     def end_of(self, offset: int) -> int:
-        """Where what begins at an offset ends: a control, a word, else one character; none at a line's end."""
+        """The end of what begins at an offset: a control, a word, else one character; none at a line's end."""
         end = end_of_word(self.text, offset)
         one_more = end == offset and self.text[offset : offset + 1].strip("\r\n") != ""
         return end + one_more
 
     def head_span(self, frame: Frame) -> tuple[int, int]:
-        """Where the frame's head begins and ends."""
+        """The offsets of the frame's head: begin and end."""
         start = frame.places.start.offset + len(START.spelling)
         return start, start + len(frame.head_text)
 
@@ -223,7 +223,7 @@ class LintedText:
         return Edit(*self.head_span(frame), spelled, reveals)
 
     def lost_footers(self, frame: Frame) -> dict[int, bool]:
-        """Where in a frame's body a line begins with the head of another message, which the one before has not ended.
+        """Finds lines of a frame's body that begin with the head of another message, which lacks its footer before it.
 
         For each, whether the message before is a call. Offsets are in the order of the text.
         """
