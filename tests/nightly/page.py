@@ -61,8 +61,9 @@ def _suite(suite: Measured) -> Iterator[str]:
 CUT = """### Calls that a limit cut
 
 A call that `max_tokens` cut is given as far as it came, with `finish_reason: "length"`, whole as streamed. Its
-arguments are no whole JSON unless they had ended, so half a command is never taken for all of it. The suite wants no
-call there.
+arguments are the beginning of the whole call's JSON, whatever the format writes in its place, so that a reader of
+unfinished JSON takes them; they are no whole JSON unless they had ended, so half a command is never taken for all of
+it. The suite wants no call there.
 Others do this with one:
 
 * OpenAI says that `arguments` may be no valid JSON and are to be checked before a function is called, and that `length`
