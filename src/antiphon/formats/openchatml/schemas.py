@@ -207,6 +207,7 @@ def _event(type: str, **fields: Schema) -> Schema:
 
 
 _REASON = _one_of(FinishReason)
+_ERROR = {"code": _WORD, "message": _TEXT}
 _NULLABLE_WORD = _or_null(_WORD)
 """A reader gives no id to a call that has none; a server always does."""
 
@@ -246,7 +247,7 @@ EVENTS = _named(
             _event(REASONING_DELTA, channel=_TEXT, delta=_TEXT),
             # One that no message has caused has no id and no number.
             {
-                **_event("error", code=_WORD, message=_TEXT, reason=_REASON, call_id=_NULLABLE_WORD),
+                **_event("error", **_ERROR, reason=_REASON, call_id=_NULLABLE_WORD),
                 "required": ["type", "code", "message"],
                 "dependentRequired": {"message_id": ["seq"], "seq": ["message_id"]},
             },
