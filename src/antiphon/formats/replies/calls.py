@@ -219,7 +219,7 @@ class CallReader:
         if char == '"':
             parts: list[str] = []
             whole = yield from self._json(parts.append, JsonScan())
-            call.put(unquoted("".join(parts), cut=not (whole or self._source.goes_on)))
+            call.put(unquoted("".join(parts), cut=not (whole or self._source.goes_on) and self._source.cut))
             if not whole:
                 raise Malformed(over=True)
         elif char == "n":

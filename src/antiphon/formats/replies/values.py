@@ -278,15 +278,16 @@ class ValueReader:
         whole = yield from self._enclosed(value, parts.append)
         text = "".join(parts)
         if not whole:
-            return self._so_far(text) if value.reads == "json" else _typed_so_far(text, schema), False
+            is_json = value.reads == "json"
+            given = begun(text, quote=self._pairs.quote) if is_json else _typed_so_far(text, schema)
+            return self._so_far(text, given), False
         if value.reads == "json":
             return as_json(text, quote=self._pairs.quote) or json.dumps(text, ensure_ascii=False), True
         return typed(text, schema), True
 
-    def _so_far(self, text: str) -> str:
-        """The beginning of the JSON of a value that was cut: of a string of the text where that begins no literal."""
-        value = begun(text, quote=self._pairs.quote)
-        return json.dumps(text, ensure_ascii=False)[:-1] if value is None else value
+    def _so_far(self, text: str, value: str | None) -> str:
+        """The beginning of a value's JSON: ``value`` where a limit cut it, else that of a string of the text."""
+        return json.dumps(text, ensure_ascii=False)[:-1] if value is None or not self._source.cut else value
 
     def _literal(self, schema: Schema) -> Reading[tuple[str, bool]]:
         """A value that ends where it ends: at a comma or a bracket that is not its own."""
@@ -294,7 +295,8 @@ class ValueReader:
         whole = yield from scan.read()
         text = "".join(scan.parts)
         if not whole:
-            return self._so_far(text), False
+            inside = text.lstrip("\"'").removeprefix(self._pairs.quote)
+            return self._so_far(inside, begun(text, quote=self._pairs.quote)), False
         if scan.open or self._pairs.spelled_quote.startswith(text.strip()):  # nothing, or a quote that was cut
             self.broke = True
             self._messages.incident("malformed_argument", self._source.position, "")
