@@ -143,7 +143,7 @@ LISTED_AT_ONCE = 1000
 _TRIES = 12
 """Tries of a transaction that another one was in the way of, or whose connection was lost."""
 _PAUSED_MILLISECONDS = 5000
-"""Milliseconds after which the database ends the transaction of a process that stands still: others wait for it."""
+"""Milliseconds after which the database ends the transaction of an idle process: others wait for it."""
 _RECONNECT_SECONDS = 5.0
 """Seconds for which the pool tries by itself, less and less often; after that each call tries anew."""
 _CONNECTION: dict[str, Any] = {

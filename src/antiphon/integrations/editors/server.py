@@ -131,7 +131,7 @@ class Lines:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """The offsets of line starts, counted when a place is asked for."""
+        """The offsets of line starts, counted when a place is first needed."""
         return [0, *(found.end() for found in _LINE_BREAK.finditer(self.text))]
 
     def position(self, offset: int) -> types.Position:
