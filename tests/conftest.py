@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from antiphon.isolation import Isolation
 from kit.parallel import Several
 from kit.postgres import Postgres, running_postgres
 from kit.program import ONE_THREAD
 from kit.tiers import TIERS, counted, draw_few, left_out, tiers_of
+from kit.waiting import PATIENCE
 
 os.environ |= ONE_THREAD
 # A machine that is busy is no failure: no example has a time limit of its own.
@@ -22,6 +24,8 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 # changed; `make test-rest` draws others each time.
 settings.register_profile("same", settings.get_profile("untimed"), derandomize=True)
 settings.load_profile("untimed")
+if (defaults := Isolation.__init__.__kwdefaults__) is not None:
+    defaults["seconds"] = PATIENCE  # The processor time of a client's program is limited as ever.
 LEFT = pytest.StashKey[dict[str, int]]()
 """How many tests ``--part quick`` leaves out, by reason."""
 

@@ -279,9 +279,10 @@ class _Prover:
         tools = [
             ToolSpec(t["function"]["name"], "", t["function"]["parameters"]) for t in schema_tools(shape.reply.calls)
         ]
+        expected = _compared(written.expected, written.expected)
         for pieces in _pieces_of(written.reply, self._cuts):
             read = _read(DescriptionParser(self._compiled, prompt=written.prompt, tools=tools), pieces)
-            if _compared(read, written.expected) != _compared(written.expected, written.expected):
+            if _compared(read, written.expected) != expected:
                 reply = "".join(map(str, written.reply))
                 return Failure(shape=shape.name, reply=reply, expected=written.expected, read=tuple(read))
         return None
@@ -320,25 +321,27 @@ def _expected(reply: Reply, text: str) -> tuple[Part, ...]:
     return tuple(part for _, part in sorted(found, key=lambda each: each[0]))
 
 
-def _pieces_of(reply: Sequence[Piece], cuts: Cuts) -> Iterator[list[list[Piece]]]:
+def _pieces_of(reply: Sequence[Piece], cuts: Cuts) -> Iterator[list[Sequence[Piece]]]:
     """The reply whole, by the character, and in two parts."""
-    atoms = [atom for piece in reply for atom in ([piece] if isinstance(piece, Control) else str(piece))]
-    yield [list(reply)]
+    yield [reply]
     if cuts == "every":
-        yield [[atom] for atom in atoms]
-    step = max(1, len(atoms) ** 2 // _MOST_READ if cuts == "every" else len(atoms) // _SAMPLES)
-    for at in range(step if cuts == "sampled" else 1, len(atoms), step):
-        yield [_joined(atoms[:at]), _joined(atoms[at:])]
+        yield [[atom] for piece in reply for atom in ([piece] if isinstance(piece, Control) else piece)]
+    size = sum(1 if isinstance(piece, Control) else len(piece) for piece in reply)
+    step = max(1, size**2 // _MOST_READ if cuts == "every" else size // _SAMPLES)
+    for at in range(step if cuts == "sampled" else 1, size, step):
+        yield list(_halves(reply, at))
 
 
-def _joined(atoms: Sequence[Piece]) -> list[Piece]:
-    found: list[Piece] = []
-    for atom in atoms:
-        if isinstance(atom, str) and found and isinstance(found[-1], str):
-            found[-1] += atom
-        else:
-            found.append(atom)
-    return found
+def _halves(reply: Sequence[Piece], at: int) -> tuple[Sequence[Piece], Sequence[Piece]]:
+    """The reply before and behind its first ``at`` characters and controls."""
+    for number, piece in enumerate(reply):
+        size = 1 if isinstance(piece, Control) else len(piece)
+        if at < size and isinstance(piece, str):
+            return [*reply[:number], piece[:at]], [piece[at:], *reply[number + 1 :]]
+        if at <= size:
+            return reply[: number + 1], reply[number + 1 :]
+        at -= size
+    return reply, ()
 
 
 def _read(reader: DescriptionParser, pieces: Sequence[Sequence[Piece]]) -> list[Part]:
