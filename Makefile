@@ -64,6 +64,10 @@ test-changed: model oracles postgres ## the tests of what changed, dear ones too
 test-quick: setup
 	$(BIN)/pytest -q --processes $$((2 * $(WORKERS))) --part quick $(TESTS)
 
+.PHONY: slow
+slow: setup      ## which tests are too slow for make test: measured anew, into tests/kit/slow.txt; on a quiet machine
+	$(BIN)/pytest -q --processes $(WORKERS) --part measured $(TESTS)
+
 .PHONY: rest
 rest:
 	$(BIN)/pytest -q --processes $$((2 * $(WORKERS))) --part rest --hypothesis-profile=$(EXAMPLES) $(TESTS)

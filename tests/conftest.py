@@ -14,7 +14,7 @@ from antiphon.isolation import Isolation
 from kit.parallel import Several
 from kit.postgres import Postgres, running_postgres
 from kit.program import ONE_THREAD
-from kit.tiers import TIERS, counted, draw_few, left_out, tiers_of
+from kit.tiers import TIERS, Measuring, counted, draw_few, left_out, tiers_of
 from kit.waiting import PATIENCE
 
 os.environ |= ONE_THREAD
@@ -44,7 +44,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--part", choices=("quick", "rest"), help="what `make test` runs, or what it leaves out (kit/tiers.py)"
+        "--part", choices=("quick", "rest", "measured"), help="what `make test` runs, or leaves out (kit/tiers.py)"
     )
     parser.addoption("--processes", type=int, default=1, help="how many processes run the tests (kit/parallel.py)")
     parser.addoption("--whole-files", action="store_true", help="let one process run all tests of a file")
@@ -53,6 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if (processes := config.getoption("processes")) > 1:
         config.pluginmanager.register(Several(processes, whole_files=config.getoption("whole_files")))
+    if config.getoption("part") == "measured":
+        config.pluginmanager.register(Measuring())
     for tier, why in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: it {why}; set by what a test uses (`kit/tiers.py`)")
 
@@ -64,15 +66,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tiers = set(tiers_of(item))
         for tier in tiers | ({"cheap"} if tiers <= {"property"} else set()):
             item.add_marker(tier)
-    part, left = config.getoption("part"), left_out(items)
-    if part == "quick":
+    part = config.getoption("part")
+    left = left_out(items, measured=part == "measured")
+    if part in ("quick", "measured"):
         config.stash[LEFT] = counted(left)
         draw_few([item for item in items if item not in left and item.get_closest_marker("property")])
     if part is not None:
         kept = [
             item
             for item in items
-            if (item not in left) == (part == "quick") or (part == "rest" and item.get_closest_marker("property"))
+            if (item not in left) == (part != "rest") or (part == "rest" and item.get_closest_marker("property"))
         ]
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept

@@ -77,7 +77,7 @@ const OF_KIND = {
 const present = (value, of) => Object.entries(of).filter(([name]) => Object.hasOwn(value, name));
 
 function referred(pointer, root) {
-  const [first, ...steps] = decodeURIComponent(pointer).split("/");
+  const [first, ...steps] = decodeURIComponent(pointer || "#").split("/");
   const found = steps.reduce((node, step) => {
     const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
     return node instanceof Object && Object.hasOwn(node, name) ? node[name] : undefined;
@@ -144,7 +144,7 @@ export class Schema {
     return this.wrong(value, this.root, path, []);
   }
 
-  /** Throws where it is no schema, or refers to none; what it defines may, if nothing else refers to it. */
+  /** Throws where it is no schema, or refers to none; what it defines may, if nothing else does and it is in here. */
   check(schema, isUsed = true) {
     if (this.seen[isUsed].has(schema)) return;
     if (!isSchema(schema)) throw new SchemaError(`${JSON.stringify(schema)} is no schema`);
@@ -155,6 +155,7 @@ export class Schema {
     this.seen[isUsed].add(schema);
     for (const [keyword, of] of Object.entries(schema)) {
       const isMet = isUsed && keyword !== "$defs" && keyword !== "definitions";
+      if (keyword === "$ref" && /^[^#]/.test(of)) throw new SchemaError(`${of} is another document`);
       if (keyword === "$ref" && isUsed) this.check(referred(of, this.root));
       if (SCHEMA_IN.has(keyword)) this.check(of, isMet);
       if (SCHEMAS_IN.has(keyword)) for (const one of Object.values(of)) this.check(one, isMet);

@@ -14,8 +14,8 @@ const ESCAPES = {
   ...{ 0: "\0", a: "\x07", b: "\b", t: "\t", "\t": "\t", n: "\n", v: "\v", f: "\f", r: "\r", e: "\x1b" },
   ...{ " ": " ", '"': '"', "/": "/", "\\": "\\", N: "\x85", _: "\xa0", L: "\u2028", P: "\u2029" },
 };
-const TAG =
-  /^!(?:<(?:[\w\-;/?:@&=+$,.!~*'()[\]]|%[0-9a-fA-F]{2})+>|(?:[\w\-;/?:@&=+$.!~*'()]|%[0-9a-fA-F]{2})*)/;
+const URI = /^[\w\-;/?:@&=+$.!~*'()]/;
+const URI_IN_BRACKETS = /^[\w\-;/?:@&=+$,.!~*'()[\]]/;
 const HEX = { x: 2, u: 4, U: 8 };
 const LONGEST_KEY = 1024;
 
@@ -26,9 +26,10 @@ export function scan(source) {
     scanner.run();
   } catch (error) {
     if (!(error instanceof YamlError)) throw error;
-    // A token that may turn out to be a key is read only when what follows it is known.
+    // A token that may turn out to be a key is read only when what follows it is known, and ends of blocks with what
+    // ends them.
     const open = scanner.keys.filter(Boolean).map((key) => key.number);
-    scanner.tokens.splice(Math.min(scanner.tokens.length, ...open), Infinity, { type: "error", at: error.at, error });
+    scanner.tokens.splice(Math.min(scanner.whole, ...open), Infinity, { type: "error", at: error.at, error });
   }
   return scanner.tokens;
 }
@@ -40,6 +41,7 @@ class Scanner {
     this.lineAt = 0;
     this.line = 0;
     this.tokens = [];
+    this.whole = 0; // tokens before the one that is being read
     this.indent = -1;
     this.indents = [];
     this.keys = [null]; // one possible simple key a flow level
@@ -88,6 +90,7 @@ class Scanner {
     const bad = FORBIDDEN.exec(this.source);
     if (bad) this.fail("a control character");
     for (;;) {
+      this.whole = this.tokens.length;
       this.staleKeys();
       this.toToken();
       this.staleKeys();
@@ -237,13 +240,35 @@ class Scanner {
   tag() {
     this.saveKey();
     this.keyAllowed = false;
-    const [spelled] = TAG.exec(this.source.slice(this.at));
-    const after = this.ahead(spelled.length);
-    const end = this.at + spelled.length;
-    if (after === "%") this.fail("did not find URI escaped octet", this.at, end);
-    if (!this.isOver(spelled.length) && !(this.flow && after === ","))
+    const open = /^!(?:<|[\w-]*!)?/.exec(this.source.slice(this.at))[0];
+    const isWhole = open === "!<";
+    const behind = this.uriEnd(this.at + open.length, isWhole ? URI_IN_BRACKETS : URI);
+    if (open.length > 1 && behind === this.at + open.length)
+      this.fail("did not find expected tag URI", this.at, behind);
+    if (isWhole && this.source[behind] !== ">") this.fail("did not find the expected '>'", this.at, behind);
+    const end = behind + isWhole;
+    const length = end - this.at;
+    if (!this.isOver(length) && !(this.flow && this.ahead(length) === ","))
       this.fail("did not find expected whitespace or line break", this.at, end);
-    this.push("tag", spelled.length);
+    this.push("tag", length, { handle: open.endsWith("!") ? open : "!" });
+  }
+  /** Where the characters of a URI end, and its escaped octets of UTF-8. */
+  uriEnd(at, one) {
+    for (let left = 0; left || this.source[at] === "%" || one.test(this.source[at] ?? "");) {
+      if (!left && this.source[at] !== "%") {
+        at += 1;
+        continue;
+      }
+      const [, hex] = /^%([0-9a-fA-F]{2})/.exec(this.source.slice(at, at + 3)) ?? [];
+      if (!hex) this.fail("did not find URI escaped octet", this.at, at);
+      const octet = parseInt(hex, 16);
+      const size = [/^0/, /^110/, /^1110/, /^11110/].findIndex((form) => form.test(octet.toString(2).padStart(8, "0")));
+      if (!left && size < 0) this.fail("found an incorrect leading UTF-8 octet", this.at, at);
+      if (left && octet >> 6 !== 2) this.fail("found an incorrect trailing UTF-8 octet", this.at, at);
+      left = left ? left - 1 : size;
+      at += 3;
+    }
+    return at;
   }
 
   // -- scalars --------------------------------------------------------------------------------------------------------

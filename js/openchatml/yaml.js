@@ -33,13 +33,18 @@ export class FormError extends YamlError {}
 function valueOf(node, texts = []) {
   if (node.items) return node.items.map((item) => valueOf(item));
   if (!node.pairs) return node.plain ? resolve(node.text) : node.text;
-  const found = new Map();
-  for (const [key, value] of node.pairs) {
+  const keys = new Set();
+  for (const [key] of node.pairs) {
     if (key.text === undefined) throw new FormError("a key is no word", key.at);
-    if (found.has(key.text)) throw new FormError(`the key '${key.text}' stands twice`, key.at);
-    found.set(key.text, texts.includes(key.text) ? { text: value.text, at: value.at } : valueOf(value));
+    if (keys.has(key.text)) throw new FormError(`the key '${key.text}' stands twice`, key.at);
+    keys.add(key.text);
   }
-  return Object.fromEntries(found);
+  return Object.fromEntries(
+    node.pairs.map(([{ text }, value]) => [
+      text,
+      texts.includes(text) ? { text: value.text, at: value.at } : valueOf(value),
+    ]),
+  );
 }
 
 function resolve(text) {
@@ -103,10 +108,13 @@ class Parser {
     const at = this.at;
     if (this.is("alias")) return this.named(at);
     let named = false;
+    let undefinedAt = null;
     for (let seen = ""; this.is("anchor", "tag") && this.next !== seen; named = true) {
       seen = this.next;
-      this.number += 1;
+      const { handle, at: start } = this.tokens[this.number++];
+      if (handle?.length > 2) undefinedAt ??= start;
     }
+    if (undefinedAt !== null) throw new YamlError("found undefined tag handle", undefinedAt, at);
     if (named) this.refuse(at, this.tokens[this.number - 1].type);
     if (indentless && this.is("-"))
       return this.nested(at, () => ({ items: this.sequence(["-", "key", ":", "block end"]) }));

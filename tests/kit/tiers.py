@@ -2,13 +2,15 @@
 
 `make test` runs ``--part quick``: all that is cheap, a smoke of each kind that is dear, few examples of a property, and
 of a grid of parameters each value once. ``--part rest`` is what that leaves out, and all examples of each property.
+``--part measured`` is what would be quick if nothing were slow; it writes anew what is (`make slow`).
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,10 +23,11 @@ STARTS = frozenset({"subprocess", "multiprocessing", "pexpect", "antiphon.isolat
 FIXTURES = {"postgres": "postgres", "smollm2_path": "model", "minilm_path": "model"}
 """The tier of tests that use a fixture, themselves or through another."""
 TIERS = {
-    "cheap": "loads no model and starts nothing",
+    "cheap": "loads no model, starts nothing and is quick",
     "model": "loads the weights of a model",
     "postgres": "asks a PostgreSQL server",
     "process": "is in a module that starts processes",
+    "slow": "takes more than a tenth of a second of processor time",
     "property": "draws its examples",
 }
 SMOKES = (
@@ -35,6 +38,10 @@ SMOKES = (
     "tests/store/test_postgres.py::test_a_write_under_a_lease_is_done_before_another_can_claim",
 )
 """A model, a server, its engine killed, a sandbox and a database: one test of each."""
+SLOW = 0.1
+"""Seconds of processor time, in the mean of a function's cases, beyond which it is slow."""
+MEASURED = Path(__file__).with_name("slow.txt")
+"""The functions that are slow, as `make slow` measures them."""
 FEW = 12
 """Examples of a property test, and cells of a grid, that are few."""
 _IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
@@ -46,19 +53,57 @@ def tiers_of(item: pytest.Item) -> Iterator[str]:
     yield from {FIXTURES[name] for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
     if starts_processes(item.path):
         yield "process"
+    if function_of(item) in slow_functions():
+        yield "slow"
     if is_hypothesis_test(getattr(item, "function", None)):
         yield "property"
 
 
-def left_out(items: Sequence[pytest.Item]) -> dict[pytest.Item, str]:
-    """The marked tests that ``--part quick`` leaves out, and why."""
+def function_of(item: pytest.Item) -> str:
+    """The test's name without its parameters."""
+    return item.nodeid.partition("[")[0]
+
+
+@cache
+def slow_functions() -> frozenset[str]:
+    """The functions that were slow when they were measured."""
+    return frozenset(MEASURED.read_text("utf-8").split())
+
+
+class Measuring:
+    """Writes anew which functions are slow, from the processor time of each test that runs."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, list[float]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        began = time.process_time()
+        try:
+            return (yield)
+        finally:
+            item.user_properties.append(("processor", time.process_time() - began))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            took = [seconds for name, seconds in report.user_properties if name == "processor"]
+            self._seconds.setdefault(report.nodeid.partition("[")[0], []).extend(map(float, map(str, took)))
+
+    def pytest_sessionfinish(self) -> None:
+        slow = [name for name, took in self._seconds.items() if took and sum(took) / len(took) > SLOW]
+        MEASURED.write_text("".join(f"{name}\n" for name in sorted(slow)), "utf-8")
+
+
+def left_out(items: Sequence[pytest.Item], *, measured: bool = False) -> dict[pytest.Item, str]:
+    """The marked tests that ``--part quick`` leaves out, and why; not those that are only slow, to be ``measured``."""
+    kinds = ("postgres", "model", "process") if measured else ("postgres", "model", "process", "slow")
     left: dict[pytest.Item, str] = {}
     of: dict[str, list[pytest.Item]] = {}
     for item in items:
-        of.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        of.setdefault(function_of(item), []).append(item)
     for function, several in of.items():
         cases = sorted(several, key=_number)  # Other plugins may have shuffled them.
-        dear = [name for name in ("postgres", "model", "process") if cases[0].get_closest_marker(name)]
+        dear = [name for name in kinds if cases[0].get_closest_marker(name)]
         if dear and function not in SMOKES:
             left |= dict.fromkeys(cases, f"that {TIERS[dear[0]]}")
         elif not dear and len(cases) > FEW:

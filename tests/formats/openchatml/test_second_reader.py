@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,49 @@ def test_both_readers_agree_on_mutated_transcripts(other: Implementation, seed: 
     found = compare(other, seed, count=200, tools=tools)
     assert found.difference is None
     assert found.valid >= 5
+
+
+TAGS = [*"!!<>a%-_,[]: \n{}|é#'", "%41", "%4", "%zz", "%80", "%c3%a9", "!!", "!<", "!e!", "x: "]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_both_readers_agree_on_what_is_wrong_with_a_tag_and_on_where_it_is(other: Implementation, seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(300):
+        text = f"---\na: {''.join(rng.choices(TAGS, k=rng.randint(1, 7)))}\n---\n".encode()
+        report = other(text, [])
+        assert isinstance(report, Mapping)
+        assert places(report) == places(check(text)), text
+
+
+@pytest.mark.parametrize(
+    "header", ["a: {b: 1, b: 2}\na: 3", "a: {b: 1, b: 2}\nb: {b: 1, ? [c] : 2}", "a: 1\nb: [{c: 1, c: 1}]\nb: 2"]
+)
+def test_the_keys_of_a_mapping_are_looked_at_before_those_inside(other: Implementation, header: str) -> None:
+    text = f"---\n{header}\n---\n".encode()
+    report = other(text, [])
+    assert isinstance(report, Mapping)
+    assert places(report) == places(check(text))
+
+
+@pytest.mark.parametrize("within", ["$defs", "definitions"])
+@pytest.mark.parametrize(
+    ("reference", "used"), [("http://example.com/x", False), ("other", False), ("#/nothing", True), ("", True)]
+)
+def test_a_schema_is_used_where_all_that_it_names_is_in_it(
+    other: Implementation, within: str, reference: str, used: bool
+) -> None:
+    """What its definitions name is asked for where something names them."""
+    tool = json.dumps({"name": "g", "parameters": {within: {"x": {"properties": {"a": {"$ref": reference}}}}}})
+    call = '<|start|>assistant to=functions.g call_id=c<|channel|>commentary<|message|>{"a": 1}<|call|>\n'
+    text = f"---\nversion: 2.2\n---\n<|start|>developer<|message|># Tools\n## functions\n{tool}<|end|>\n{call}".encode()
+    for report in (other(text, ["--fragment"]), check(text, ["--fragment"])):
+        assert isinstance(report, Mapping)
+        assert [one["code"] for one in report["warnings"]] == ([] if used else ["E-CALL-SCHEMA"])
+
+
+def places(report: Mapping[str, Any]) -> list[tuple[object, ...]]:
+    return [tuple(one[key] for key in ("code", "line", "column", "message")) for one in report["errors"]]
 
 
 def test_a_difference_between_readers_is_found() -> None:
