@@ -27,7 +27,7 @@ TIERS = {
     "model": "loads the weights of a model",
     "postgres": "asks a PostgreSQL server",
     "process": "is in a module that starts processes",
-    "slow": "takes more than a tenth of a second of processor time",
+    "slow": "takes more than a twentieth of a second of processor time",
     "property": "draws its examples",
 }
 SMOKES = (
@@ -38,7 +38,7 @@ SMOKES = (
     "tests/store/test_postgres.py::test_a_write_under_a_lease_is_done_before_another_can_claim",
 )
 """A model, a server, its engine killed, a sandbox and a database: one test of each."""
-SLOW = 0.1
+SLOW = 0.05
 """Seconds of processor time, in the mean of a function's cases, beyond which it is slow."""
 MEASURED = Path(__file__).with_name("slow.txt")
 """The functions that are slow, as `make slow` measures them."""
