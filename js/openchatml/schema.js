@@ -22,7 +22,8 @@ const OF_ALL = {
   anyOf: (value, of, { fits }) => of.some((schema) => fits(value, schema)),
   oneOf: (value, of, { fits }) => of.filter((schema) => fits(value, schema)).length === 1,
   not: (value, of, { fits }) => !fits(value, of),
-  if: (value, of, { fits, schema }) => [[value, schema[fits(value, of) ? "then" : "else"] ?? true, ""]],
+  if: (value, of, { fits, schema }) =>
+    !MET.if(schema) || [[value, schema[fits(value, of) ? "then" : "else"] ?? true, ""]],
   $ref: (value, of, { root }) => [[value, referred(of, root), ""]],
 };
 const OF_KIND = {
@@ -122,6 +123,17 @@ const UNREAD = new Set(
   "pattern patternProperties unevaluatedItems unevaluatedProperties dependencies $id $anchor $dynamicRef".split(" "),
 );
 
+/** Which values of keywords only say something where others stand beside them, or refer to them. */
+const MET = {
+  __proto__: null,
+  $defs: () => false,
+  definitions: () => false,
+  contentSchema: () => false,
+  if: (schema) => Object.hasOwn(schema, "then") || Object.hasOwn(schema, "else"),
+  then: (schema) => Object.hasOwn(schema, "if"),
+  else: (schema) => Object.hasOwn(schema, "if"),
+};
+
 /** A schema that values are checked by. */
 export class Schema {
   constructor(root) {
@@ -144,7 +156,7 @@ export class Schema {
     return this.wrong(value, this.root, path, []);
   }
 
-  /** Throws where it is no schema, or refers to none; what it defines may, if nothing else does and it is in here. */
+  /** Throws where it is no schema, or refers to none; what says nothing may, within the same document. */
   check(schema, isUsed = true) {
     if (this.seen[isUsed].has(schema)) return;
     if (!isSchema(schema)) throw new SchemaError(`${JSON.stringify(schema)} is no schema`);
@@ -154,7 +166,7 @@ export class Schema {
     }
     this.seen[isUsed].add(schema);
     for (const [keyword, of] of Object.entries(schema)) {
-      const isMet = isUsed && keyword !== "$defs" && keyword !== "definitions";
+      const isMet = isUsed && (MET[keyword]?.(schema) ?? true);
       if (keyword === "$ref" && /^[^#]/.test(of)) throw new SchemaError(`${of} is another document`);
       if (keyword === "$ref" && isUsed) this.check(referred(of, this.root));
       if (SCHEMA_IN.has(keyword)) this.check(of, isMet);

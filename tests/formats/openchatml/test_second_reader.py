@@ -97,6 +97,33 @@ def test_a_schema_is_used_where_all_that_it_names_is_in_it(
         assert [one["code"] for one in report["warnings"]] == ([] if used else ["E-CALL-SCHEMA"])
 
 
+NONE = {"$ref": "#/nothing"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *(
+            {name: NONE}
+            for name in ("then", "else", "if", "contentSchema", "not", "propertyNames", "contains", "items")
+        ),
+        *({"if": True, name: NONE} for name in ("then", "else")),
+        {"if": NONE, "else": True},
+        {"then": {"if": NONE, "then": NONE}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"then": NONE}}},
+    ],
+)
+def test_both_readers_ask_for_what_a_schema_names_where_that_says_something(
+    other: Implementation, schema: object
+) -> None:
+    tool = json.dumps({"name": "g", "parameters": schema})
+    call = '<|start|>assistant to=functions.g call_id=c<|channel|>commentary<|message|>{"a": 1}<|call|>\n'
+    text = f"---\nversion: 2.2\n---\n<|start|>developer<|message|># Tools\n## functions\n{tool}<|end|>\n{call}".encode()
+    report = other(text, ["--fragment"])
+    assert isinstance(report, Mapping)
+    assert bool(report["warnings"]) is bool(check(text, ["--fragment"])["warnings"])
+
+
 def places(report: Mapping[str, Any]) -> list[tuple[object, ...]]:
     return [tuple(one[key] for key in ("code", "line", "column", "message")) for one in report["errors"]]
 

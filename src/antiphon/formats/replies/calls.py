@@ -182,7 +182,7 @@ class CallReader:
             if char == ",":
                 self._source.take(self._source.at + 1)
                 continue
-            if char == "{" and call.has_arguments:
+            if char == "{" and call.has_arguments and (yield from self._begins_object()):
                 raise Malformed(over=True)  # It was not closed, and another one begins.
             key = yield from self._json_string()
             if (yield from self._source.after_blanks()) != ":":
@@ -190,6 +190,13 @@ class CallReader:
             self._source.take(self._source.at + 1)
             yield from self._member(form, call, key)
         self._source.take(self._source.at + 1)
+
+    def _begins_object(self) -> Reading[bool]:
+        """Whether the brace may be an object's: behind it are a key or blanks."""
+        for next_one in ('"', " ", "\n"):
+            if (yield from self._source.follows("{" + next_one)):
+                return True
+        return False
 
     def _member(self, form: CompiledForm, call: OpenCall, key: str) -> Reading[None]:
         names = form.members
