@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from house.changed import Tree, nearest_first
-from kit.tiers import SMOKES, TESTS
+from kit.tiers import SMOKES, TESTS, slow_functions
 
 FILES = {
     "src/p/__init__.py": "from .leaf import f as g\nfrom .other import h",
@@ -47,7 +47,17 @@ def test_a_change_has_the_tests_that_import_it_and_not_all_that_is_behind_its_fr
     assert [str(path.relative_to(tmp_path / "tests")) for path in found] == tests
 
 
+def is_test(name: str) -> bool:
+    """Whether there is a function of this name in its file."""
+    file, _, function = name.partition("::")
+    return f"def {function.rpartition('::')[2]}(" in (TESTS.parent / file).read_text("utf-8")
+
+
 @pytest.mark.parametrize("smoke", SMOKES)
 def test_a_smoke_of_make_test_is_a_test(smoke: str) -> None:
-    file, _, name = smoke.partition("::")
-    assert f"def {name}(" in (TESTS.parent / file).read_text("utf-8")
+    assert is_test(smoke)
+
+
+def test_what_was_measured_as_slow_is_a_test() -> None:
+    """`make slow` makes the list anew."""
+    assert [name for name in slow_functions() if not is_test(name)] == []
