@@ -48,9 +48,11 @@ def test_a_change_has_the_tests_that_import_it_and_not_all_that_is_behind_its_fr
 
 
 def is_test(name: str) -> bool:
-    """Whether there is a function of this name in its file."""
+    """Whether there is a function of this name in its file, or its class, which may have it of a contract."""
     file, _, function = name.partition("::")
-    return f"def {function.rpartition('::')[2]}(" in (TESTS.parent / file).read_text("utf-8")
+    kind, _, own = function.rpartition("::")
+    text = (TESTS.parent / file).read_text("utf-8")
+    return f"def {own}(" in text or bool(kind) and f"class {kind}(" in text
 
 
 @pytest.mark.parametrize("smoke", SMOKES)
