@@ -52,7 +52,7 @@ def is_test(name: str) -> bool:
     file, _, function = name.partition("::")
     kind, _, own = function.rpartition("::")
     text = (TESTS.parent / file).read_text("utf-8")
-    return f"def {own}(" in text or bool(kind) and f"class {kind}(" in text
+    return f"def {own}(" in text or (bool(kind) and f"class {kind}(" in text)
 
 
 @pytest.mark.parametrize("smoke", SMOKES)
