@@ -6,6 +6,7 @@ import pytest
 
 from antiphon.conversation import Conversation, Role
 from antiphon.errors import TemplateError
+from antiphon.formats.replies.proof import MOST_READ, pieces_of
 from antiphon.formats.template import PromptChange, TemplateCheck, check_template, jinja_format, origin_words
 from antiphon.formats.template.check import UnsafeConstruct, unsafe_constructs
 from antiphon.formats.template.stability import prompt_changes
@@ -47,6 +48,21 @@ def changes(source: str) -> dict[str, PromptChange]:
         return list(format.render(conversation, reply_as=Role.ASSISTANT if opens_reply else None))
 
     return {each.turn: each for each in prompt_changes(render, format.replies, sorted(format.arguments))}
+
+
+@pytest.mark.parametrize("family", ["hermes", "dsml", "muse"])
+def test_a_check_at_many_cuts_finds_what_one_at_every_cut_does(family: str) -> None:
+    """It is what a server does for anybody who asks, within a second of its processor."""
+    format = jinja_format(FAMILIES[family], ())
+    many, every = check_template(format, cuts="many"), check_template(format)
+    assert many == every
+    assert len(many.found.proof.proven) >= 10
+
+
+def test_many_cuts_of_a_reply_are_no_more_work_for_a_longer_one() -> None:
+    for size in (100, 1_000, 30_000):
+        read = sum(len(str(piece)) for parts in pieces_of(["x" * size], "many") for part in parts for piece in part)
+        assert read <= MOST_READ["many"] + 3 * size, "whole, by the character, and in two parts"
 
 
 def test_a_template_that_is_understood_loses_nothing() -> None:

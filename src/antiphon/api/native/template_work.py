@@ -267,7 +267,7 @@ def check(piece: bytes) -> bytes:
     """Checks a template, in a process of its own."""
     work = msgspec.json.decode(piece, type=ready(CheckWork))
     format = _format(work.parts, own=work.own, response_template=work.response_template)
-    found = check_template(format)
+    found = check_template(format, cuts="many")
     prompts = [_pair(change) if work.prompts else None for change in found.changes]
     return encode(CheckDone(checked=checked(found), prompts=prompts))
 

@@ -69,7 +69,7 @@ class LostShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepliesFound(msgspec.Struct, frozen=True, kw_only=True):
-    """The source of the description of replies (``source``: in words), and the shapes that are read back at every cut.
+    """The source of the description of replies (``source``: in words), and the shapes that are read back however cut.
 
     ``unwritten``: shapes that the template does not write. ``evidence``: a call as each source has it.
     """

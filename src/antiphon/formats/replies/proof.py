@@ -114,10 +114,10 @@ def _schema(value: Any) -> Json:
     return {"type": kinds_of[type(value)]}
 
 
-Cuts = Literal["sampled", "every"]
+Cuts = Literal["sampled", "many", "every"]
 _SAMPLES = 3
-_MOST_READ = 4_000_000
-"""Characters that one shape's reply is read for in all its cuts: a reply of 2,000 has them all."""
+MOST_READ = {"many": 8_000, "every": 4_000_000}
+"""Characters that one shape's reply is read for in all its cuts: a reply of 2,000 may have them all, or 90 may."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -280,7 +280,7 @@ class _Prover:
             ToolSpec(t["function"]["name"], "", t["function"]["parameters"]) for t in schema_tools(shape.reply.calls)
         ]
         expected = _compared(written.expected, written.expected)
-        for pieces in _pieces_of(written.reply, self._cuts):
+        for pieces in pieces_of(written.reply, self._cuts):
             read = _read(DescriptionParser(self._compiled, prompt=written.prompt, tools=tools), pieces)
             if _compared(read, written.expected) != expected:
                 reply = "".join(map(str, written.reply))
@@ -321,13 +321,13 @@ def _expected(reply: Reply, text: str) -> tuple[Part, ...]:
     return tuple(part for _, part in sorted(found, key=lambda each: each[0]))
 
 
-def _pieces_of(reply: Sequence[Piece], cuts: Cuts) -> Iterator[list[Sequence[Piece]]]:
+def pieces_of(reply: Sequence[Piece], cuts: Cuts) -> Iterator[list[Sequence[Piece]]]:
     """The reply whole, by the character, and in two parts."""
     yield [reply]
-    if cuts == "every":
+    if cuts != "sampled":
         yield [[atom] for piece in reply for atom in ([piece] if isinstance(piece, Control) else piece)]
     size = sum(1 if isinstance(piece, Control) else len(piece) for piece in reply)
-    step = max(1, size**2 // _MOST_READ if cuts == "every" else size // _SAMPLES)
+    step = max(1, size // _SAMPLES if cuts == "sampled" else -(-(size**2) // MOST_READ[cuts]))
     for at in range(step if cuts == "sampled" else 1, size, step):
         yield list(_halves(reply, at))
 

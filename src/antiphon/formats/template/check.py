@@ -14,6 +14,7 @@ from antiphon.formats.format import strictly
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.replies import PLAIN
 from antiphon.formats.replies.describe import Found
+from antiphon.formats.replies.proof import Cuts
 from antiphon.tokens import Piece, Tokenizer, spell
 
 from .in_harmony import writes_harmony
@@ -84,7 +85,7 @@ _MOST_ARGUMENTS = 16
 
 
 class TemplateCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """``found``: what is understood of replies, proven at every cut. ``arguments``: what only a request can give.
+    """``found``: what is understood of replies, proven however cut. ``arguments``: what only a request can give.
 
     ``prompts``: what the template writes, by name. ``refused``: its own words where it writes nothing. ``harmony``: of
     a template of Harmony, each prompt beside the one that a model with Harmony's controls is given.
@@ -110,13 +111,16 @@ class TemplateCheck(msgspec.Struct, frozen=True, kw_only=True):
         return (*shapes, *raw, *unsafe, *question)
 
 
-def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None) -> TemplateCheck:
-    """Tries a template; takes seconds. ``tokenizer``: of the model, to say at which token prompts change."""
+def check_template(format: JinjaFormat, tokenizer: Tokenizer | None = None, cuts: Cuts = "every") -> TemplateCheck:
+    """Tries a template; takes seconds, or one at ``many`` cuts of a reply.
+
+    ``tokenizer``: of the model, to say at which token prompts change.
+    """
     configured = format.found.origin in ("configured", "response_template")
     if writes_harmony(format.source) and not configured:
         found = Found(description=PLAIN, origin="harmony")
     else:
-        found = format.describe(cuts="every")
+        found = format.describe(cuts)
     conversations = {name: _on_day(talk, format) for name, talk in sample_prompts()}
     prompts: dict[str, str] = {}
     refused: dict[str, str] = {}
