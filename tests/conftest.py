@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from antiphon.isolation import Isolation
 from kit.parallel import Several
 from kit.postgres import Postgres, running_postgres
 from kit.program import ONE_THREAD
-from kit.tiers import TIERS, Measuring, counted, draw_few, left_out, tiers_of
+from kit.tiers import SMOKES, TIERS, Measuring, draw_few, is_left_out, left_out, slow_functions, tiers_of
 from kit.waiting import PATIENCE
 
 os.environ |= ONE_THREAD
@@ -26,8 +27,8 @@ settings.register_profile("same", settings.get_profile("untimed"), derandomize=T
 settings.load_profile("untimed")
 if (defaults := Isolation.__init__.__kwdefaults__) is not None:
     defaults["seconds"] = PATIENCE  # The processor time of a client's program is limited as ever.
-LEFT = pytest.StashKey[dict[str, int]]()
-"""How many tests ``--part quick`` leaves out, by reason."""
+LEFT = pytest.StashKey[Counter[str]]()
+"""How many files, functions and tests ``--part quick`` leaves out, by reason."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -51,12 +52,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[LEFT] = Counter()
     if (processes := config.getoption("processes")) > 1:
         config.pluginmanager.register(Several(processes, whole_files=config.getoption("whole_files")))
     if config.getoption("part") == "measured":
         config.pluginmanager.register(Measuring())
     for tier, why in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: it {why}; set by what a test uses (`kit/tiers.py`)")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves files unread of which nothing is quick."""
+    if config.getoption("part") != "quick" or not is_left_out(collection_path):
+        return None
+    config.stash[LEFT]["files that start processes"] += 1
+    return True
+
+
+def pytest_pycollect_makeitem(collector: pytest.Class | pytest.Module, name: str) -> list[pytest.Item] | None:
+    """Makes no tests of functions that are slow."""
+    function = f"{collector.nodeid}::{name}"
+    if collector.config.getoption("part") != "quick" or function in SMOKES or function not in slow_functions():
+        return None
+    collector.config.stash[LEFT][f"functions, of which a test {TIERS['slow']}"] += 1
+    return []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -69,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part = config.getoption("part")
     left = left_out(items, measured=part == "measured")
     if part in ("quick", "measured"):
-        config.stash[LEFT] = counted(left)
+        config.stash[LEFT].update(left.values())
         draw_few([item for item in items if item not in left and item.get_closest_marker("property")])
     if part is not None:
         kept = [
@@ -82,7 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for why, count in config.stash.get(LEFT, {}).items():
+    for why, count in config.stash[LEFT].items():
         terminalreporter.write_line(f"left to `make test-all`: {count} {why}")
 
 

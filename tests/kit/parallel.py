@@ -20,30 +20,38 @@ import pytest
 
 PIECE = 32
 """How many tests a process takes at a time: neighbours in one file, which share its fixtures."""
+QUICK = 0.005
+"""Seconds; pytest's own list of what takes long has nothing that is shorter."""
 _FORKED = multiprocessing.get_context("fork")
 _REPORT, _WARNING = "pytest_runtest_logreport", "pytest_warning_recorded"
 Pieces = Sequence[Sequence[pytest.Item]]
 
 
 class Reporter:
-    """Sends what the hooks of a forked process are told to the process that prints it."""
+    """Sends what the hooks of a forked process are told of a test to the process that prints it, once it is over.
+
+    What was quick and well before and behind a test says nothing, and is not sent.
+    """
 
     def __init__(self, config: pytest.Config, sent: Connection) -> None:
         self._config, self._sent = config, sent
+        self._told: list[tuple[str, dict[str, object]]] = []
 
     def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
-        self._sent.send(("pytest_runtest_logstart", {"nodeid": nodeid, "location": location}))
+        self._told.append(("pytest_runtest_logstart", {"nodeid": nodeid, "location": location}))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        plain = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._sent.send((_REPORT, {"report": plain}))
+        if report.when == "call" or not report.passed or report.sections or report.duration > QUICK:
+            plain = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+            self._told.append((_REPORT, {"report": plain}))
 
     def pytest_runtest_logfinish(self, nodeid: str, location: object) -> None:
-        self._sent.send(("pytest_runtest_logfinish", {"nodeid": nodeid, "location": location}))
+        self._sent.send([*self._told, ("pytest_runtest_logfinish", {"nodeid": nodeid, "location": location})])
+        self._told.clear()
 
     def pytest_warning_recorded(self, warning_message: object, when: str, nodeid: str, location: object) -> None:
         told = {"warning_message": warning_message, "when": when, "nodeid": nodeid, "location": location}
-        self._sent.send((_WARNING, told))
+        self._told.append((_WARNING, told))
 
 
 class Several:
@@ -105,10 +113,16 @@ class Several:
 
     def _hear(self, connection: Any, session: pytest.Session, left: dict[str, pytest.Item]) -> None:
         try:
-            name, values = connection.recv()
+            told = connection.recv()
         except EOFError:
             self._running.pop(connection).join()
             return
+        for name, values in told:
+            self._tell(session, name, values)
+            if name == "pytest_runtest_logfinish":
+                left.pop(values["nodeid"], None)
+
+    def _tell(self, session: pytest.Session, name: str, values: dict[str, Any]) -> None:
         config, hook = session.config, getattr(session.config.hook, name)
         if name == _REPORT:
             report = config.hook.pytest_report_from_serializable(config=config, data=values["report"])
@@ -119,8 +133,6 @@ class Several:
             hook.call_historic(kwargs=values)
         else:
             hook(**values)
-        if name == "pytest_runtest_logfinish":
-            left.pop(values["nodeid"], None)
 
 
 def _run(session: pytest.Session, items: Iterator[pytest.Item], sent: Connection, name: str) -> None:

@@ -26,7 +26,7 @@ TIERS = {
     "cheap": "loads no model, starts nothing and is quick",
     "model": "loads the weights of a model",
     "postgres": "asks a PostgreSQL server",
-    "process": "is in a module that starts processes",
+    "process": "is in a file that starts processes",
     "slow": "takes more than a twentieth of a second of processor time",
     "property": "draws its examples",
 }
@@ -42,6 +42,7 @@ SLOW = 0.05
 """Seconds of processor time, in the mean of a function's cases, beyond which it is slow."""
 MEASURED = Path(__file__).with_name("slow.txt")
 """The functions that are slow, as `make slow` measures them."""
+_SMOKING = {TESTS.parent / smoke.partition("::")[0] for smoke in SMOKES}
 FEW = 12
 """Examples of a property test, and cells of a grid, that are few."""
 _IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE)
@@ -85,13 +86,19 @@ class Measuring:
             item.user_properties.append(("processor", time.process_time() - began))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "teardown":
+        if report.when == "call":
             took = [seconds for name, seconds in report.user_properties if name == "processor"]
             self._seconds.setdefault(report.nodeid.partition("[")[0], []).extend(map(float, map(str, took)))
 
     def pytest_sessionfinish(self) -> None:
         slow = [name for name, took in self._seconds.items() if took and sum(took) / len(took) > SLOW]
         MEASURED.write_text("".join(f"{name}\n" for name in sorted(slow)), "utf-8")
+
+
+def is_left_out(file: Path) -> bool:
+    """Whether ``--part quick`` has nothing of a file, which starts processes, and of which no test is a smoke."""
+    is_test = file.suffix == ".py" and file.name.startswith("test_")
+    return is_test and file not in _SMOKING and starts_processes(file)
 
 
 def left_out(items: Sequence[pytest.Item], *, measured: bool = False) -> dict[pytest.Item, str]:
@@ -141,11 +148,6 @@ def _place(case: pytest.Item) -> list[tuple[int, ...]]:
 def _seed(case: pytest.Item) -> object:
     """What a test draws by, where that is a parameter."""
     return getattr(getattr(case, "callspec", None), "params", {}).get("seed")
-
-
-def counted(left: dict[pytest.Item, str]) -> dict[str, int]:
-    """How many tests are left out for each reason."""
-    return dict(Counter(left.values()))
 
 
 def draw_few(items: Sequence[pytest.Item]) -> None:
