@@ -116,8 +116,8 @@ def _schema(value: Any) -> Json:
 
 Cuts = Literal["sampled", "many", "every"]
 _SAMPLES = 3
-MOST_READ = {"many": 8_000, "every": 4_000_000}
-"""Characters that one shape's reply is read for in all its cuts: a reply of 2,000 may have them all, or 90 may."""
+MOST_READ = {"many": 4_000, "every": 4_000_000}
+"""Characters that one shape's reply is read for in all its cuts: a reply of 2,000 has them all, or one of 60 has."""
 
 
 class Part(msgspec.Struct, frozen=True):
