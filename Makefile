@@ -66,7 +66,7 @@ test-quick: setup
 
 .PHONY: slow
 slow: setup      ## which tests are too slow for make test: measured anew, into tests/kit/slow.txt; on a quiet machine
-	$(BIN)/pytest -q --processes $(WORKERS) --part measured $(TESTS)
+	$(BIN)/pytest -q --processes $(WORKERS) --part measured tests
 
 .PHONY: rest
 rest:

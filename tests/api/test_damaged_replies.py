@@ -42,6 +42,22 @@ async def test_a_call_that_the_model_breaks_off_is_a_call(wire: str) -> None:
     assert got.headers["x-antiphon-incidents"] == "malformed_arguments"
 
 
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("behind", ['{\\"k\\": 1}}"}', "{'k': 1}}", "{k: 1}}", "{1}}", "{{}}}"])
+async def test_a_brace_behind_arguments_that_ended_early_begins_no_other_call(behind: str, wire: str) -> None:
+    format = "an object within an object, its arguments as text"
+    model, client = speaker(format), WIRES[wire]
+    whole = '[JOB]{"type": "function", "function": {"name": "probe", "arguments": "{\\"z\\": 1}"}}[/JOB]'
+    cut = f'[JOB]{{"type": "function", "function": {{"name": "probe", "arguments": "{{\\"c\\:" {behind}}}[/JOB]'
+    model.reply[:] = model.ids(f"{cut}\n{whole}")
+    got = await post_in_process(model.app, client.path, **client.request([]), stream=False)
+    flow = await post_in_process(model.app, client.path, **client.request([]), stream=True)
+    told = client.whole(got).told
+    assert [text.strip() for text in (told[0], client.streamed(flow).told[0])] == ["", ""]
+    assert told[1][-1] == ("probe", '{"z": 1}')
+    assert told[1] == client.streamed(flow).told[1]
+
+
 @pytest.mark.parametrize(
     ("format", "reply", "calls"),
     [

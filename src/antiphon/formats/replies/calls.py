@@ -193,8 +193,8 @@ class CallReader:
 
     def _begins_object(self) -> Reading[bool]:
         """Whether the brace may be an object's: behind it are a key or blanks."""
-        for next_one in ('"', " ", "\n"):
-            if (yield from self._source.follows("{" + next_one)):
+        for behind in '" \t\r\n':
+            if (yield from self._source.follows("{" + behind)):
                 return True
         return False
 
