@@ -27,11 +27,23 @@ def test_left_out():
 """
 
 
-def run(pytester: pytest.Pytester, **files: str) -> pytest.RunResult:
+STUCK = """
+import pytest, threading
+
+@pytest.fixture
+def stuck():
+    yield
+    threading.Event().wait()
+
+def test_stuck(stuck):
+    assert 1 == 2
+"""
+
+
+def run(pytester: pytest.Pytester, silent: float = 600.0, **files: str) -> pytest.RunResult:
     pytester.makepyfile(**files)
-    return pytester.runpytest_inprocess(
-        "-rs", "-p", "no:randomly", "-p", "no:asyncio", plugins=[Several(2, whole_files=False)]
-    )
+    several = Several(2, whole_files=False, silent=silent)
+    return pytester.runpytest_inprocess("-rs", "-p", "no:randomly", "-p", "no:asyncio", plugins=[several])
 
 
 def test_each_is_run_once_and_its_result_told(pytester: pytest.Pytester) -> None:
@@ -46,6 +58,12 @@ def test_what_a_process_takes_with_it_has_failed_and_the_others_are_run(pytester
     outcomes = result.parseoutcomes()
     assert (sum(outcomes.values()), outcomes["skipped"]) == (83, 1)
     result.stdout.fnmatch_lines(["*test_deadly*", "its process ended before it did"])
+
+
+def test_a_process_that_no_timeout_reaches_is_ended_and_its_test_has_failed(pytester: pytest.Pytester) -> None:
+    result = run(pytester, silent=10.0, test_a=CASES, test_b=STUCK)
+    assert result.parseoutcomes()["passed"] == 80
+    result.stdout.fnmatch_lines(["*test_stuck*", "its process ended before it did"])
 
 
 def test_a_test_of_no_file_that_can_be_imported_stops_the_run(pytester: pytest.Pytester) -> None:

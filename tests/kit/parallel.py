@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from multiprocessing.connection import Connection, wait
@@ -20,6 +22,9 @@ import pytest
 
 PIECE = 32
 """How many tests a process takes at a time: neighbours in one file, which share its fixtures."""
+SILENT = 600
+"""Seconds in which a process ends no test, behind which it is ended itself: it is stuck where no timeout reaches, as in
+what a failed test tears down. Where its threads were is in what it prints."""
 QUICK = 0.005
 """Seconds; pytest's own list of what takes long has nothing that is shorter."""
 _FORKED = multiprocessing.get_context("fork")
@@ -57,10 +62,11 @@ class Reporter:
 class Several:
     """Runs the collected tests in so many processes. A test without a result, as its process ended, has failed."""
 
-    def __init__(self, processes: int, *, whole_files: bool) -> None:
-        self._processes, self._whole_files = processes, whole_files
+    def __init__(self, processes: int, *, whole_files: bool, silent: float = SILENT) -> None:
+        self._processes, self._whole_files, self._silent = processes, whole_files, silent
         self._taken: Synchronized[int] = _FORKED.Value("i", 0)
         self._running: dict[Connection, ForkProcess] = {}
+        self._heard: dict[Connection, float] = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -73,8 +79,9 @@ class Several:
             for number in range(min(self._processes, len(pieces))):
                 self._start(session, pieces, number)
             while self._running:
-                for connection in wait([*self._running]):
+                for connection in wait([*self._running], self._silent / 10):
                     self._hear(connection, session, left)
+                self._end_stuck()
                 if session.shouldfail:
                     self._taken.value = len(pieces)
         finally:
@@ -102,6 +109,13 @@ class Several:
         process.start()
         there.close()
         self._running[here] = process
+        self._heard[here] = time.monotonic()
+
+    def _end_stuck(self) -> None:
+        for connection, process in self._running.items():
+            if time.monotonic() - self._heard[connection] > self._silent and process.pid is not None:
+                os.kill(process.pid, signal.SIGABRT)
+                self._heard[connection] = time.monotonic()
 
     def _items(self, pieces: Pieces) -> Iterator[pytest.Item]:
         while True:
@@ -112,6 +126,7 @@ class Several:
             yield from pieces[at]
 
     def _hear(self, connection: Any, session: pytest.Session, left: dict[str, pytest.Item]) -> None:
+        self._heard[connection] = time.monotonic()
         try:
             told = connection.recv()
         except EOFError:
