@@ -195,4 +195,51 @@ ROOMS = (
             "generation/test_compile.py",
         },
     ),
+    Room(
+        "harmony",
+        {
+            "formats/harmony/*.py": "formats/harmony/test_rendering.py formats/harmony/test_reading.py "
+            "formats/harmony/test_rules.py formats/harmony/test_machine.py formats/harmony/test_header_values.py "
+            "formats/harmony/test_running.py formats/harmony/test_header_as_written.py "
+            "formats/harmony/test_admitted.py",
+        },
+    ),
+    Room(
+        "openchatml",
+        {
+            "formats/openchatml/lint/*.py": "formats/openchatml/test_lint.py",
+            "formats/openchatml/*.py": "formats/openchatml/test_conformance.py formats/openchatml/test_events.py "
+            "formats/openchatml/test_round_trip.py formats/openchatml/test_declarations.py "
+            "formats/openchatml/test_machine.py formats/openchatml/test_schemas.py formats/openchatml/test_exits.py "
+            "formats/openchatml/test_canonical.py formats/openchatml/test_projection.py "
+            "formats/openchatml/test_second_reader.py formats/openchatml/test_hints.py",
+        },
+    ),
+    Room(
+        "replies",
+        {
+            "formats/replies/*.py": "formats/template/reply formats/template/test_reply.py "
+            "formats/template/test_check.py api/test_reply_families.py",
+        },
+    ),
+    Room(
+        "template",
+        {
+            "formats/template/*.py": "formats/template/test_jinja.py "
+            "formats/template/test_budget.py formats/template/test_history.py formats/template/test_check.py "
+            "formats/template/test_template_format.py formats/template/test_base_template.py "
+            "formats/template/test_images.py formats/template/test_taught.py formats/template/test_docs.py",
+        },
+    ),
+    Room(
+        "generation",
+        {
+            "generation/*.py": "generation/test_turn.py generation/test_steps.py generation/test_rounds.py "
+            "generation/test_sequences.py generation/test_sampled_history.py generation/test_cut_replies.py "
+            "generation/test_recall.py generation/test_constrain.py generation/test_compile.py "
+            "generation/test_precedence.py generation/test_calls_preferred.py generation/test_cancel.py "
+            "api/test_chat.py api/test_layer.py",
+        },
+    ),
+    Room("conversion", {"conversion/*.py": "conversion cli/test_convert.py api/test_convert.py"}),
 )
