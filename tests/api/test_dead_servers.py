@@ -61,7 +61,7 @@ def batch_of(server: Running) -> str:
         file = client.files.create(file=("in.jsonl", data), purpose="batch")
         id = client.batches.create(input_file_id=file.id, endpoint=CHAT, completion_window="24h").id
         wait_until(lambda: completed(client, id) > 4)
-        return id
+        return str(id)
 
 
 def completed(client: openai.OpenAI, id: str) -> int:

@@ -87,7 +87,7 @@ def test_it_calls_tools_and_brings_their_results() -> None:
         assert mine.function.arguments == theirs.function.arguments == '{"city": "Zürich"}'
         answered: list[ChatCompletionMessageParam] = [
             *ASK,
-            whole.message.to_dict(),  # type: ignore[list-item]  # a message that came back is one to send
+            whole.message.to_dict(),
             {"role": "tool", "tool_call_id": mine.id, "content": "sunny"},
         ]
         assert client.chat.completions.create(model="small", messages=answered, tools=TOOLS).choices

@@ -60,7 +60,7 @@ async def test_background_events_are_followed_from_any_number_on() -> None:
         first = [await anext(stream) for _ in range(4)]
         assert [event.type for event in first[:3]] == ["response.created", "response.queued", "response.in_progress"]
         await stream.close()
-        id = first[0].response.id  # type: ignore[union-attr]  # the first event is response.created
+        id = first[0].response.id  # response.created
         followed = await client.responses.retrieve(id, stream=True, starting_after=3)
         numbers = [event.sequence_number async for event in followed]
         assert numbers == list(range(4, 4 + len(numbers)))
@@ -75,7 +75,7 @@ async def test_in_the_background_it_is_said_when_the_queue_is_over_before_the_en
         events = [await anext(streams[0]) for _ in range(3)]
         assert [event.type for event in events] == ["response.created", "response.queued", "response.in_progress"]
         waiting = [await anext(streams[1]) for _ in range(2)]
-        made, queued = [first[0].response.id for first in (events, waiting)]  # type: ignore[union-attr]  # response.created
+        made, queued = [first[0].response.id for first in (events, waiting)]  # response.created
         assert [(await client.responses.retrieve(id)).status for id in (made, queued)] == ["in_progress", "queued"]
         await client.responses.delete(made)
         assert (await anext(streams[1])).type == "response.in_progress"
@@ -102,7 +102,7 @@ async def test_cancelling_a_stream_ends_it_with_its_text_so_far(background: bool
         event = await anext(stream)
         while event.type != "response.output_text.delta":
             event = await anext(stream)
-        cancelled = await client.responses.cancel(created.response.id)  # type: ignore[union-attr]  # created, as above
+        cancelled = await client.responses.cancel(created.response.id)
         rest = [event async for event in stream]
         assert rest[-1].type == "response.incomplete"
         assert rest[-1].response.status == cancelled.status == "cancelled"
@@ -154,7 +154,7 @@ async def test_a_client_that_hangs_up_stops_its_engine_and_keeps_nothing() -> No
         await stream.close()
         await until(lambda: engine.running == 0)
         with pytest.raises(openai.NotFoundError):
-            await client.responses.retrieve(created.response.id)  # type: ignore[union-attr]  # created, as above
+            await client.responses.retrieve(created.response.id)
         assert not application.state.context.runs._runs
         assert not application.state.context.lifecycle.works
 

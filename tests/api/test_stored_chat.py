@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -195,12 +195,13 @@ def test_another_key_has_none_of_them() -> None:
         id = stored(client)
         with client_of(base, other) as theirs:
             assert not list(theirs.chat.completions.list())
-            for use in (
+            uses: list[Callable[[], object]] = [
                 lambda: theirs.chat.completions.retrieve(id),
                 lambda: theirs.chat.completions.update(id, metadata={}),
                 lambda: theirs.chat.completions.delete(id),
                 lambda: theirs.chat.completions.messages.list(id),
-            ):
+            ]
+            for use in uses:
                 with pytest.raises(openai.NotFoundError) as caught:
                     use()
                 assert (caught.value.code, caught.value.param) == ("not_found", "completion_id")

@@ -16,7 +16,7 @@ def test_a_killed_engine_costs_its_streams_and_nothing_else(smollm2_path: Path, 
     )
     with serving(tmp_path) as (server, url), openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=60) as client:
         ask = [{"role": "user", "content": "Count from one to a thousand."}]
-        stream = iter(client.chat.completions.create(model="real", messages=ask, stream=True, max_tokens=2000))  # type: ignore[arg-type]  # as JSON has them
+        stream = iter(client.chat.completions.create(model="real", messages=ask, stream=True, max_tokens=2000))
         next(stream)
         next(stream)
         (engine,) = engines_of(server.pid)
@@ -24,6 +24,6 @@ def test_a_killed_engine_costs_its_streams_and_nothing_else(smollm2_path: Path, 
         with pytest.raises(openai.APIError):
             for _ in stream:
                 pass
-        answer = client.chat.completions.create(model="real", messages=ask, max_tokens=3)  # type: ignore[arg-type]  # the same
+        answer = client.chat.completions.create(model="real", messages=ask, max_tokens=3)
         assert answer.choices[0].finish_reason == "length"
         assert server.poll() is None, "the server never dies with its engine"

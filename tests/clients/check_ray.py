@@ -222,7 +222,7 @@ class Client:
 
     async def responded(self, model: str = "fast") -> str:
         answer = await self._client.responses.create(model=model, input="Hi", store=False)
-        return answer.output_text
+        return str(answer.output_text)
 
     async def counted(self, work: Awaitable[str], text: str) -> None:
         """Adds to the outcomes what ``work`` comes to."""

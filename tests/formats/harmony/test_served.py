@@ -77,7 +77,7 @@ def test_content_calls_and_finish_reasons_are_where_the_client_looks(client: ope
     with client.chat.completions.stream(model=model, messages=ASK, tools=TOOLS) as stream:
         streamed = stream.get_final_completion().choices[0]
     for choice in (whole, streamed):
-        calls = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]  # type: ignore[union-attr]  # functions only
+        calls = [(call.function.name, call.function.arguments) for call in choice.message.tool_calls or []]
         if reply in ANSWERS:
             assert (choice.message.content, calls, choice.finish_reason) == ("Yes, 雨 all day.", [], "stop")
         else:
