@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from functools import cache
+from itertools import cycle, product
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from starlette.applications import Starlette
 from antiphon.errors import AntiphonError
 from antiphon.grammar.schema import compile_schema
 from kit.api import Got, post_in_process
-from kit.hostile_schemas import HOSTILE, HOSTILE_PATTERNS, schemas
+from kit.hostile_schemas import CONTROLS, HOSTILE, HOSTILE_PATTERNS, schemas
 from kit.masked import FORMATS, masked_app
 
 WAYS = ("answer", "strict answer", "optional tool", "required tool", "strict tool")
@@ -78,26 +79,32 @@ def complies(schema: Any, text: str, *, strict: bool) -> bool:
     return compiled.fault(text) is None or (not strict and bool(compiled.relaxed))
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_schema_is_honoured_or_refused_in_every_format(
-    loop: asyncio.AbstractEventLoop, name: str, format: str
-) -> None:
-    for way in ("strict answer", "optional tool", "required tool"):
-        checked(loop.run_until_complete(answer(HOSTILE[name], (format, way))), HOSTILE[name], way)
+ASKED = list(product(FORMATS, ("strict answer", "optional tool", "required tool")))
 
 
 @pytest.mark.parametrize(
-    "asked", [("chatml", "strict answer"), ("harmony", "answer"), ("chatml, spelled out", "required tool")], ids=str
+    ("name", "asked"),
+    [*zip(HOSTILE, cycle(ASKED), strict=False), *product(CONTROLS, ((format, "required tool") for format in FORMATS))],
+    ids=str,
 )
-@pytest.mark.parametrize("name", HOSTILE_PATTERNS)
+def test_a_hostile_schema_is_honoured_or_refused_in_every_format(
+    loop: asyncio.AbstractEventLoop, name: str, asked: Asked
+) -> None:
+    """Each in one format and way; what spells controls, of which each format has others, in each format."""
+    checked(loop.run_until_complete(answer(HOSTILE[name], asked)), HOSTILE[name], asked[1])
+
+
+PLACES = (("chatml", "strict answer"), ("harmony", "answer"), ("chatml, spelled out", "required tool"))
+
+
+@pytest.mark.parametrize(("name", "asked"), [*zip(HOSTILE_PATTERNS, cycle(PLACES), strict=False)], ids=str)
 def test_a_hostile_pattern_is_honoured_or_refused_wherever_it_stands(
     loop: asyncio.AbstractEventLoop, name: str, asked: Asked
 ) -> None:
     checked(loop.run_until_complete(answer(HOSTILE_PATTERNS[name], asked)), HOSTILE_PATTERNS[name], asked[1])
 
 
-@settings(max_examples=250, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(schema=schemas, asked=st.tuples(st.sampled_from(sorted(FORMATS)), st.sampled_from(WAYS)))
 def test_any_schema_is_honoured_or_refused(loop: asyncio.AbstractEventLoop, schema: Any, asked: Asked) -> None:
     checked(loop.run_until_complete(answer(schema, asked)), schema, asked[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine
+from antiphon.formats import Format
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
 from antiphon.library.opening import open_model
@@ -40,6 +42,12 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await store.aclose()
 
 
+@cache
+def format() -> Format:
+    """Read and proven once."""
+    return jinja_format(JINJA, TOKENIZER.controls)
+
+
 class Plays:
     """Models that call a tool, spelled as their template does not, each time in other tokens; and what they were given.
 
@@ -58,8 +66,7 @@ class Plays:
 
     def model(self) -> Model:
         engine = ScriptedEngine(self._script, context=100_000, grammar=False)
-        format = jinja_format(JINJA, TOKENIZER.controls)
-        return Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format)
+        return Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format())
 
     def _script(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
         self.prompts.append(list(prompt))
