@@ -28,7 +28,7 @@ from kit.crashing import crashing
 from kit.waiting import turns, until, wait_until
 
 LINES = 300
-KILLS = 3
+KILLS = 2
 REPLY = ids("word " * 20, END)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -108,8 +108,7 @@ SERVED: dict[str, Callable[[Plays, Store], Iterator[Starlette]]] = {
 }
 
 
-@pytest.mark.parametrize("served", SERVED)
-@pytest.mark.parametrize("wire", CLIENTS)
+@pytest.mark.parametrize(("wire", "served"), [*zip(CLIENTS, cycle(SERVED), strict=False)])
 async def test_each_prompt_of_a_loop_begins_with_the_last_and_all_that_was_sampled(
     wire: str, served: str, store: Store
 ) -> None:
@@ -152,8 +151,10 @@ class TalksRoundItsCall(Plays):
         return [f"the théin {turn}.", *super()._reply(turn)[:-1], "in the end.", IM_END]
 
 
-@pytest.mark.parametrize("served", SERVED)
-@pytest.mark.parametrize("wire", [wire for wire in CLIENTS if wire != "interactive"])
+@pytest.mark.parametrize(
+    ("wire", "served"),
+    [pair for pair in zip(CLIENTS, cycle(reversed(SERVED)), strict=False) if pair[0] != "interactive"],
+)
 async def test_texts_round_a_call_are_gone_on_with_as_they_were_sampled(wire: str, served: str, store: Store) -> None:
     plays, client = TalksRoundItsCall(), CLIENTS[wire]()
     servers = SERVED[served](plays, store)

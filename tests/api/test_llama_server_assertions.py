@@ -68,7 +68,7 @@ async def message(base: str, **fields: Any) -> Got:
     return await ask(
         base,
         "/v1/messages",
-        **{"model": "smollm2", "max_tokens": 12, "temperature": 0, "messages": [SAY], **fields},
+        **{"model": "smollm2", "max_tokens": 4, "temperature": 0, "messages": [SAY], **fields},
     )
 
 
