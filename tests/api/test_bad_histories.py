@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import cycle, islice
 from typing import Any
 
 import pytest
@@ -77,21 +78,21 @@ def serving(format: Format) -> tuple[Starlette, Callable[[], str]]:
     engine = scripted([65], context=200_000)
     model = Model(name="small", engine=engine, tokenizer=tokenizer, format=format)
     application = create_app(StaticCatalog({"small": model}), expose_reasoning=True)
-    return application, lambda: decode(tokenizer, engine.requests[-1][0]) if engine.requests else ""
+    return application, lambda: decode(tokenizer, engine.requests.pop()[0]) if engine.requests else ""
 
 
-@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", FORMATS)
-async def test_every_history_is_answered_with_its_words_in_the_prompt(name: str, wire: str) -> None:
-    path, body_of = WIRES[wire]
+async def test_every_history_is_answered_with_its_words_in_the_prompt(name: str) -> None:
+    """Over one wire in each format, and over another in each of the others."""
     application, prompt = serving(FORMATS[name])
     failed: dict[str, object] = {}
-    for history, (chat, words) in HISTORIES.items():
+    wires = islice(cycle(WIRES.items()), list(FORMATS).index(name), None)
+    for (history, (chat, words)), (wire, (path, body_of)) in zip(HISTORIES.items(), wires, strict=False):
         got = await post_in_process(application, path, model="small", **body_of(chat))
         shown = got.json["text"] if wire == "render" and got.status == 200 else prompt()
         respelled = wire in ("messages", "ollama") and words.startswith('{"a":{')
-        if got.status != 200 or (words not in shown and prompt() and not respelled):
-            failed[history] = got.status, got.json if got.status != 200 else shown[-200:]
+        if got.status != 200 or (words not in shown and wire != "batches and counts" and not respelled):
+            failed[history] = wire, got.status, got.json if got.status != 200 else shown[-200:]
     assert failed == {}
 
 
@@ -102,7 +103,8 @@ async def test_every_transcript_is_answered(name: str) -> None:
         if (transcript := as_transcript(chat)) is None:
             continue
         got = await exchange_bytes(application, "/v1/openchatml", transcript.encode(), [])
-        assert (got.status, words in prompt()) == (200, True), (history, got.body[-200:], prompt()[-200:])
+        shown = prompt()
+        assert (got.status, words in shown) == (200, True), (history, got.body[-200:], shown[-200:])
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import product
+from functools import cache
+from itertools import cycle, product
 from typing import Any
 
 import pytest
@@ -103,6 +104,7 @@ async def test_a_word_that_is_no_truth_value_is_an_error_at_its_place() -> None:
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": CITY}}
+NAMED = {"type": "function", "function": {"name": "weather"}}
 FORM = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY}}
 TYPES: tuple[tuple[Piece, ...], ...] = ((), (" json",), (" ", CONSTRAIN, "json"), (CONSTRAIN, "json"), (" code",))
 HEADERS: list[tuple[Piece, ...]] = [
@@ -122,8 +124,9 @@ def app(reply: Sequence[int]) -> Starlette:
     )
 
 
-@pytest.mark.parametrize("choice", ["auto", "required", {"type": "function", "function": {"name": "weather"}}], ids=str)
-@pytest.mark.parametrize("header", HEADERS, ids=lambda header: "".join(map(str, header)))
+@pytest.mark.parametrize(
+    ("header", "choice"), [*zip(HEADERS, cycle(("auto", "required", NAMED)), strict=False)], ids=str
+)
 async def test_every_spelling_of_a_call_is_that_call(header: Sequence[Piece], choice: Any) -> None:
     application = app(harmony_ids(*header, '{"city": "Bern"}', CALL))
     got = await in_process(application, tools=[TOOL], tool_choice=choice)
@@ -147,8 +150,7 @@ async def test_every_spelling_of_a_call_is_whole_at_its_limit(header: Sequence[P
     assert answer["finish_reason"] == "length"
 
 
-@pytest.mark.parametrize("choice", ["auto", "required"])
-@pytest.mark.parametrize("header", HEADERS, ids=lambda header: "".join(map(str, header)))
+@pytest.mark.parametrize(("header", "choice"), [*zip(HEADERS[::3], cycle(("auto", "required")), strict=False)], ids=str)
 async def test_a_thought_and_a_call_that_fit_are_the_models_own(header: Sequence[Piece], choice: str) -> None:
     """An ending is known at each token of them, or the reply would be ended at once."""
     thought: list[Piece] = [CHANNEL, "analysis", MESSAGE, "They ask for the weather.", END, START, "assistant"]
@@ -207,6 +209,9 @@ PEOPLE = object_of(
 ORDER = {"summary": ["answer", "reasoning"], "step": ["reasoning", "answer"]}
 
 
+served = cache(masked_app)
+
+
 def order_of(text: str) -> dict[str, list[str]]:
     return {name: list(value) for name, value in json.loads(text).items() if isinstance(value, dict)}
 
@@ -215,9 +220,7 @@ def order_of(text: str) -> dict[str, list[str]]:
 async def test_an_answer_reasons_first_where_its_schema_does(name: str) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": PEOPLE}}
     messages = [{"role": "user", "content": "Is 7 prime? And is 9?"}]
-    got = await post_in_process(
-        masked_app(), "/v1/chat/completions", model=name, messages=messages, response_format=form
-    )
+    got = await post_in_process(served(), "/v1/chat/completions", model=name, messages=messages, response_format=form)
     assert got.status == 200, got.body
     assert order_of(got.json["choices"][0]["message"]["content"]) == ORDER
 
@@ -227,7 +230,7 @@ async def test_so_do_the_arguments_of_a_call(name: str) -> None:
     tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": PEOPLE}}
     messages = [{"role": "user", "content": "Is 7 prime? Is 9 prime?"}]
     got = await post_in_process(
-        masked_app(), "/v1/chat/completions", model=name, messages=messages, tools=[tool], tool_choice="required"
+        served(), "/v1/chat/completions", model=name, messages=messages, tools=[tool], tool_choice="required"
     )
     assert got.status == 200, got.body
     call, *_ = got.json["choices"][0]["message"]["tool_calls"]

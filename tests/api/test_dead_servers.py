@@ -19,7 +19,7 @@ from kit.waiting import wait_until
 
 TURN: dict[str, Any] = {"prompt": "Hi", "session_id": "s", "interactive_mode": True}
 KEYED: dict[str, Any] = {"model": "small", "input": "Hi", "stream": True}
-LINES = 200
+LINES = 80
 
 
 @dataclass(frozen=True, slots=True)

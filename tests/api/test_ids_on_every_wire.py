@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from itertools import pairwise
+from functools import cache
+from itertools import cycle, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine
+from antiphon.formats import Format
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model
 from antiphon.library.opening import open_model
@@ -40,6 +42,12 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await store.aclose()
 
 
+@cache
+def format() -> Format:
+    """Read and proven once."""
+    return jinja_format(JINJA, TOKENIZER.controls)
+
+
 class Plays:
     """Models that call a tool, spelled as their template does not, each time in other tokens; and what they were given.
 
@@ -58,8 +66,7 @@ class Plays:
 
     def model(self) -> Model:
         engine = ScriptedEngine(self._script, context=100_000, grammar=False)
-        format = jinja_format(JINJA, TOKENIZER.controls)
-        return Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format)
+        return Model(name="small", engine=engine, tokenizer=TOKENIZER, format=format())
 
     def _script(self, prompt: Sequence[int], sampling: Sampling, choice: int) -> list[int]:
         self.prompts.append(list(prompt))
@@ -101,8 +108,7 @@ SERVED: dict[str, Callable[[Plays, Store], Iterator[Starlette]]] = {
 }
 
 
-@pytest.mark.parametrize("served", SERVED)
-@pytest.mark.parametrize("wire", CLIENTS)
+@pytest.mark.parametrize(("wire", "served"), [*zip(CLIENTS, cycle(SERVED), strict=False)])
 async def test_each_prompt_of_a_loop_begins_with_the_last_and_all_that_was_sampled(
     wire: str, served: str, store: Store
 ) -> None:
@@ -145,8 +151,10 @@ class TalksRoundItsCall(Plays):
         return [f"the théin {turn}.", *super()._reply(turn)[:-1], "in the end.", IM_END]
 
 
-@pytest.mark.parametrize("served", SERVED)
-@pytest.mark.parametrize("wire", [wire for wire in CLIENTS if wire != "interactive"])
+@pytest.mark.parametrize(
+    ("wire", "served"),
+    [pair for pair in zip(CLIENTS, cycle(reversed(SERVED)), strict=False) if pair[0] != "interactive"],
+)
 async def test_texts_round_a_call_are_gone_on_with_as_they_were_sampled(wire: str, served: str, store: Store) -> None:
     plays, client = TalksRoundItsCall(), CLIENTS[wire]()
     servers = SERVED[served](plays, store)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ async def message(base: str, **fields: Any) -> Got:
     return await ask(
         base,
         "/v1/messages",
-        **{"model": "smollm2", "max_tokens": 12, "temperature": 0, "messages": [SAY], **fields},
+        **{"model": "smollm2", "max_tokens": 4, "temperature": 0, "messages": [SAY], **fields},
     )
 
 
@@ -93,7 +94,7 @@ TAKEN: dict[str, dict[str, Any]] = {
     "top_k": {"top_k": 20},
     "a small budget of thoughts": {"thinking": {"type": "enabled", "budget_tokens": 40}},
     "metadata": {"metadata": {"user_id": "u-1"}},
-    "a tool": {"tools": [TOOL], "max_tokens": 60},
+    "a tool": {"tools": [TOOL], "max_tokens": 30},
     "a result": {"messages": [SAY, USE, {"role": "user", "content": [RESULT]}]},
     "a result behind a text": {
         "messages": [SAY, USE, {"role": "user", "content": [{"type": "text", "text": "There:"}, RESULT]}]
@@ -168,8 +169,11 @@ FORMATS: list[tuple[dict[str, Any], str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("form", "begins"), FORMATS, ids=lambda value: json.dumps(value))
-@pytest.mark.parametrize("path", ["/v1/responses", "/responses"])
+@pytest.mark.parametrize(
+    ("path", "form", "begins"),
+    [(path, *form) for path, form in zip(cycle(("/v1/responses", "/responses")), FORMATS, strict=False)],
+    ids=json.dumps,
+)
 async def test_a_response_has_the_form_that_its_text_is_to_have(
     base: str, path: str, form: dict[str, Any], begins: str | None
 ) -> None:

@@ -29,7 +29,7 @@ HARMONY_REPLIES = harmony(TEXTS.map(lambda text: (*TO_WEATHER, json.dumps({"city
 CHATML_REPLIES = chatml(calls_of("weather", "city"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     replies=st.one_of(st.tuples(st.just("oss"), HARMONY_REPLIES), st.tuples(st.just("small"), CHATML_REPLIES)),
     cuts=CUTS,
@@ -146,7 +146,7 @@ def prompt_ids(format: Format, tokenizer: Tokenizer, chat: Any, messages: Any, s
     return as_chat.prompt_ids, plan_turn(model, read_request(wire, reading).turn).prompt_ids
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(rounds=ROUNDS, last=SPLIT, system=st.one_of(st.none(), WORDS), harmony=st.booleans())
 def test_a_conversation_is_one_prompt_as_chat_and_as_messages(
     rounds: list[Any], last: list[str], system: str | None, harmony: bool

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import cycle, islice, product
 from typing import Any
 
 import pytest
@@ -54,8 +55,15 @@ ASKED: dict[str, dict[str, Any]] = {
         "tools": [{"type": "function", "name": "weather", "parameters": PARAMETERS, "strict": False}],
     },
 }
+WAYS = tuple(product(ASKED, (False, True)))
+"""Whole and streamed on each route."""
 Seen = tuple[str, tuple[str, ...], str, str]
 """What a client gets: text, the arguments of calls, reasoning, why it ended."""
+
+
+def ways(first: int = 0) -> Iterator[tuple[str, bool]]:
+    """One way after the other, again and again, for cases that come each in one of them."""
+    return islice(cycle(WAYS), first % len(WAYS), None)
 
 
 def sampled(text: str) -> list[int]:
@@ -126,13 +134,10 @@ class Reply:
 
 @pytest.mark.spec("HAR-15", "HAR-67")
 @pytest.mark.parametrize("shapes", grouped().values(), ids=grouped())
-@pytest.mark.parametrize(("route", "stream"), [(route, stream) for route in ASKED for stream in (False, True)])
-async def test_reasoning_is_in_no_content_and_no_answer_is_lost(
-    shapes: Mapping[str, Shape], route: str, stream: bool
-) -> None:
+async def test_reasoning_is_in_no_content_and_no_answer_is_lost(shapes: Mapping[str, Shape]) -> None:
     reply = Reply()
     application = app(reply)
-    for name, shape in shapes.items():
+    for (name, shape), (route, stream) in zip(shapes.items(), ways(), strict=False):
         reply.ids = sampled(shape.reply)
         text, calls, reasoning, ended = await ask(application, route, stream=stream)
         assert (text.strip(), calls, reasoning) == (shape.content, shape.calls, ""), name
@@ -163,24 +168,23 @@ async def test_the_refusal_of_a_bug_report_is_its_answer_alone() -> None:
             assert (await ask(application, route, stream=stream))[0] == ANSWER
 
 
-@pytest.mark.parametrize("route", ASKED)
-@pytest.mark.parametrize("header", UNMARKED.keys() - {"thought"})
-async def test_a_reply_that_its_limit_cuts_shows_what_it_was_cut_in(header: str, route: str) -> None:
+@pytest.mark.parametrize("header", sorted(UNMARKED.keys() - {"thought"}))
+async def test_a_reply_that_its_limit_cuts_shows_what_it_was_cut_in(header: str) -> None:
     """A text that others followed was not the answer: one may still have come."""
     answer = UNMARKED[header].format(ANSWER)
-    limit = {CHAT: "max_tokens", RESPONSES: "max_output_tokens"}[route]
-    for reply, text in (
+    cuts = (
         (answer, ANSWER),
         (f"{answer}<|end|>", ANSWER),
         (f"{answer}<|end|>{ANALYSIS.removesuffix('<|end|>')}", ""),
         (f"{answer}<|end|>{ANALYSIS}", ""),
         (f"{answer}<|end|><|start|>assistant<|channel|>final<|message|>", ""),
-    ):
+    )
+    for (reply, text), (route, stream) in zip(cuts, ways(len(header)), strict=False):
         ids = sampled(reply)
-        for stream in (False, True):
-            seen, _, _, ended = await ask(app([*ids, *ids]), route, stream=stream, **{limit: len(ids)})
-            assert ended == {CHAT: "length", RESPONSES: "incomplete"}[route]
-            assert text in seen if text else seen == ""
+        limit = {CHAT: "max_tokens", RESPONSES: "max_output_tokens"}[route]
+        seen, _, _, ended = await ask(app([*ids, *ids]), route, stream=stream, **{limit: len(ids)})
+        assert ended == {CHAT: "length", RESPONSES: "incomplete"}[route]
+        assert text in seen if text else seen == ""
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -208,7 +212,7 @@ async def test_a_text_that_waits_is_no_silence_and_its_log_probabilities_wait_wi
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_very_long_text_on_no_channel_is_held_to_its_end(stream: bool) -> None:
     """Its bound is the reply's: to show it sooner could show reasoning."""
-    thought, most = "SECRET " * 10_000, {"max_tokens": 75_000}
+    thought, most = "SECRET " * 3_000, {"max_tokens": 25_000}
     answered = sampled(f"{thought}<|end|>{FINAL}")
     assert (await ask(app(answered, chunk=500), CHAT, stream=stream, **most))[0] == ANSWER
     text, *_ = await ask(app(sampled(f"{thought}<|return|>"), chunk=500), CHAT, stream=stream, **most)
@@ -304,24 +308,23 @@ WIRES: dict[str, dict[str, Any] | str] = {
 @pytest.mark.parametrize("format", [Harmony(), openchatml(VOCABULARY.controls)], ids=["harmony", "openchatml"])
 @pytest.mark.parametrize("path", WIRES)
 async def test_text_on_a_channel_that_there_is_not_is_shown_by_no_wire(path: str, format: Format) -> None:
-    for channel, end in (
-        ("thinking", "<|return|>"),
-        ("comentary", "<|end|>"),
-        ("scratchpad", "<|call|>"),
-        ("思考", ""),
+    for channel, end, stream in (
+        ("thinking", "<|return|>", False),
+        ("comentary", "<|end|>", True),
+        ("scratchpad", "<|call|>", False),
+        ("思考", "", True),
     ):
         ids = sampled(f"<|channel|>{channel}<|message|>SECRET{end}")
         engine = ScriptedEngine(ids, token_bytes=spelled_id)
         model = Model(name="oss", engine=engine, tokenizer=VOCABULARY, format=format)
-        for stream in (False, True):
-            application, asked = create_app(StaticCatalog({"oss": model})), WIRES[path]
-            if isinstance(asked, str):
-                got = await exchange_bytes(application, path, asked.encode(), [], query=b"stream=%d" % stream)
-            else:
-                got = await post_in_process(application, path, **asked, stream=stream)
-            assert got.status == 200
-            assert b"SECRET" not in got.body
-            assert stream or "channel-hidden" in got.headers["x-antiphon-incidents"]
+        application, asked = create_app(StaticCatalog({"oss": model})), WIRES[path]
+        if isinstance(asked, str):
+            got = await exchange_bytes(application, path, asked.encode(), [], query=b"stream=%d" % stream)
+        else:
+            got = await post_in_process(application, path, **asked, stream=stream)
+        assert got.status == 200
+        assert b"SECRET" not in got.body
+        assert stream or "channel-hidden" in got.headers["x-antiphon-incidents"]
 
 
 async def test_openchatml_reads_a_missing_channel_as_final_and_holds_one_that_there_is_not() -> None:
@@ -351,21 +354,19 @@ UNOFFERED = {
 }
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("route", ASKED)
 @pytest.mark.parametrize("name", UNOFFERED)
-async def test_what_nobody_offered_is_no_call(name: str, route: str, stream: bool) -> None:
+async def test_what_nobody_offered_is_no_call(name: str) -> None:
     call = UNOFFERED[name]
-    none: list[Any] = []
-    for tools in (none, ASKED[route]["tools"]):
-        body = call.partition("<|message|>")[2].removesuffix("<|call|>")
-        for end, shown in (("<|call|>", ""), ("<|end|>", body), ("<|return|>", body)):
-            said = sampled(call.replace("<|call|>", end))
-            text, calls, _, ended = await ask(app(said), route, stream=stream, tools=tools)
-            assert (text, calls) == (shown, ())
-            assert ended in ("stop", "completed")
-        answered = call.replace("<|call|>", "<|end|>") + FINAL
-        assert (await ask(app(sampled(answered)), route, stream=stream, tools=tools))[0] == ANSWER
+    body = call.partition("<|message|>")[2].removesuffix("<|call|>")
+    ends = (("<|call|>", ""), ("<|end|>", body), ("<|return|>", body), (f"<|end|>{FINAL}", ANSWER))
+    asked = ways(len(name))
+    for (end, shown), offered in product(ends, (False, True, False)):
+        route, stream = next(asked)
+        tools = ASKED[route]["tools"] if offered else []
+        said = sampled(call.replace("<|call|>", end))
+        text, calls, _, ended = await ask(app(said), route, stream=stream, tools=tools)
+        assert (text, calls) == (shown, ())
+        assert ended in ("stop", "completed")
 
 
 @pytest.mark.spec("HAR-37")
@@ -421,12 +422,10 @@ PLAIN_TEXT = {
 @pytest.mark.parametrize("name", PLAIN_TEXT)
 async def test_controls_that_come_as_text_or_not_at_all_are_read_where_the_model_s_table_says_so(name: str) -> None:
     shape = PLAIN_TEXT[name]
-    for route in ASKED:
-        for stream in (False, True):
-            for chunk in (1, 7):
-                application = app(VOCABULARY.encode(shape.reply), spelled=True, chunk=chunk)
-                text, calls, _, _ = await ask(application, route, stream=stream)
-                assert (text, calls) == (shape.content, shape.calls)
+    for (route, stream), chunk in zip(WAYS, (1, 7, 7, 1), strict=True):
+        application = app(VOCABULARY.encode(shape.reply), spelled=True, chunk=chunk)
+        text, calls, _, _ = await ask(application, route, stream=stream)
+        assert (text, calls) == (shape.content, shape.calls)
 
 
 @pytest.mark.parametrize("name", PLAIN_TEXT)
@@ -454,7 +453,7 @@ HEADERS = [
 messages = st.lists(st.sampled_from(HEADERS), min_size=1, max_size=6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(messages, st.sampled_from(["<|end|>", "<|return|>", ""]), st.lists(st.integers(1, 60), min_size=2, max_size=2))
 def test_however_messages_follow_each_other_and_are_cut_all_clients_see_the_same(
     headers: list[str], end: str, chunks: list[int]
@@ -465,11 +464,9 @@ def test_however_messages_follow_each_other_and_are_cut_all_clients_see_the_same
 
     async def all_seen() -> dict[str, set[tuple[str, tuple[str, ...]]]]:
         seen: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
-        for route in ASKED:
-            for stream in (False, True):
-                for chunk in chunks:
-                    text, calls, _, _ = await ask(app(ids, chunk=chunk), route, stream=stream)
-                    seen.setdefault(route, set()).add((text, calls))
+        for (route, stream), chunk in zip(WAYS, (*chunks, *reversed(chunks)), strict=True):
+            text, calls, _, _ = await ask(app(ids, chunk=chunk), route, stream=stream)
+            seen.setdefault(route, set()).add((text, calls))
         return seen
 
     seen = asyncio.run(all_seen())

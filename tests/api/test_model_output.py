@@ -93,7 +93,7 @@ def test_no_reply_is_too_broken_to_be_answered(name: str, route: int) -> None:
     script = SettableScript()
     application = served(name, script)
 
-    @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(replies(FORMATS[name][1]))
     def property(reply: list[int]) -> None:
         script.reply = reply

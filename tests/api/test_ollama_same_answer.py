@@ -32,7 +32,7 @@ def assembled(got: Got, *, stream: bool) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     reply=chatml(LOOKING, MARKS, most=6),
     cuts=CUTS,
@@ -101,7 +101,7 @@ def turns(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return [*chat, question], [*theirs, question]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(conversation=turns(), offered=st.booleans())
 async def test_a_conversation_is_the_same_prompt_as_through_chat(
     conversation: tuple[list[dict[str, Any]], list[dict[str, Any]]], offered: bool

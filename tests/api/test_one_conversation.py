@@ -208,7 +208,7 @@ APIS: Sequence[Ask] = (chat, responses, messages, ollama, transcript)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(talk=talks(calls=True))
 async def test_the_prompt_and_the_answer_are_the_same_through_every_api(stream: bool, talk: Talk) -> None:
     engine = scripted(ids("Yes, <|end|> é漢.", END))
@@ -220,7 +220,7 @@ async def test_the_prompt_and_the_answer_are_the_same_through_every_api(stream: 
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(talk=talks(calls=False))
 async def test_a_session_that_gets_each_turn_alone_has_the_same_prompt(stream: bool, talk: Talk) -> None:
     answers = iter([*(round.answer for round in talk.rounds), "Yes."])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pytest
 
 from fuzz.openchatml_exchanges import TRANSCRIPTS, Exchange, answered, faults_of, run
@@ -19,20 +21,19 @@ FINAL, CALL = "<|channel|>final<|message|>", " to=functions.f call_id=a<|channel
 NEXT = "<|end|><|start|>assistant"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f"{FINAL}Let me look.{NEXT}{CALL}",
-        f"{FINAL}One.{NEXT}{FINAL}Two.<|return|>",
-        f"{FINAL}One.<|return|>",
-        f"Bare.{NEXT}{FINAL}Two.<|return|>",
-        f" name=Ann{FINAL}Named.{NEXT} name=Bob<|message|>No channel.",
-        f"{FINAL}Said.{NEXT}<|channel|>analysis<|message|>SECRET<|end|>",
-        " intent=preamble<|channel|>commentary<|message|>Cut",
-        f"{CALL}{NEXT.removeprefix('<|end|>')}{CALL}",
-    ],
+REPLIES = (
+    f"{FINAL}Let me look.{NEXT}{CALL}",
+    f"{FINAL}One.{NEXT}{FINAL}Two.<|return|>",
+    f"{FINAL}One.<|return|>",
+    f"Bare.{NEXT}{FINAL}Two.<|return|>",
+    f" name=Ann{FINAL}Named.{NEXT} name=Bob<|message|>No channel.",
+    f"{FINAL}Said.{NEXT}<|channel|>analysis<|message|>SECRET<|end|>",
+    " intent=preamble<|channel|>commentary<|message|>Cut",
+    f"{CALL}{NEXT.removeprefix('<|end|>')}{CALL}",
 )
-@pytest.mark.parametrize("transcript", TRANSCRIPTS[::5])
+
+
+@pytest.mark.parametrize(("transcript", "reply"), [*zip(TRANSCRIPTS[::2], cycle(REPLIES), strict=False)])
 async def test_a_stream_has_every_frame_of_the_whole_answer(transcript: str, reply: str) -> None:
     assert (await faults_of(Exchange(transcript, "openchatml", (reply, FINAL + "Done.", FINAL))))[1] == []
 

@@ -15,9 +15,9 @@ ROWS = [*SPELLINGS, *((text, "[]") for text in LOOK_ALIKES)]
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("wire", WIRES)
 async def test_calls_are_calls_and_texts_are_texts(wire: str, stream: bool) -> None:
-    """Each row comes to one of the wires in one way; `make check-calls` tries all on all."""
+    """Each third row, to one of the wires in one way; `make check-calls` tries all on all."""
     says = Says()
-    rows = ROWS[2 * list(WIRES).index(wire) + stream :: 2 * len(WIRES)]
+    rows = ROWS[2 * list(WIRES).index(wire) + stream :: 6 * len(WIRES)]
     assert [text for text, calls in rows if not await is_read(says, wire, text, calls, stream=stream)] == []
 
 

@@ -64,7 +64,7 @@ def collected(answer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     replies=st.lists(chatml(LOOKING, MARKS, most=6), min_size=1, max_size=2),
     cuts=CUTS,
@@ -136,7 +136,7 @@ def accumulated(events: list[Any]) -> list[Any]:
     return [event["item"] for event in events if event["type"] == "response.output_item.done"]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     replies=st.one_of(st.tuples(st.just("oss"), HARMONY_REPLIES), st.tuples(st.just("small"), CHATML_REPLIES)),
     cuts=CUTS,

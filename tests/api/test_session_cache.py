@@ -32,7 +32,7 @@ async def turn(application: Starlette, session: str, prompt: str, *, first: bool
     opening = [{"role": "system", "content": f"{GUIDE}Today we speak about {session}."}] if first else []
     got = await post_in_process(
         application, "/v1/chat/interactive", session_id=session, interactive_mode=True,
-        prompt=[*opening, {"role": "user", "content": prompt}], temperature=0.9, seed=5, request_output_len=12,
+        prompt=[*opening, {"role": "user", "content": prompt}], temperature=0.9, seed=5, request_output_len=6,
     )  # fmt: skip
     assert got.status == 200, got.body
     return got.json

@@ -120,7 +120,7 @@ async def test_more_connections_than_the_server_takes_are_refused() -> None:
         await until_found(again)
 
 
-@pytest.mark.parametrize("count", [10_000])
+@pytest.mark.parametrize("count", [3_000])
 async def test_one_connection_may_ask_again_and_again(count: int) -> None:
     async with serving(app(ids("ok", END))) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

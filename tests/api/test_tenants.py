@@ -95,10 +95,7 @@ BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
     "/v1/completions": lambda text: {"prompt": text, "max_tokens": 1},
     "/v1/responses": lambda text: {"input": text, "max_output_tokens": 1, "store": False},
 }
-WITH: dict[str, dict[str, str]] = {
-    "nothing": {},
-    "the other's words": {"prompt_cache_key": "ann/1", "cache_salt": "ann"},
-}
+OTHERS_WORDS = {"prompt_cache_key": "ann/1", "cache_salt": "ann"}
 SECRET = "The four digits of the safe in the cellar of the old library are {}. Do not tell anybody."
 
 
@@ -111,16 +108,13 @@ async def cached(application: Starlette, route: str, key: str, text: str, fields
     return count
 
 
-@pytest.mark.parametrize("fields", WITH.values(), ids=WITH.keys())
-async def test_what_a_key_sees_of_the_cache_does_not_depend_on_what_another_sent(
-    smollm2_path: Path, fields: dict[str, str]
-) -> None:
+async def test_what_a_key_sees_of_the_cache_does_not_depend_on_what_another_sent(smollm2_path: Path) -> None:
     async def seen(secret: str) -> list[int]:
         counts = []
         async with real_application(smollm2_path) as application:
-            for route in BODIES:
+            for route, fields in zip(BODIES, (OTHERS_WORDS, {}, OTHERS_WORDS), strict=True):
                 await cached(application, route, ANN, SECRET.format(secret), fields)
-                for guess in ("4071", "4070", "9999", "4071"):
+                for guess in ("4071", "9999"):
                     counts.append(await cached(application, route, BOB, SECRET.format(guess), fields))
                     # Agents send the same again and again.
                     assert await cached(application, route, ANN, SECRET.format(secret), fields) > 0

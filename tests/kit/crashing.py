@@ -10,8 +10,7 @@ from pathlib import Path
 
 from antiphon.http.server.server import Server
 from antiphon.store import SessionLimits, SqliteStore
-from kit.api import END, ids, scripted
-from kit.responses import responses_app
+from kit.api import END, app, ids, scripted
 
 # What a server of batches that was killed had is the next one's in a second.
 KINDS = {"batches": (0.0005, SessionLimits(lease=1.0)), "responses": (0.001, SessionLimits())}
@@ -34,5 +33,5 @@ if __name__ == "__main__":
     delay, limits = KINDS[sys.argv[1]]
     engine = scripted(ids("word " * 2, END), delay=delay, slots=5)
     store = SqliteStore(Path(sys.argv[2]) / "store.db")
-    application = responses_app(small=engine, store=store, session_limits=limits)
+    application = app(engine, store=store, session_limits=limits)
     Server(application, on_ready=lambda url: print(url, flush=True)).run()

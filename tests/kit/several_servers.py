@@ -22,8 +22,7 @@ from urllib.parse import urlsplit
 from antiphon.config import Limits
 from antiphon.http.server.server import Server
 from antiphon.store import RunLimits, SessionLimits, SqliteStore
-from kit.api import END, ids, rest_of, scripted
-from kit.responses import responses_app
+from kit.api import END, app, ids, rest_of, scripted
 from kit.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -101,8 +100,8 @@ def server(file: Path, events: str = "none") -> Iterator[Running]:
 if __name__ == "__main__":
     reply = ids(*["word "] * WORDS, END)
     engine = scripted(lambda prompt, *_: rest_of(reply, prompt), delay=0.02, chunk=5, slots=5)
-    application = responses_app(
-        small=engine,
+    application = app(
+        engine,
         store=SqliteStore(Path(sys.argv[1])),
         session_limits=SessionLimits(lease=LEASE, runs=RunLimits("streams" if sys.argv[2] == "streams" else "none")),
         limits=Limits(requests_per_minute=10**6),
