@@ -78,7 +78,7 @@ async def test_a_value_that_does_not_begin_as_one_spills_nothing_and_hides_no_ca
     assert client.whole(got).told == ("", [("probe", arguments) for arguments in calls], client.called)
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(st.sampled_from(FORMATS), st.sampled_from(list(WIRES)), st.sampled_from(ALL), st.integers(0, 2**32))
 async def test_a_damaged_reply_is_told_whole_and_taken_back(format: str, wire: str, damage: str, seed: int) -> None:
     assert not await faults(Draw(format, wire, damage, seed))
