@@ -49,5 +49,6 @@ def test_doctor_and_models_know_a_model_that_runs_elsewhere(tmp_path: Path, unus
     doctor = in_process("doctor", home=tmp_path, ANTIPHON_MODEL="far")
     assert doctor.returncode == 1
     assert f"http://127.0.0.1:{unused_tcp_port}: the server that runs 'far' cannot be reached" in doctor.stdout
-    (row,) = (r for r in json.loads(in_process("models", "--json", home=tmp_path).stdout)["models"] if r["name"] == "far")
+    models = json.loads(in_process("models", "--json", home=tmp_path).stdout)["models"]
+    (row,) = (row for row in models if row["name"] == "far")
     assert (row["state"], row["source"]) == ("elsewhere", f"http://127.0.0.1:{unused_tcp_port}")

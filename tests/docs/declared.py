@@ -33,7 +33,7 @@ LLAMA = LlamaModel(context=8192, slots=4, vocabulary=TOKENIZER.size, ends=ENDS)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """An engine: its ``name`` for people, what it can do at best, each way in which one can do less, and all of them."""
+    """An engine: its ``name`` for people, what it can do at best, each way to do less, and all of these."""
 
     name: str
     best: EngineInfo
