@@ -11,7 +11,7 @@ import pytest
 from antiphon.cli.config import Explanation, explained
 from antiphon.config import load_config
 from antiphon.errors import ConfigError
-from kit.program import in_process, started
+from kit.program import antiphon, in_process, started
 
 CONFIG = """
 model = "smollm2"
@@ -134,13 +134,13 @@ def test_a_server_that_has_no_model_to_speak_to_ends_before_its_banner(
     (tmp_path / "broken.py").write_text("1/0")
     (tmp_path / "broken.jinja").write_text("{% if %}")
     option, value = arguments
-    done = in_process("serve", "--port", "0", option, str(tmp_path / value) if "." in value else value, home=tmp_path)
+    done = antiphon("serve", "--port", "0", option, str(tmp_path / value) if "." in value else value, home=tmp_path)
     assert done.returncode == code or (code is None and done.returncode in (1, 2, 3))
     assert (done.stdout, words in done.stderr) == ("", True)
 
 
 def test_a_server_whose_other_models_have_no_file_or_format_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG + '[models.other]\nengine = "scripted"\nformat = "nosuch"\n')
-    done = in_process("serve", "--port", "0", home=tmp_path)
+    done = antiphon("serve", "--port", "0", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "models.other.format: unknown format 'nosuch'" in done.stderr
