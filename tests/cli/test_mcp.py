@@ -94,17 +94,8 @@ async def files(tmp_path: Path) -> AsyncIterator[SignIns]:
 
 
 async def ran(home: Path, *arguments: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *PROGRAM,
-        *arguments,
-        env=environment(home, BROWSER=BROWSER),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, error = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), error.decode()
+    done = await asyncio.to_thread(in_process, *arguments, home=home, BROWSER=BROWSER)
+    return done.returncode, done.stdout, done.stderr
 
 
 async def test_login_signs_in_with_the_browser_and_logout_forgets_it(files: SignIns, tmp_path: Path) -> None:

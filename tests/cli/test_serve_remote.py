@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from urllib.request import Request
 
-from kit.program import answer_to, antiphon, serving
+from kit.program import answer_to, in_process, serving
 
 CONFIG = """
 model = "demo"
@@ -46,8 +46,9 @@ def test_a_model_whose_server_is_down_is_503_and_the_others_answer(tmp_path: Pat
 
 def test_doctor_and_models_know_a_model_that_runs_elsewhere(tmp_path: Path, unused_tcp_port: int) -> None:
     (tmp_path / "config.toml").write_text(CONFIG.format(port=unused_tcp_port))
-    doctor = antiphon("doctor", home=tmp_path, ANTIPHON_MODEL="far")
+    doctor = in_process("doctor", home=tmp_path, ANTIPHON_MODEL="far")
     assert doctor.returncode == 1
     assert f"http://127.0.0.1:{unused_tcp_port}: the server that runs 'far' cannot be reached" in doctor.stdout
-    (row,) = (r for r in json.loads(antiphon("models", "--json", home=tmp_path).stdout)["models"] if r["name"] == "far")
+    models = json.loads(in_process("models", "--json", home=tmp_path).stdout)["models"]
+    (row,) = (row for row in models if row["name"] == "far")
     assert (row["state"], row["source"]) == ("elsewhere", f"http://127.0.0.1:{unused_tcp_port}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.program import PROGRAM, antiphon, environment, in_process
+from kit.program import PROGRAM, environment, in_process
 
 CONTROLS = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>")
 
@@ -39,18 +39,18 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_one_question_gets_one_answer_and_nothing_else_on_stdout(home: Path) -> None:
-    done = antiphon("chat", "Hello?", home=home)
+    done = in_process("chat", "Hello?", home=home)
     assert (done.returncode, done.stdout) == (0, "Bonjour <b>monde</b>.\n")
 
 
 @pytest.mark.parametrize(("choice", "said"), [("none", ""), ("auto", ""), ("shout", "no tool is named 'shout'")])
 def test_a_tool_choice_is_a_mode_or_a_tool_that_is_there(home: Path, choice: str, said: str) -> None:
-    done = antiphon("chat", "Hello?", "--tool-choice", choice, home=home)
+    done = in_process("chat", "Hello?", "--tool-choice", choice, home=home)
     assert (done.returncode == 0, said in done.stderr) == (not said, True)
 
 
 def test_an_answer_as_json_has_messages_usage_and_reason(home: Path) -> None:
-    answer = json.loads(antiphon("chat", "Hello?", "--json", home=home).stdout)
+    answer = json.loads(in_process("chat", "Hello?", "--json", home=home).stdout)
     assert answer["text"] == "Bonjour <b>monde</b>."
     assert answer["finish_reason"] == "stop_eos"
     assert answer["messages"] == [{"role": "assistant", "channel": "final", "text": answer["text"], "end": "end"}]
@@ -60,7 +60,7 @@ def test_an_answer_as_json_has_messages_usage_and_reason(home: Path) -> None:
 def test_a_conversation_keeps_its_history_and_knows_its_commands(home: Path) -> None:
     saved = home / "talk.json"
     typed = f"/system Be kind.\nHello\n/retry\n/raw\n/save {saved}\n/help\n/nonsense\n\n/quit\nnever said\n"
-    done = antiphon("chat", home=home, stdin=typed)
+    done = in_process("chat", home=home, stdin=typed)
     assert done.returncode == 0
     assert done.stdout.count("Bonjour") == 3  # the answer, another one, and /raw
     assert "<|im_start|>system\nBe kind.<|im_end|>" in done.stdout
@@ -71,14 +71,14 @@ def test_a_conversation_keeps_its_history_and_knows_its_commands(home: Path) -> 
 
 
 def test_a_failed_answer_does_not_end_the_conversation(home: Path) -> None:
-    done = antiphon("chat", "--max-tokens", "-1", home=home, stdin="Hello\n/system x\n/quit\n")
+    done = in_process("chat", "--max-tokens", "-1", home=home, stdin="Hello\n/system x\n/quit\n")
     assert done.returncode == 0
     assert "max_tokens" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["", "/absent/folder/x.json"])
 def test_a_talk_that_cannot_be_saved_is_reported(home: Path, name: str) -> None:
-    done = antiphon("chat", home=home, stdin=f"/save {name}\n")
+    done = in_process("chat", home=home, stdin=f"/save {name}\n")
     assert done.returncode == 0
     assert "save" in done.stderr or "cannot write" in done.stderr
 
@@ -199,9 +199,9 @@ def test_the_formats_are_listed(home: Path) -> None:
 
 
 def test_doctor_tells_what_fails_by_its_exit_code(home: Path) -> None:
-    good = antiphon("doctor", "--json", home=home, ANTIPHON_SERVER_PORT="0")
+    good = in_process("doctor", "--json", home=home, ANTIPHON_SERVER_PORT="0")
     assert {finding["state"] for finding in json.loads(good.stdout)["findings"]} == {"ok"}
-    bad = antiphon("doctor", home=home, ANTIPHON_MODEL="absent")
+    bad = in_process("doctor", home=home, ANTIPHON_MODEL="absent")
     assert bad.returncode == 1
     assert "fail  model absent" in bad.stdout
 
@@ -219,8 +219,8 @@ def test_a_prompt_in_openchatml_is_a_transcript_whose_texts_are_escaped(home: Pa
 def test_a_model_without_the_controls_is_spoken_to_in_a_framed_format_and_keeps_to_it(
     home: Path, smollm2_path: Path, format: str
 ) -> None:
-    options = ("--format", format, "--temperature", "0", "--max-tokens", "150", "--json")
-    done = antiphon("chat", "What is the capital of France?", "--model", str(smollm2_path), *options, home=home)
+    options = ("--format", format, "--temperature", "0", "--max-tokens", "40", "--json")
+    done = in_process("chat", "What is the capital of France?", "--model", str(smollm2_path), *options, home=home)
     answer = json.loads(done.stdout)
     # What so small a model says varies with the processor, and so does whether it ends within its tokens.
     assert answer["finish_reason"] in ("stop_eos", "length_output")

@@ -12,10 +12,16 @@ from kit.program import serving
 
 
 @pytest.fixture(scope="session")
-def server(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def home(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose configuration gives the default model no more room than the pages need."""
     home = tmp_path_factory.mktemp("home")
-    tools = home / "mytools.py"
-    tools.write_text(own_tools())
-    (home / "config.toml").write_text(f'[models.smollm2]\nsource = "{smollm2_path}"\n[tools]\nnames = "{tools}"\n')
+    model = f'[models.smollm2]\nsource = "{smollm2_path}"\ncontext = 2048\nslots = 2\n'
+    (home / "config.toml").write_text(f'{model}[tools]\nnames = "{home / "mytools.py"}"\n')
+    (home / "mytools.py").write_text(own_tools())
+    return home
+
+
+@pytest.fixture(scope="session")
+def server(home: Path) -> Iterator[str]:
     with serving(home) as (_, url):
         yield url

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -31,11 +30,17 @@ def assigned(module: str, name: str) -> Declaration | None:
 
 
 @cache
+def _parsed(module: str) -> tuple[list[bytes], list[ast.stmt]]:
+    """The lines of a module and its statements."""
+    source = inspect.getsource(import_module(module))
+    return source.encode().split(b"\n"), list(_statements(ast.parse(source).body))
+
+
+@cache
 def _names(module: str) -> dict[str, Declaration | tuple[str, str]]:
     """The names of a module: each with its assignment, or with the module and the name that it is imported from."""
-    source = inspect.getsource(loaded := import_module(module))
+    loaded, (source, body) = import_module(module), _parsed(module)
     found: dict[str, Declaration | tuple[str, str]] = {}
-    body = list(_statements(ast.parse(source).body))
     for statement in body:
         if isinstance(statement, ast.ImportFrom):
             origin = resolve_name("." * statement.level + (statement.module or ""), loaded.__package__ or "")
@@ -52,7 +57,7 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(statement.body)
 
 
-def _assignments(body: list[ast.stmt], source: str) -> dict[str, Declaration]:
+def _assignments(body: list[ast.stmt], source: list[bytes]) -> dict[str, Declaration]:
     found = {}
     for statement, behind in pairwise([*body, ast.Pass()]):
         about = behind.value.value if isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant) else ""
@@ -61,7 +66,7 @@ def _assignments(body: list[ast.stmt], source: str) -> dict[str, Declaration]:
     return found
 
 
-def _texts(statement: ast.stmt, source: str) -> Iterator[tuple[str, str]]:
+def _texts(statement: ast.stmt, source: list[bytes]) -> Iterator[tuple[str, str]]:
     """The names that a statement assigns, each with its assignment as it stands, or its head where that is long."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -74,8 +79,12 @@ def _texts(statement: ast.stmt, source: str) -> Iterator[tuple[str, str]]:
             yield name, f"{head} = {_short(value, source)}" if value else head
 
 
-def _short(value: ast.expr, source: str) -> str:
-    text = ast.get_source_segment(source, value) or ""
+def _short(value: ast.expr, source: list[bytes]) -> str:
+    assert value.end_lineno is not None
+    lines = source[value.lineno - 1 : value.end_lineno]
+    lines[-1] = lines[-1][: value.end_col_offset]
+    lines[0] = lines[0][value.col_offset :]
+    text = b"\n".join(lines).decode()
     if len(text) > LONGEST:
         return "…"
     return f"(\n    {text}\n)" if isinstance(value, ast.BinOp) and "\n" in text else text
@@ -84,10 +93,11 @@ def _short(value: ast.expr, source: str) -> str:
 def fields_of(kind: type) -> dict[str, str]:
     """What the strings behind the public fields of a class say."""
     try:
-        source = textwrap.dedent(inspect.getsource(kind))
+        source, body = _parsed(kind.__module__)
     except (OSError, TypeError):
         return {}
-    (definition,) = ast.parse(source).body
-    assert isinstance(definition, ast.ClassDef)
-    found = _assignments(definition.body, source)
+    found = {}
+    for definition in body:
+        if isinstance(definition, ast.ClassDef) and definition.name == kind.__qualname__:
+            found = _assignments(definition.body, source)
     return {name: said.about for name, said in found.items() if said.about and not name.startswith("_")}

@@ -33,43 +33,47 @@ LLAMA = LlamaModel(context=8192, slots=4, vocabulary=TOKENIZER.size, ends=ENDS)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """An engine: its ``name`` for people, what it can do at best, and each way in which one can do less."""
+    """An engine: its ``name`` for people, what it can do at best, each way to do less, and all of these."""
 
     name: str
     best: EngineInfo
     embeds: EngineInfo | None
     ranks: EngineInfo | None
     less: Mapping[str, EngineInfo]
+    least: EngineInfo
 
 
 def kinds() -> Iterator[Kind]:
     """Every engine that ships; which abilities are its configuration's, its class's declaration tells."""
     embedded = llama_cpp.declared(LLAMA)
+    one = replace(embedded, slots=1)
     yield Kind(
         "llama.cpp",
         embedded,
         llama_cpp.declared(LLAMA, embeddings=True),
         llama_cpp.declared(LLAMA, embeddings=True, ranks=True),
-        {"slots": replace(embedded, slots=1)},
+        {"slots": one},
+        one,
     )
-    server = llama_server.declared(LLAMA, grammar=True)
+    server, free = (llama_server.declared(LLAMA, grammar=grammar) for grammar in (True, False))
     yield Kind(
         "llama.cpp server",
         server,
         llama_server.declared(LLAMA, grammar=False, embeddings=True),
         llama_server.declared(LLAMA, grammar=False, ranks=True),
-        {"slots": replace(server, slots=1), "grammar": llama_server.declared(LLAMA, grammar=False)},
+        {"slots": replace(server, slots=1), "grammar": free},
+        replace(free, slots=1),
     )
-    remote = vllm.declared(8192, 256, ENDS, grammar=True)
+    remote, free = (vllm.declared(8192, 256, ENDS, grammar=grammar) for grammar in (True, False))
     ranks = vllm.declared(8192, 256, ENDS, grammar=False, ranks=True)
-    yield Kind("vLLM", remote, None, ranks, {"grammar": vllm.declared(8192, 256, ENDS, grammar=False)})
+    yield Kind("vLLM", remote, None, ranks, {"grammar": free}, free)
     native = sglang.declared(8192, 256, ENDS, grammar=True, seeds=True)
     less = {"grammar": replace(native, grammar=False), "seeds": sglang.declared(8192, 256, ENDS, grammar=True)}
-    yield Kind("SGLang", native, None, None, less)
+    yield Kind("SGLang", native, None, None, less, replace(less["seeds"], grammar=False))
     served = {service.name: grpc.declared(service, 8192, 256, ENDS, grammar=True) for service in grpc.SERVICES}
     best = served["vllm"]
     less = {"grammar": replace(best, grammar=False), "seeds": served["sglang"]}
-    yield Kind("gRPC", best, None, None, less)
+    yield Kind("gRPC", best, None, None, less, replace(less["seeds"], grammar=False))
 
 
 class Declared(ScriptedEngine):

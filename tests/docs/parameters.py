@@ -189,10 +189,12 @@ class Page:
     async def _needs(self, path: str, body: Mapping[str, object], engine: Kind) -> AsyncIterator[str]:
         """What the field is refused without."""
         jinja = "chat_template_kwargs" in body
-        for need, info in engine.less.items():
-            if (await answered(self._servers.of(info, jinja=jinja), path, body)).status != 200:
-                yield need
-        if (await answered(self._servers.of(engine.best, tools=False, jinja=jinja), path, body)).status != 200:
+        if (await answered(self._servers.of(engine.least, jinja=jinja), path, body)).status != 200:
+            for need, info in engine.less.items():
+                if (await answered(self._servers.of(info, jinja=jinja), path, body)).status != 200:
+                    yield need
+        # Whoever runs the model, the server runs the tools.
+        if (await answered(self._servers.of(self._kinds[0].best, tools=False, jinja=jinja), path, body)).status != 200:
             yield "tools"
         if jinja and (await answered(self._servers.of(engine.best), path, body)).status != 200:
             yield "template"

@@ -24,9 +24,10 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    page: Path, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """A page whose code asks the server at its usual address finds one there; its ``client`` is closed in the end."""
+    monkeypatch.setenv("ANTIPHON_CONFIG", str(home / "config.toml"))
     monkeypatch.chdir(tmp_path)
     put_files(page, tmp_path, request)
     names: dict[str, object] = {"__name__": "docs"}
@@ -97,7 +98,9 @@ def test_the_files_that_the_guide_names_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_runs(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+def test_an_example_runs(example: Path, tmp_path: Path, home: Path) -> None:
+    environ = {**os.environ, "ANTIPHON_CONFIG": str(home / "config.toml")}
+    command = [sys.executable, str(example)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout

@@ -61,6 +61,11 @@ kill $server; wait $server; grep '"url"' "$said"
 """
 """``antiphon`` in a test: a server is at a port of its own, and ends when it serves."""
 
+PLAYED = 'engine = "scripted"\nformat = "chatml"\nreply = "Hello."\n'
+LOADED = 'source = "{}"\ndefault_output_tokens = 30\n'  # Some of its answers go round in circles.
+REAL = ("bring-your-own-model.md", "catalog.md", "choosing-a-model.md")
+"""Pages of which the model's own file matters; the commands of others do the same with one that plays a script."""
+
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
 )
@@ -82,8 +87,7 @@ def folder(tmp_path: Path, smollm2_path: Path) -> Path:
     home = tmp_path / "antiphon"
     for made in (work / "chats", work / "logs" / "may", home, tmp_path / ".config/fish/completions", tmp_path / "bin"):
         made.mkdir(parents=True)
-    model = f'source = "{smollm2_path}"\ndefault_output_tokens = 30\n'  # Some of its answers go round in circles.
-    (home / "config.toml").write_text(f"[models.smollm2]\n{model}[models.mine]\n{model}")
+    (home / "config.toml").write_text(f"[models.smollm2]\n{PLAYED}[models.mine]\n{PLAYED}")
     SqliteStore(home / "sessions.db")
     (work / "model.gguf").symlink_to(smollm2_path)
     (work / "bench").symlink_to(ROOT / "bench")
@@ -112,6 +116,9 @@ def write_programs(folder: Path) -> None:
 
 @pytest.mark.parametrize("block", TERMINALS, ids=place)
 def test_what_a_page_types_runs(block: Block, folder: Path, request: pytest.FixtureRequest) -> None:
+    if block.page.name in REAL:
+        model = LOADED.format((folder / "model.gguf").readlink())
+        (folder.parent / "antiphon/config.toml").write_text(f"[models.smollm2]\n{model}[models.mine]\n{model}")
     if block.page.name == "cli.md":
         (folder / "talk.json").write_text(json.dumps(HARMONY))
     if "cert.pem" in block.code:

@@ -17,7 +17,7 @@ from kit.llama_server import FRANCE
 from kit.waiting import until_found
 
 ANN, BOB = Tenant(owner="ann"), Tenant(owner="bob")
-LONG = FRANCE * 4
+LONG = FRANCE * 2
 ONE = Sampling(max_tokens=1, temperature=0)
 
 
@@ -50,10 +50,10 @@ async def test_a_prompt_is_found_by_its_own_owner_and_by_no_other(engine: LlamaC
 
 
 async def test_not_by_way_of_the_store_of_prompts_nor_of_several_choices(engine: LlamaCppEngine) -> None:
-    for i in range(4):  # More than there are slots: the server keeps what it drops.
+    for i in range(3):  # More than there are slots: the server keeps what it drops.
         await cached(engine, [*LONG, i], ANN)
     for n in (2, 1):
-        for i in range(4):
+        for i in range(2):
             assert await cached(engine, [*LONG, i, i], msgspec.structs.replace(BOB, salt=f"{n}{i}"), n=n) == 0
 
 
@@ -68,13 +68,13 @@ async def test_not_while_both_ask_at_once(engine: LlamaCppEngine) -> None:
     await cached(engine, FRANCE, ANN)
 
     async def pry(tenant: Tenant, offset: int) -> list[int]:
-        return [await cached(engine, [*FRANCE, *[40 + (i + offset) % 2] * 60], tenant) for i in range(12)]
+        return [await cached(engine, [*FRANCE, *[40 + (i + offset) % 2] * 20], tenant) for i in range(6)]
 
     ann, bob = await asyncio.gather(pry(msgspec.structs.replace(ANN, salt="a"), 0), pry(BOB, 1))
     # Of the two prompts that each sends in turns, the beginning is its own.
     assert ann[0] == bob[0] == 0
     fresh = msgspec.structs.replace(BOB, salt="nobody")
-    assert await cached(engine, [*FRANCE, *[40] * 60], fresh) == 0
+    assert await cached(engine, [*FRANCE, *[40] * 20], fresh) == 0
 
 
 async def test_choices_of_several_owners_are_numbered_and_seeded_as_always(engine: LlamaCppEngine) -> None:

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from house import road  # noqa: E402  (as a script, the tests' folder is no import path yet)
 from house.imports import circles, imports_of, rooms  # noqa: E402
 from house.message_codecs import message_codecs  # noqa: E402
-from house.statements import statements  # noqa: E402
+from house.statements import modules, statements  # noqa: E402
 from spec.citations import dead_citations  # noqa: E402
 
 MODULE_LINES, FUNCTION_LINES, BRANCHES = 400, 60, 10
@@ -95,8 +95,8 @@ def _lines(path: Path) -> int:
 
 
 def _modules(source: Path) -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(source.rglob("*.py")):
-        yield path.relative_to(source).as_posix(), ast.parse(path.read_text("utf-8"))
+    for path, tree in modules(source).items():
+        yield path.relative_to(source).as_posix(), tree
 
 
 def rooms_of(source: Path) -> list[str]:
@@ -126,8 +126,8 @@ def lone_helpers(source: Path) -> list[str]:
     for folder in sorted({path.parent for path in source.rglob("*.py")}):
         texts = {path: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))}
         words = {path: Counter(re.findall(r"\w+", text)) for path, text in texts.items()}
-        for path, text in texts.items():
-            for node in ast.walk(ast.parse(text)):
+        for path in texts:
+            for node in statements(modules(source)[path]):
                 if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not re.match("_[^_]", node.name):
                     continue
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1 + len(node.decorator_list)

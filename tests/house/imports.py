@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from house.statements import statements
+from house.statements import modules, statements
 
 Graph = Mapping[str, set[str]]
 
@@ -30,11 +30,11 @@ class Imports:
 
 def imports_of(source: Path) -> Imports:
     """The imports of the package in the folder ``source``."""
-    paths = {_dotted(path, source): path for path in sorted(source.rglob("*.py"))}
+    paths = {_dotted(path, source): path for path in modules(source)}
     imports = Imports()
     for name, path in paths.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        tree = ast.parse(path.read_text("utf-8"))
+        tree = modules(source)[path]
         types = {id(node) for guard in statements(tree) if _is_guard(guard) for node in statements(guard)}
         imports.runtime[name], imports.typing[name] = set(), set()
         for node in statements(tree):

@@ -1,12 +1,26 @@
-"""The statements of a module, at any depth: a tenth of its nodes, where imports, functions and classes are."""
+"""The modules of a folder, parsed once, and their statements at any depth: a tenth of the nodes, where imports,
+functions and classes are."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import gc
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
 
 Block = ast.stmt | ast.excepthandler | ast.match_case
 """What stands in a statement's own lists: no expression has a statement in it."""
+
+
+@lru_cache(maxsize=2)
+def modules(source: Path) -> Mapping[Path, ast.Module]:
+    """Every module below a folder, in the order of their paths, as it was when it was first asked for."""
+    gc.disable()  # Nodes by the million, of which none is garbage.
+    try:
+        return {path: ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
+    finally:
+        gc.enable()
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:

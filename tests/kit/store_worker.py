@@ -1,4 +1,4 @@
-"""One of several processes that work on one store: ``python -m kit.store_worker ADDRESS count|work|hold …``."""
+"""One of several processes that work on one store: ``python -m kit.store_worker ADDRESS work|hold …``."""
 
 from __future__ import annotations
 
@@ -66,10 +66,9 @@ async def hold(store: Store) -> None:
 async def main(address: str, what: str, *arguments: str) -> None:
     store = store_at(address)
     match what:
-        case "count":
-            await count(store, int(arguments[0]))
         case "work":
-            await work(store, int(arguments[0]), Path(arguments[1]))
+            await count(store, int(arguments[0]))
+            await work(store, int(arguments[1]), Path(arguments[2]))
         case "hold":
             await hold(store)
     await store.aclose()

@@ -17,7 +17,7 @@ from kit.postgres import Postgres
 from kit.store_worker import COUNTER, HELD
 from kit.waiting import PATIENCE, until_found
 
-PROCESSES, TIMES, JOBS = 4, 25, 20
+PROCESSES, TIMES, JOBS = 3, 25, 12
 
 
 @pytest.fixture(params=["sqlite", "postgres", "pgbouncer"])
@@ -42,19 +42,15 @@ def ended(processes: Sequence[subprocess.Popen[str]]) -> list[int]:
     return [process.returncode for process in processes]
 
 
-async def test_what_several_processes_add_at_once_is_the_exact_sum(address: str) -> None:
-    processes = [started(address, "count", str(TIMES)) for _ in range(PROCESSES)]
+async def test_what_several_processes_add_is_the_exact_sum_and_what_they_claim_is_done_once_and_by_one_at_a_time(
+    address: str, tmp_path: Path
+) -> None:
+    arguments = (str(TIMES), str(JOBS), str(tmp_path))
+    processes = [started(address, "work", *arguments) for _ in range(PROCESSES)]
     assert await asyncio.to_thread(ended, processes) == [0] * PROCESSES
     store = store_at(address)
     assert await store.get(COUNTER) == Record(str(PROCESSES * TIMES).encode(), 0.0)
     assert await store.entries(COUNTER) == [b"x"] * (PROCESSES * TIMES)
-    await store.aclose()
-
-
-async def test_what_several_processes_claim_is_done_once_and_by_one_at_a_time(address: str, tmp_path: Path) -> None:
-    processes = [started(address, "work", str(JOBS), str(tmp_path)) for _ in range(PROCESSES)]
-    assert await asyncio.to_thread(ended, processes) == [0] * PROCESSES
-    store = store_at(address)
     assert await store.names("done", "") == sorted(map(str, range(JOBS)))
     for name in await store.names("done", ""):
         assert len(await store.entries(Key("done", "", name))) == 1
