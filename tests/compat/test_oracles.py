@@ -91,6 +91,7 @@ def after(parser: Any, id: int | None) -> dict[str, Any]:
 @pytest.mark.spec("HAR-23")
 @BOTH
 @many(100)
+@settings(max_examples=30)
 @given(
     seed=SEEDS,
     role=st.sampled_from([None, "assistant", "assistant", "user", "tool"]),
@@ -203,6 +204,7 @@ class Values:
 @pytest.mark.spec("HAR-20")
 @BOTH
 @many(200)
+@settings(max_examples=30)
 @given(seed=SEEDS)
 def test_values_are_made_copied_and_dumped_or_refused_as_by_pydantic(
     dialect: Dialect, seed: int, vocabulary: Path
@@ -254,6 +256,7 @@ def request_of(package: Any) -> Any:
 @pytest.mark.spec("HAR-20")
 @BOTH
 @many(100)
+@settings(max_examples=30)
 @given(seed=SEEDS)
 def test_values_in_a_model_of_somebody_s_are_read_and_dumped_as_the_reference_s(
     dialect: Dialect, seed: int, vocabulary: Path

@@ -162,7 +162,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=42, deadline=None)
 @given(st.lists(FRAGMENTS, max_size=12), st.data(), st.sampled_from([PLAIN, QWEN, LLAMA, MISTRAL, DEEPSEEK, INTERNLM]))
 def test_no_reply_raises_and_no_cut_matters(
     fragments: list[str], data: st.DataObject, description: ReplyDescription
