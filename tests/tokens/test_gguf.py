@@ -63,9 +63,7 @@ def write(path: Path, metadata: Mapping[str, object], pre: str) -> None:
     write_tiny_model(path, pre=pre, tokens=tokens, types=types, merges=merges)
 
 
-def test_ids_equal_the_engines_own_on_varied_strings(
-    metadata: Mapping[str, object], engine: EngineTokenizer
-) -> None:
+def test_ids_equal_the_engines_own_on_varied_strings(metadata: Mapping[str, object], engine: EngineTokenizer) -> None:
     tokenizer = gguf_tokenizer(metadata)
     assert engine.different({text: tokenizer.encode(text) for text in varied_strings(3_000)}) == []
 

@@ -427,11 +427,9 @@ def reply_of(messages: Sequence[Message], format: Harmony, chance: random.Random
 
 @pytest.mark.spec("HAR-98")
 @pytest.mark.parametrize("dialect", ["a", "b"])
-def test_a_thousand_replies_of_the_renderer_and_of_models_are_admitted_and_read_back(
-    o200k: Tokenizer, dialect: Any
-) -> None:
+def test_replies_of_the_renderer_and_of_models_are_admitted_and_read_back(o200k: Tokenizer, dialect: Any) -> None:
     format = Harmony(dialect=dialect)
-    for seed in range(50):
+    for seed in range(15):
         chance = random.Random(seed)
         shape = random_shape(chance)
         grammar = compile_grammar(format.grammar(shape), vocabulary())
