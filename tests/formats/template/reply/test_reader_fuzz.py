@@ -24,7 +24,7 @@ WORD = re.compile(r"word\d{3}")
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_a_reply_is_read_alike_at_every_cut_and_nothing_is_lost(name: str, data: st.DataObject) -> None:
     owned = data.draw(st.sampled_from([0, 2 ** len(tags(name)) - 1]) | st.integers(0, 2 ** len(tags(name)) - 1))
