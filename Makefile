@@ -158,8 +158,8 @@ $(ORACLES): requirements/oracle-a.lock requirements/oracle-b.lock requirements/c
 	tar -xzf .oracles/source/jsonschema-*.tar.gz -C .oracles/json-schema --strip-components=3 --wildcards '*/json/tests'
 	@touch $@
 
-fuzz-harmony: oracles ## twenty times the differential cases of the test run
-	HARMONY_FUZZ=20 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py tests/compat/test_oracles.py
+fuzz-harmony: oracles ## a hundred times the differential cases of the test run
+	HARMONY_FUZZ=100 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py tests/compat/test_oracles.py
 
 .PHONY: bridge
 bridge: oracles  ## whether each next prompt goes on with the ids before: 259 templates, 16 spellings of a call, 20 turns; docs/bridge.md

@@ -41,6 +41,7 @@ from antiphon.grammar import ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, spell
 from bridge.templates import Source, jinja, names, source
+from kit.masks import allowed
 
 
 def _closed(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
@@ -333,13 +334,11 @@ def walked(grammars: TemplateGrammars, shape: ReplyShape, prompt: Sequence[Piece
             matcher.consume(word)
             ids += word
             continue
-        mask = matcher.mask()
         # What Python alone takes for blanks is nobody's thought.
-        kept = (id for id in range(found.tokenizer.size) if id not in range(0x1C, 0x20))
-        allowed = [id for id in kept if mask and mask[id // 8] >> id % 8 & 1]
-        if not allowed:
+        left = [id for id in allowed(matcher.mask(), found.tokenizer.size) if id not in range(0x1C, 0x20)]
+        if not left:
             return f"stuck behind {_text(ids, found)!r}"
-        ids.append(chance.choice(allowed))
+        ids.append(chance.choice(left))
         matcher.consume(ids[-1:])
     fault = misread(grammars, shape, prompt, ids)
     return fault and f"{fault}: {_text(ids, found)!r}"

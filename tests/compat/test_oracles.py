@@ -90,7 +90,7 @@ def after(parser: Any, id: int | None) -> dict[str, Any]:
 
 @pytest.mark.spec("HAR-23")
 @BOTH
-@many(100)
+@many(30)
 @given(
     seed=SEEDS,
     role=st.sampled_from([None, "assistant", "assistant", "user", "tool"]),
@@ -202,7 +202,7 @@ class Values:
 
 @pytest.mark.spec("HAR-20")
 @BOTH
-@many(200)
+@many(60)
 @given(seed=SEEDS)
 def test_values_are_made_copied_and_dumped_or_refused_as_by_pydantic(
     dialect: Dialect, seed: int, vocabulary: Path
@@ -224,7 +224,7 @@ def test_values_are_made_copied_and_dumped_or_refused_as_by_pydantic(
 
 @pytest.mark.spec("HAR-20")
 @BOTH
-@many(50)
+@many(15)
 @given(seed=SEEDS)
 def test_random_conversations_pass_through_the_values_as_through_the_reference_s(
     dialect: Dialect, seed: int, vocabulary: Path
@@ -253,7 +253,7 @@ def request_of(package: Any) -> Any:
 
 @pytest.mark.spec("HAR-20")
 @BOTH
-@many(100)
+@many(30)
 @given(seed=SEEDS)
 def test_values_in_a_model_of_somebody_s_are_read_and_dumped_as_the_reference_s(
     dialect: Dialect, seed: int, vocabulary: Path

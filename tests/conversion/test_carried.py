@@ -178,7 +178,7 @@ tools = st.builds(
 )  # fmt: skip
 
 
-@settings(deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(tools, min_size=1, max_size=3, unique_by=lambda tool: tool.name))
 @pytest.mark.spec("OCM-40")
 def test_any_functions_are_read_as_they_were_declared(declared: list[ToolSpec]) -> None:

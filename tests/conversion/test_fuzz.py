@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fuzz.conversions import fuzz
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_what_differs_after_any_way_there_and_back_is_reported_and_nothing_else(seed: int) -> None:
-    counts, failures = fuzz(seed, 200, ways=1)
+def test_what_differs_after_any_way_there_and_back_is_reported_and_nothing_else() -> None:
+    counts, failures = fuzz(1, 250, ways=1)
     assert failures == []
-    assert counts["trips"] > 150
+    assert counts["trips"] > 180

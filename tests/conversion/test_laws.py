@@ -27,7 +27,7 @@ def converted(transcript: bytes, form: str, *, cut: int = 1 << 20) -> tuple[byte
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(conversation=conversations())
 def test_with_its_sidecar_every_way_there_and_back_is_whole(form: str, conversation: Conversation) -> None:
     transcript = write_bytes(conversation)
@@ -40,7 +40,7 @@ def test_with_its_sidecar_every_way_there_and_back_is_whole(form: str, conversat
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(conversation=conversations())
 def test_a_reader_gets_what_the_report_says_and_nothing_else(form: str, conversation: Conversation) -> None:
     target, read, output = target_named(form), list[Message](), ""

@@ -22,6 +22,11 @@ def valid_transcripts() -> dict[str, bytes]:
     return {case.id: case.transcript for case in cases if is_valid(case.transcript)}
 
 
+def some_for(form: str) -> dict[str, bytes]:
+    """A third of them, so that each goes to one form or two."""
+    return dict([*valid_transcripts().items()][FORMS.index(form) % 3 :: 3])
+
+
 def is_valid(transcript: bytes) -> bool:
     try:
         read(transcript)
@@ -51,8 +56,8 @@ def there_and_back(transcript: bytes, form: str, *, beside: bool) -> tuple[bytes
 
 @pytest.mark.parametrize("form", FORMS)
 def test_with_a_sidecar_each_of_them_comes_back_byte_for_byte(form: str) -> None:
-    assert len(valid_transcripts()) > 80
-    for name, transcript in valid_transcripts().items():
+    assert len(some_for(form)) > 25
+    for name, transcript in some_for(form).items():
         back, _ = there_and_back(transcript, form, beside=True)
         assert back in (None, transcript), name
         assert back is not None or form == "harmony"
@@ -60,7 +65,7 @@ def test_with_a_sidecar_each_of_them_comes_back_byte_for_byte(form: str) -> None
 
 @pytest.mark.parametrize("form", FORMS)
 def test_without_one_each_comes_back_valid_and_with_no_message_that_nobody_wrote(form: str) -> None:
-    for name, transcript in valid_transcripts().items():
+    for name, transcript in some_for(form).items():
         back, losses = there_and_back(transcript, form, beside=False)
         if back is not None:
             assert len(read(back).messages) <= len(read(transcript).messages) or losses, name

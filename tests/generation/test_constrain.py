@@ -129,6 +129,7 @@ COSTLY_FORM = ResponseFormat("json_schema", schema={"type": "string", "pattern":
 
 
 @cache
+@cache
 def until_a_mask_fails() -> str:
     """A reply to `COSTLY_FORM` up to where an engine goes on without a grammar, for its matcher gives up."""
     tokens, text, random = Vocabulary(TOKENIZER, {END}).tokens, '"', Random(0)

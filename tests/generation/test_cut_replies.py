@@ -76,7 +76,7 @@ def leaks(
     """The cuts after which something is said that the whole reply does not begin with."""
     (shown, thought, called), _ = read(draft, steps(ids, EngineEnd.STOP))
     found = []
-    for cut in range(1, len(ids)):
+    for cut in range(1, len(ids), max(1, len(ids) // 30)):
         (text, reason, calls), events = read(draft, steps(ids[:cut], EngineEnd.LENGTH_OUTPUT))
         said = shown.startswith(text.rstrip()) and thought.startswith(reason.rstrip()) and calls == called[: len(calls)]
         streamed = "".join(event.text for event in events if isinstance(event, TextDelta))

@@ -30,7 +30,7 @@ async def test_a_forced_call_runs_from_sampling_to_an_answer(smollm2_path: Path,
             conversation=question,
             tool_choice=ToolChoice("required"),
             parallel_tool_calls=False,
-            max_tokens=120,
+            max_tokens=48,
             temperature=0,
         )
         rounds = Rounds(await prepare_turn(model, request), Router([tool]))

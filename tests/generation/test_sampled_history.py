@@ -113,7 +113,7 @@ HEADERS: list[tuple[Piece, ...]] = [
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("thought", [False, True])
 @given(chance=st.randoms(use_true_random=False))
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_harmony_keeps_a_call_s_header_id_for_id_in_whatever_way_it_was_written(
     header: tuple[Piece, ...], thought: bool, chance: Random
 ) -> None:

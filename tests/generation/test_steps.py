@@ -57,7 +57,7 @@ def read(name: str, steps: Sequence[Step], request: TurnRequest) -> tuple[list[E
 
 
 @pytest.mark.parametrize("name", sorted(SOURCES))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(data=st.data())
 def test_steps_of_any_size_are_read_as_single_ids(name: str, data: st.DataObject) -> None:
     ids = said(name)

@@ -180,7 +180,7 @@ async def test_a_constrained_reply_goes_on_within_its_grammar(
     whole, inputs = await made(plan)
     assert isinstance(whole[-1], TurnEnded)
     assert engine.grammars == [plan.grammar]
-    for cut in range(2, len(inputs), 9):
+    for cut in range(2, len(inputs), max(1, len(inputs) // 6)):
         again, recorded = await made(plan, inputs[:cut])
         assert joined(again) == joined(whole), cut
         assert [one for one in recorded if isinstance(one, Sampled)][-1].end is EngineEnd.STOP

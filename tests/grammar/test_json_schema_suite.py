@@ -52,8 +52,7 @@ def spelled(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("draft", DIALECTS)
+@pytest.mark.parametrize(("draft", "strict"), [("draft7", False), ("draft2020-12", True)])
 def test_the_suite_of_a_draft(draft: str, strict: bool) -> None:
     seen: Counter[tuple[bool, bool]] = Counter()
     wrong, refused = [], []

@@ -6,11 +6,12 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
 from antiphon.conversation import (
@@ -40,6 +41,7 @@ from antiphon.formats.template.format import QWEN, REPLIES
 from antiphon.grammar import Grammar, ReplyShape
 from antiphon.grammar.compiler import CompiledGrammar, Vocabulary, compile_grammar
 from antiphon.tokens import ByteTokenizer, Control, Piece, PieceDecoder
+from kit.masks import allowed
 
 EOS = Control("<|im_end|>")
 
@@ -57,11 +59,11 @@ class Case:
     def compile(self, shape: ReplyShape) -> CompiledGrammar:
         return compile_grammar(self.grammar(shape), self.vocabulary)
 
-    @property
+    @cached_property
     def tokenizer(self) -> ByteTokenizer:
         return ByteTokenizer([EOS, *self.controls])
 
-    @property
+    @cached_property
     def vocabulary(self) -> Vocabulary:
         return Vocabulary(self.tokenizer, [self.tokenizer.controls[EOS]])
 
@@ -171,32 +173,32 @@ def member(grammar: CompiledGrammar, size: int, chance: random.Random) -> list[i
     matcher = grammar.matcher()
     ids: list[int] = []
     while not matcher.stopped and len(ids) < 3000:
-        mask = matcher.mask()
-        allowed = [id for id in range(size) if mask[id // 8] >> id % 8 & 1]
-        if not allowed or (matcher.accepting and chance.random() < 0.5):
+        left = allowed(matcher.mask(), size)
+        if not left or (matcher.accepting and chance.random() < 0.5):
             break
         # Markup now and then, so that texts come near to what they must not spell.
-        markup = [id for id in allowed if id >= 256 or id in b'<|>[]{}"\\end']
-        ids.append(chance.choice(markup if markup and chance.random() < 0.6 else allowed))
+        markup = [id for id in left if id >= 256 or id in b'<|>[]{}"\\end']
+        ids.append(chance.choice(markup if markup and chance.random() < 0.6 else left))
         assert matcher.consume(ids[-1:]) is None
     assert matcher.accepting
     return ids
 
 
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
-def test_what_the_grammar_accepts_the_strict_parser_reads_without_incident(case: str, shape: str, seed: int) -> None:
-    if SHAPES[shape].reasoning == "required" and not CASES[case].reasons:
-        with pytest.raises(UnsupportedError):
-            CASES[case].grammar(SHAPES[shape])
-        return
-    grammar = compiled(case, shape)
-    ids = member(grammar, CASES[case].tokenizer.size, random.Random(seed))
-    events = CASES[case].read(ids)
-    assert [event for event in events if isinstance(event, Incident)] == []
-    check(SHAPES[shape], [event.message for event in events if isinstance(event, MessageEnded)], grammar)
+def test_what_the_grammar_accepts_the_strict_parser_reads_without_incident(case: str, seed: int) -> None:
+    for name, shape in SHAPES.items():
+        note(name)
+        if shape.reasoning == "required" and not CASES[case].reasons:
+            with pytest.raises(UnsupportedError):
+                CASES[case].grammar(shape)
+            continue
+        grammar = compiled(case, name)
+        ids = member(grammar, CASES[case].tokenizer.size, random.Random(seed))
+        events = CASES[case].read(ids)
+        assert [event for event in events if isinstance(event, Incident)] == []
+        check(shape, [event.message for event in events if isinstance(event, MessageEnded)], grammar)
 
 
 def check(shape: ReplyShape, messages: list[Message], grammar: CompiledGrammar) -> None:

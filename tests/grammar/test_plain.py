@@ -112,7 +112,7 @@ def holds_to_its_size(schema: Any) -> None:
         assert not within.is_error(), within.get_error()
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(schemas)
 def test_what_a_plain_schema_takes_is_in_proportion_to_its_size(schema: Any) -> None:
     assume(is_plain(schema))

@@ -134,7 +134,7 @@ FLAT: list[Any] = [date, time, datetime, NAIVE, timedelta, Decimal, bytes, UUID]
 
 @pytest.mark.parametrize("kind", FLAT)
 def test_whatever_its_form_lets_through_is_a_value(kind: Any) -> None:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=15, deadline=None)
     @given(st.data())
     def whatever(data: st.DataObject) -> None:
         shape: Shape[Any] = Shape(kind)

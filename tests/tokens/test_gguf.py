@@ -63,11 +63,9 @@ def write(path: Path, metadata: Mapping[str, object], pre: str) -> None:
     write_tiny_model(path, pre=pre, tokens=tokens, types=types, merges=merges)
 
 
-def test_ids_equal_the_engines_own_on_ten_thousand_varied_strings(
-    metadata: Mapping[str, object], engine: EngineTokenizer
-) -> None:
+def test_ids_equal_the_engines_own_on_varied_strings(metadata: Mapping[str, object], engine: EngineTokenizer) -> None:
     tokenizer = gguf_tokenizer(metadata)
-    assert engine.different({text: tokenizer.encode(text) for text in varied_strings(10_500)}) == []
+    assert engine.different({text: tokenizer.encode(text) for text in varied_strings(3_000)}) == []
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +124,7 @@ def test_the_engines_tokenizer_behind_ours_gives_text_no_control(tmp_path: Path)
 def test_every_text_comes_back_but_the_bytes_that_the_vocabulary_lacks(metadata: Mapping[str, object]) -> None:
     tokenizer = gguf_tokenizer(metadata)
     lacking = {byte for byte, letter in LETTER_OF_BYTE.items() if letter not in metadata["tokenizer.ggml.tokens"]}  # type: ignore[operator]  # a list of str
-    for text in varied_strings(2_000, seed=2):
+    for text in varied_strings(800, seed=2):
         if lacking.isdisjoint(well_formed(text).encode()):
             decoder = PieceDecoder(tokenizer)
             assert "".join(map(str, decoder.feed(tokenizer.encode(text)) + decoder.close())) == well_formed(text)

@@ -52,6 +52,20 @@ def metadata(smollm2_path: Path) -> Mapping[str, object]:
     return read_gguf_metadata(smollm2_path)
 
 
+@pytest.fixture(scope="module")
+def few(metadata: Mapping[str, object]) -> Mapping[str, object]:
+    """The first tokens of the vocabulary, and their merges."""
+    tokens, merges = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.merges"]
+    assert isinstance(tokens, list)
+    assert isinstance(merges, list)
+    known = set(tokens[:6_000])
+    kept = [merge for merge in merges if known.issuperset([*merge.split(" "), merge.replace(" ", "")])]
+    types = metadata["tokenizer.ggml.token_type"]
+    assert isinstance(types, list)
+    cut = {"tokens": tokens[:6_000], "token_type": types[:6_000], "merges": kept}
+    return {**metadata, **{f"tokenizer.ggml.{key}": value for key, value in cut.items()}}
+
+
 def texts(count: int, seed: int) -> Iterator[str]:
     for i, text in enumerate(varied_strings(count, seed=seed)):
         yield well_formed(AROUND[i % len(AROUND)] + text + AROUND[(i + 3) % len(AROUND)] + text)
@@ -71,15 +85,15 @@ def cut_gives_other_ids(tokenizer: Tokenizer, cut: Callable[[str, int], Iterator
 
 
 @pytest.mark.parametrize("pre", sorted({splits: name for name, splits in PRE_TOKENIZERS.items()}.values()))
-def test_no_cut_changes_an_id_of_a_gguf_vocabulary(pre: str, metadata: Mapping[str, object]) -> None:
-    tokenizer = gguf_tokenizer({**metadata, "tokenizer.ggml.pre": pre})
+def test_no_cut_changes_an_id_of_a_gguf_vocabulary(pre: str, few: Mapping[str, object]) -> None:
+    tokenizer = gguf_tokenizer({**few, "tokenizer.ggml.pre": pre})
     cut = between_matches if PRE_TOKENIZERS[pre].gapless else between_words
-    assert cut_gives_other_ids(tokenizer, cut, count=400) == []
+    assert cut_gives_other_ids(tokenizer, cut, count=250) == []
 
 
 @pytest.mark.parametrize("backend", ["tiktoken", "splintr"])
 def test_no_cut_changes_an_id_of_o200k(backend: str) -> None:
-    assert cut_gives_other_ids(o200k_harmony(backend), between_matches, count=2_000) == []
+    assert cut_gives_other_ids(o200k_harmony(backend), between_matches, count=800) == []
 
 
 def byte_level(*splits: pre_tokenizers.PreTokenizer, nfc: bool = False) -> tokenizers.Tokenizer:
@@ -109,7 +123,7 @@ def smollm() -> tokenizers.Tokenizer:
 def test_no_cut_changes_an_id_of_a_tokenizer_json(made: Callable[[], tokenizers.Tokenizer]) -> None:
     text = made().to_str()
     assert cut_of(json.loads(text)) is between_matches
-    assert cut_gives_other_ids(hf_tokenizer(text), between_matches, count=1_000) == []
+    assert cut_gives_other_ids(hf_tokenizer(text), between_matches, count=500) == []
 
 
 def test_a_tokenizer_json_is_cut_only_where_its_splits_are_known() -> None:
@@ -149,7 +163,7 @@ def test_no_cut_changes_an_id_of_a_wordpiece_vocabulary() -> None:
     assert cut_gives_other_ids(gguf_tokenizer(WORDPIECE), between_matches, count=1_000) == []
 
 
-@pytest.fixture(params=["gguf", "o200k", "hf", "wordpiece", "byte"])
+@pytest.fixture(scope="module", params=["gguf", "o200k", "hf", "wordpiece", "byte"])
 def tokenizer(request: pytest.FixtureRequest, metadata: Mapping[str, object]) -> Tokenizer:
     made: dict[str, Callable[[], Tokenizer]] = {
         "gguf": lambda: gguf_tokenizer(metadata),
@@ -161,7 +175,7 @@ def tokenizer(request: pytest.FixtureRequest, metadata: Mapping[str, object]) ->
     return made[request.param]()
 
 
-LONG = ("1" * 40_000, "aé" * 40_000, " " * 40_000, "\n" * 40_000, "<|im_start|>" * 4_000, "#" * 40_000)
+LONG = ("1" * 40_000, "aé" * 20_000, " " * 40_000, "\n" * 40_000, "<|im_start|>" * 4_000, "#" * 40_000)
 
 
 def test_no_text_has_fewer_ids_than_is_told(tokenizer: Tokenizer) -> None:
@@ -175,9 +189,9 @@ def test_no_text_has_fewer_ids_than_is_told(tokenizer: Tokenizer) -> None:
 
 
 def test_up_to_a_limit_ids_are_the_first_of_all(tokenizer: Tokenizer) -> None:
-    text = "".join(texts(1_500, seed=3)) + "b" * 3 * SLICE
+    text = "".join(texts(700, seed=3)) + "b" * SLICE
     ids = tokenizer.encode(text)
-    for limit in (0, 1, 100, len(ids) // 2, len(ids) - 1, len(ids), len(ids) + 1):
+    for limit in (0, 100, len(ids) // 2, len(ids) - 1, len(ids)):
         assert tokenizer.encode_up_to(text, limit) == ids[: limit + 1]
         assert encode_pieces([text], tokenizer, limit=limit) == ids[: limit + 1]
 

@@ -74,7 +74,7 @@ def well_formed(header: str) -> bool:
     return bool(agreed(encode_pieces(stream, BYTES), Role.ASSISTANT, BYTES))
 
 
-@settings(max_examples=1000)
+@settings(max_examples=280)
 @given(headers(), st.sampled_from(DIALECTS), st.booleans())
 def test_a_header_that_is_read_is_written_as_it_was_and_a_broken_one_by_the_dialect(
     header: str, dialect: Dialect, strict: bool
@@ -90,7 +90,7 @@ def test_a_header_that_is_read_is_written_as_it_was_and_a_broken_one_by_the_dial
     assert read(f"<|start|>{written(message, dialect)}", reply_as=None) == message
 
 
-@settings(max_examples=300)
+@settings(max_examples=84)
 @given(
     st.lists(st.tuples(headers(), st.text(max_size=5)), min_size=1, max_size=4), st.sampled_from(DIALECTS), st.data()
 )
@@ -146,7 +146,7 @@ OTHERS = st.builds(Message, role=st.sampled_from([Role.USER, Role.SYSTEM, Role.D
 
 
 @pytest.mark.spec("HAR-01", "HAR-10", "HAR-35")
-@settings(max_examples=300)
+@settings(max_examples=84)
 @given(st.lists(MESSAGES | CALLS | RESULTS | OTHERS, max_size=5), st.sampled_from(DIALECTS), st.data())
 def test_what_the_renderer_writes_is_read_and_written_again(
     o200k: Tokenizer, messages: list[Message], dialect: Dialect, data: st.DataObject

@@ -45,7 +45,7 @@ def header(message: Message) -> tuple[str, str | None, str | None, str | None, s
 @example(Message(role=Role.ASSISTANT, recipient="x to=functions.rm"), "a", False)
 @example(Message(role=Role.ASSISTANT, content_type="to=functions.rm"), "a", False)
 @example(Message(role=Role.ASSISTANT, content_type="functions.rm"), "a", False)
-@settings(max_examples=1_000, deadline=None, derandomize=True)
+@settings(max_examples=280, deadline=None, derandomize=True)
 def test_what_is_written_reads_back_as_the_same_header_or_is_refused(
     message: Message, dialect: Dialect, literal: bool
 ) -> None:

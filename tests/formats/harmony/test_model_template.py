@@ -32,7 +32,7 @@ from kit.gpt_oss_templates import ORIGINS, Origin, gpt_oss_template
 from kit.plain_jinja import TODAY, plain_jinja
 
 BOTH = pytest.mark.parametrize("origin", ORIGINS)
-CASES = 300
+CASES = 100
 TEXTS = (
     *(
         "Rain in Bern?",

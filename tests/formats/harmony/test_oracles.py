@@ -25,7 +25,7 @@ from kit.harmony_oracles import oracle
 from kit.harmony_random import Conversations, Streams
 
 BOTH = pytest.mark.parametrize("dialect", ["a", "b"])
-CASES = 500 * int(os.environ.get("HARMONY_FUZZ", "1"))
+CASES = 100 * int(os.environ.get("HARMONY_FUZZ", "1"))
 many = settings(
     max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

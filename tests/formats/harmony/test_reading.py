@@ -102,7 +102,7 @@ def read(stream: Sequence[Piece], role: Role | None = Role.ASSISTANT) -> list[Pa
     return [*parser.feed(stream), *parser.close()]
 
 
-@settings(max_examples=400)
+@settings(max_examples=112)
 @given(anything, replies)
 def test_no_text_is_lost(stream: list[Piece], role: Role | None) -> None:
     got = read(stream, role)
@@ -135,7 +135,7 @@ def test_each_generated_word_is_found_again(stream: list[Control | int], role: R
     assert all(word.strip() in reported for word in words if isinstance(word, str))
 
 
-@settings(max_examples=200)
+@settings(max_examples=56)
 @given(anything, replies)
 def test_no_control_reaches_a_field(stream: list[Piece], role: Role | None) -> None:
     typed = "".join(piece for piece in stream if isinstance(piece, str))
@@ -145,7 +145,7 @@ def test_no_control_reaches_a_field(stream: list[Piece], role: Role | None) -> N
             assert control.spelling in typed or not any(control.spelling in field for field in fields if field)
 
 
-@settings(max_examples=200)
+@settings(max_examples=56)
 @given(anything, st.data())
 def test_cutting_the_reply_anywhere_gives_the_same_messages(stream: list[Piece], data: st.DataObject) -> None:
     ids = [id for piece in stream for id in _ids(piece)]
@@ -159,7 +159,7 @@ def _ids(piece: Piece) -> list[int]:
     return [BYTES.controls[piece]] if isinstance(piece, Control) else BYTES.encode(piece)
 
 
-@settings(max_examples=200)
+@settings(max_examples=56)
 @given(anything)
 def test_the_deltas_of_a_message_are_its_text(stream: list[Piece]) -> None:
     got, text, header = read(stream), "", None

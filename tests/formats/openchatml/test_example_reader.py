@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from types import CodeType, ModuleType
 
 import pytest
@@ -117,7 +117,7 @@ def test_the_small_reader_passes_two_levels() -> None:
     assert killer(built(READER, REPORT), suite()) is None
 
 
-@pytest.mark.parametrize("seed", range(STEP))
+@pytest.mark.parametrize("seed", [0, 5])
 def test_the_suite_sees_every_fault_in_it_but_those_that_change_nothing(seed: int) -> None:
     cases, unseen = suite(), []
     for line, program in faulty(seed, STEP):
@@ -133,7 +133,7 @@ def test_the_suite_sees_every_fault_in_it_but_those_that_change_nothing(seed: in
 
 def test_each_clause_of_the_suite_has_a_case_that_sees_a_fault() -> None:
     still_open = {clause for case in suite() for clause in case.clauses}
-    for _, program in faulty(0, 1):
+    for _, program in chain.from_iterable(faulty(seed, 30) for seed in range(30)):
         cases = [case for case in suite() if not still_open.isdisjoint(case.clauses)]
         if not cases:
             break

@@ -32,9 +32,8 @@ CALL = Message(role=Role.ASSISTANT, text="{}", recipient="functions.f", channel=
 REPLY = Message(role=Role.TOOL, text="1", name="functions.f", call_id="c", recipient="assistant", channel="commentary")
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
-def test_every_exit_gives_a_valid_transcript_or_a_typed_error(seed: int) -> None:
-    assert fuzz(seed, count=2500) == (2500, None)
+def test_every_exit_gives_a_valid_transcript_or_a_typed_error() -> None:
+    assert fuzz(1, count=1000) == (1000, None)
 
 
 def headed(*messages: Message, version: str = "2.2", **fields: Any) -> Conversation:

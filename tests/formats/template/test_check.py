@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from antiphon.conversation import Conversation, Role
@@ -37,8 +39,9 @@ TOOLS_AT_THE_END = DROPS_REASONING.replace(
 )
 
 
+@cache
 def check(source: str) -> TemplateCheck:
-    return check_template(jinja_format(source, ()))
+    return check_template(jinja_format(source, ()), cuts="many")
 
 
 def changes(source: str) -> dict[str, PromptChange]:
@@ -50,7 +53,7 @@ def changes(source: str) -> dict[str, PromptChange]:
     return {each.turn: each for each in prompt_changes(render, format.replies, sorted(format.arguments))}
 
 
-@pytest.mark.parametrize("family", ["hermes", "dsml", "muse"])
+@pytest.mark.parametrize("family", ["hermes"])
 def test_a_check_at_many_cuts_finds_what_one_at_every_cut_does(family: str) -> None:
     """It is what a server does for anybody who asks, within a second of its processor."""
     format = jinja_format(FAMILIES[family], ())
@@ -115,7 +118,7 @@ def test_the_day_changes_a_prompt_that_has_the_date() -> None:
     assert (change.cause, change.at) == ("date", len("Today is 0"))
 
 
-@pytest.mark.parametrize("years", [range(2024, 2033), range(2020, 2025), range(2026, 2027)])
+@pytest.mark.parametrize("years", [range(2020, 2025), range(2026, 2033)])
 def test_a_template_that_knows_the_years_of_a_table_is_tried_in_one_of_them(years: range) -> None:
     unknown = f"{{%- if strftime_now('%Y') | int not in {list(years)} %}}"
     knows = unknown + "{{ raise_exception('no such year') }}{%- endif %}"

@@ -112,7 +112,7 @@ def test_places_of_images_are_controls_and_a_text_that_spells_one_is_text(family
 
 @pytest.mark.parametrize("family", FAMILIES)
 @given(texts=st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8), min_size=1, max_size=4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_texts_and_images_stay_in_their_order(family: str, texts: list[str]) -> None:
     source, _, _ = FAMILIES[family]
     format = jinja_format(source, CONTROLS)

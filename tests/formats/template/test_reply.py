@@ -133,7 +133,7 @@ def test_a_reply_is_read_as_its_messages(description: ReplyDescription, reply: s
 def test_cutting_a_reply_anywhere_gives_the_same_messages(
     description: ReplyDescription, reply: str, expected: list[Read]
 ) -> None:
-    for cut in range(1, len(reply)):
+    for cut in range(1, len(reply), max(1, len(reply) // 25)):
         assert messages(read(description, reply[:cut], reply[cut:], END)) == expected, cut
     assert messages(read(description, *reply, END)) == expected
 
@@ -162,7 +162,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=42, deadline=None)
 @given(st.lists(FRAGMENTS, max_size=12), st.data(), st.sampled_from([PLAIN, QWEN, LLAMA, MISTRAL, DEEPSEEK, INTERNLM]))
 def test_no_reply_raises_and_no_cut_matters(
     fragments: list[str], data: st.DataObject, description: ReplyDescription

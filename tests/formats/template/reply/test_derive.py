@@ -34,8 +34,8 @@ def found_in(source: str, *, cuts: Cuts = "sampled", as_text: bool = False) -> F
 
 @pytest.mark.parametrize("as_text", [False, True], ids=["controls", "text"])
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_that_nobody_knows_is_read_back_at_every_cut(name: str, as_text: bool) -> None:
-    found = found_in(TEMPLATES[name], cuts="sampled" if as_text else "every", as_text=as_text)
+def test_a_template_that_nobody_knows_is_read_back_at_many_cuts(name: str, as_text: bool) -> None:
+    found = found_in(TEMPLATES[name], cuts="sampled" if as_text else "many", as_text=as_text)
     assert found.proof.failed == ()
     assert found.origin == "derived"
     assert SPOKEN | {"text_call", "two_calls"} <= set(found.proof.proven)
@@ -44,8 +44,8 @@ def test_a_template_that_nobody_knows_is_read_back_at_every_cut(name: str, as_te
 
 @pytest.mark.parametrize("as_text", [False, True], ids=["controls", "text"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_familys_syntax_is_derived_and_read_back_at_every_cut(name: str, as_text: bool) -> None:
-    found = found_in(FAMILIES[name], cuts="sampled" if as_text else "every", as_text=as_text)
+def test_a_familys_syntax_is_derived_and_read_back_at_many_cuts(name: str, as_text: bool) -> None:
+    found = found_in(FAMILIES[name], cuts="sampled" if as_text else "many", as_text=as_text)
     assert found.proof.failed == ()
     assert found.origin == "derived"
     assert set(found.proof.proven) >= SPOKEN
@@ -168,7 +168,7 @@ def test_a_control_within_a_reply_is_no_end() -> None:
             '{{ \'<|part|>\nrole: tool<|is|>\n{"name": "\' + f.name + \'", "arguments": \' }}' + ARGUMENTS + "}"
         ),
     )
-    found = found_in(source, cuts="every")
+    found = found_in(source, cuts="many")
     assert found.proof.failed == ()
     assert {"text_call", "call"} <= set(found.proof.proven)
 
@@ -279,7 +279,7 @@ def test_a_list_of_calls_that_only_brackets_mark_is_read(calls: str, as_text: bo
     source = template(
         reply="{{ '[' }}" + each(calls, ", ") + "{{ ']' }}", text="{{ '' if m.tool_calls else m.content }}"
     )
-    found = found_in(source, cuts="sampled" if as_text else "every", as_text=as_text)
+    found = found_in(source, cuts="sampled" if as_text else "many", as_text=as_text)
     assert found.proof.failed == ()
     assert {*SPOKEN, "two_calls"} <= {*found.proof.proven}
     assert found.description.calls[0].bare
@@ -315,7 +315,7 @@ _HERMES_CALLS = each(
     ids=["a line before the prompt", "blanks round a tag", "blanks before the header"],
 )
 def test_blanks_that_differ_hide_no_reply(source: str, anchor: str) -> None:
-    found = found_in(source, cuts="every")
+    found = found_in(source, cuts="many")
     assert found.proof.failed == ()
     assert found.description.anchor.strip() == anchor.strip()
     assert {"answer", "call", "two_calls"} <= {*found.proof.proven}
@@ -325,7 +325,7 @@ def test_blanks_that_differ_hide_no_reply(source: str, anchor: str) -> None:
 def test_the_prompt_may_leave_out_the_first_tag_of_a_replys_header(opened: str) -> None:
     thought = "{{ '<muse>\n' + m.reasoning_content + '\n</muse>\n' }}"
     source = template(reply=_HERMES_CALLS, header="<|b|><|a|>", thought=thought, prompt="{{ " + repr(opened) + " }}")
-    found = found_in(source.replace("prompt %}{{ '<|b|>", "prompt %}{{ '"), cuts="every")
+    found = found_in(source.replace("prompt %}{{ '<|b|>", "prompt %}{{ '"), cuts="many")
     assert found.proof.failed == ()
     assert (found.description.anchor, found.description.reasoning) == (
         "<|a|>",

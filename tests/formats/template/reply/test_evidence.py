@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -22,7 +23,8 @@ CALLED = ("functions.weather", '{"city": "Rome"}')
 Said = list[tuple[str, str]]
 
 
-def format_of(source: str, controls: Collection[str] = ()) -> JinjaFormat:
+@cache
+def format_of(source: str, controls: tuple[str, ...] = ()) -> JinjaFormat:
     return jinja_format(source, [Control(spelling) for spelling in ("<|e|>", *controls)])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -55,12 +56,11 @@ def calls_of(messages: Sequence[Message]) -> list[tuple[str | None, Any]]:
 @pytest.mark.parametrize("control", [True, False])
 @pytest.mark.parametrize("name", CALLED)
 def test_a_mark_of_the_format_within_a_string_of_a_call_is_text(name: str, control: bool) -> None:
-    for tag in tags(name):
-        for text in (f"say {tag} now", f"{tag} it", f"so {tag}"):
-            arguments = {**ARGUMENTS, "a": text}
-            reply = "".join(said(name, [("f", arguments), ("f", {"a": "z"})]))
-            messages, codes = read(name, scanned(name, reply, control=control), control=control)
-            assert calls_of(messages) == [("functions.f", arguments), ("functions.f", {"a": "z"})], (text, codes)
+    for tag, place in zip(tags(name), cycle(("say {} now", "{} it", "so {}")), strict=False):
+        arguments = {**ARGUMENTS, "a": place.format(tag)}
+        reply = "".join(said(name, [("f", arguments), ("f", {"a": "z"})]))
+        messages, codes = read(name, scanned(name, reply, control=control), control=control)
+        assert calls_of(messages) == [("functions.f", arguments), ("functions.f", {"a": "z"})], (reply, codes)
 
 
 @pytest.mark.parametrize("blanks", ["", " ", "\n\n"])

@@ -24,7 +24,7 @@ WORD = re.compile(r"word\d{3}")
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-@settings(max_examples=25)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_a_reply_is_read_alike_at_every_cut_and_nothing_is_lost(name: str, data: st.DataObject) -> None:
     owned = data.draw(st.sampled_from([0, 2 ** len(tags(name)) - 1]) | st.integers(0, 2 ** len(tags(name)) - 1))
@@ -47,22 +47,27 @@ def test_a_reply_is_read_alike_at_every_cut_and_nothing_is_lost(name: str, data:
         assert not any(isinstance(event, Incident) for event in whole)
 
 
-@pytest.mark.parametrize("name", [name for name, description in DESCRIPTIONS.items() if description.calls])
-@pytest.mark.parametrize("quoted", [False, True])
-def test_a_call_that_breaks_off_anywhere_is_read_alike_in_one_piece_and_by_character(name: str, quoted: bool) -> None:
-    """``quoted``: the key too, which some models do and their templates do not."""
+CALLING = {name: description.calls[0] for name, description in DESCRIPTIONS.items() if description.calls}
+QUOTING = {name: form.pairs.quote or '"' for name, form in CALLING.items() if form.pairs is not None}
+
+
+def spread(size: int) -> range:
+    """Where a text of so many characters is cut: some twenty places."""
+    return range(1, size, max(1, size // 20))
+
+
+@pytest.mark.parametrize(("name", "quote"), [*dict.fromkeys(CALLING, "").items(), *QUOTING.items()])
+def test_a_call_that_breaks_off_anywhere_is_read_alike_in_one_piece_and_by_character(name: str, quote: str) -> None:
+    """``quote``: of the key too, which some models do and their templates do not."""
     text = spelled(written(DESCRIPTIONS[name], calls=[("f", {"a": "word000", "b": 1}), ("f", {})]))
-    pairs = DESCRIPTIONS[name].calls[0].pairs
-    if quoted and pairs is not None:
-        quote = pairs.quote or '"'
-        text = text.replace("a:", f"{quote}a{quote}:")
-    for end in range(1, len(text)):
+    text = text.replace("a:", f"{quote}a{quote}:")
+    for end in spread(len(text)):
         whole, ended = read(name, 0, [ANCHOR], [text[:end]])
         other, other_ended = read(name, 0, [ANCHOR], list(text[:end]))
         assert (messages(other), other_ended) == (messages(whole), ended), text[:end]
 
 
-@pytest.mark.parametrize("name", [name for name, description in DESCRIPTIONS.items() if description.calls])
+@pytest.mark.parametrize("name", CALLING)
 @pytest.mark.parametrize("owned", [False, True])
 def test_the_arguments_of_a_call_that_a_limit_cut_are_a_beginning_of_all_of_them(name: str, owned: bool) -> None:
     arguments = {"a": "x 'y' é\n", "b": -417, "c": {"a": 'q "r', "z": [1.5e3, True, {}]}, "d": None, "e": ["u v", "w"]}
@@ -72,7 +77,7 @@ def test_the_arguments_of_a_call_that_a_limit_cut_are_a_beginning_of_all_of_them
     reply = by_character([*scanner.feed(text), *scanner.close()])
     whole = call_of(name, own, reply)
     assert is_object(whole)
-    for end in range(1, len(reply)):
+    for end in spread(len(reply)):
         begun = call_of(name, own, reply[:end])
         assert whole.startswith(begun), reply[:end][-20:]
 
