@@ -19,8 +19,8 @@ from kit.tiers import SMOKES, TIERS, Measuring, draw_few, is_left_out, left_out,
 from kit.waiting import PATIENCE
 
 os.environ |= ONE_THREAD
-# A machine that is busy is no failure: no example has a time limit of its own.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A machine that is busy is no failure: no example has a time limit of its own. `make fuzz-*` draws thousands.
+settings.register_profile("untimed", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # What must pass before a change lands draws the same examples at every run, so that a change is judged by what it
 # changed; `make test-rest` draws others each time.
 settings.register_profile("same", settings.get_profile("untimed"), derandomize=True)

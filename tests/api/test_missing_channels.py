@@ -8,7 +8,7 @@ from itertools import cycle, islice, product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 
@@ -453,7 +453,6 @@ HEADERS = [
 messages = st.lists(st.sampled_from(HEADERS), min_size=1, max_size=6)
 
 
-@settings(max_examples=30, deadline=None)
 @given(messages, st.sampled_from(["<|end|>", "<|return|>", ""]), st.lists(st.integers(1, 60), min_size=2, max_size=2))
 def test_however_messages_follow_each_other_and_are_cut_all_clients_see_the_same(
     headers: list[str], end: str, chunks: list[int]

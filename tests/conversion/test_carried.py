@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import ToolSpec
@@ -178,7 +178,6 @@ tools = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(tools, min_size=1, max_size=3, unique_by=lambda tool: tool.name))
 @pytest.mark.spec("OCM-40")
 def test_any_functions_are_read_as_they_were_declared(declared: list[ToolSpec]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from antiphon.conversation import Conversation, Message
 from antiphon.conversion import Conversion
@@ -19,7 +19,6 @@ def messages(text: bytes) -> list[Message]:
     return [*source.feed(text), *source.close()]
 
 
-@settings(max_examples=30)
 @given(conversations())
 def test_a_conversation_keeps_its_messages(conversation: Conversation) -> None:
     try:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversion import json_text
@@ -59,13 +59,11 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(json_text, "CHUNK", request.param)
 
 
-@settings(max_examples=30)
 @given(texts)
 def test_any_json_is_read_as_it_is(text: bytes) -> None:
     assert repr(read(text)) == repr(loads(text))
 
 
-@settings(max_examples=30)
 @given(texts, st.data())
 def test_what_is_no_json_is_reported_at_its_place(text: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text)))

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, Message, Role, ToolSpec
@@ -64,7 +64,6 @@ def answered(
     return [*draft.prompt_ids, *sampled]
 
 
-@settings(max_examples=30)
 @given(st.randoms(use_true_random=False))
 def test_a_call_that_was_spelled_otherwise_keeps_its_ids_and_those_before_it(random: Random) -> None:
     model, messages = small(), [ASKED]

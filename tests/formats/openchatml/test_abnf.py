@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation
@@ -31,13 +31,11 @@ def test_every_valid_case_of_the_suite_parses(sample: Sample) -> None:
     assert any(parses(sample.transcript, rule=rule, declared=declared) for rule in rules)
 
 
-@settings(max_examples=30)
 @given(transcripts())
 def test_every_spelling_that_is_allowed_parses(transcript: str) -> None:
     assert parses(transcript.encode("utf-8", "surrogateescape"))
 
 
-@settings(max_examples=30)
 @given(conversations())
 def test_whatever_is_written_parses(conversation: Conversation) -> None:
     assert parses(write_bytes(conversation))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation
@@ -48,13 +48,11 @@ def test_the_suite_has_many_valid_transcripts() -> None:
     assert len(VALID) > 80
 
 
-@settings(max_examples=30)
 @given(transcripts())
 def test_transcripts_in_any_spelling_keep_their_meaning(transcript: str) -> None:
     hold_the_laws(transcript)
 
 
-@settings(max_examples=30)
 @given(conversations())
 def test_written_conversations_keep_their_meaning(conversation: Conversation) -> None:
     hold_the_laws(write(conversation))
@@ -66,7 +64,6 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=30)
 @given(st.dictionaries(st.text(min_size=1, max_size=8).filter(lambda key: key != "version"), _values, max_size=4))
 def test_header_values_of_any_kind_keep_their_meaning(fields: dict[str, object]) -> None:
     header = json.dumps({"version": "2.2", **fields})

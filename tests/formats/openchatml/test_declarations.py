@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, Message, Role, ToolNamespace, ToolSpec
@@ -168,7 +168,6 @@ def test_declared_types_are_read_as_the_schema_that_they_were_written_from(schem
     assert declaration.rest == "Be kind.\n\n# Response Formats\n\nText."
 
 
-@settings(max_examples=30)
 @given(ARGUMENTS)
 def test_our_own_prompt_declares_what_it_was_given(schema: Any) -> None:
     tools = (ToolSpec("f", "Does it.", schema), ToolSpec("g"))

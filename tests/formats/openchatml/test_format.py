@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import (
@@ -90,7 +90,6 @@ def test_return_and_call_are_the_hard_stops() -> None:
 
 
 @FORMATS
-@settings(max_examples=30)
 @given(text=texts)
 @pytest.mark.spec("OCM-115", "OCM-37")
 def test_what_a_user_types_cannot_open_or_close_a_frame(format: OpenChatML, text: str) -> None:
@@ -106,7 +105,6 @@ def test_what_a_user_types_cannot_open_or_close_a_frame(format: OpenChatML, text
         assert [m.text for m in read(spell(rendered)).messages] == [text]
 
 
-@settings(max_examples=30)
 @given(conversations())
 def test_a_spelled_prompt_is_a_valid_transcript_of_what_it_shows(conversation: Conversation) -> None:
     prompt = spell(list(SPELLED.render(conversation, reply_as=None, history=HistoryPolicy.KEEP_ALL)))
@@ -115,7 +113,6 @@ def test_a_spelled_prompt_is_a_valid_transcript_of_what_it_shows(conversation: C
     assert [m.text for m in own] == [m.text for m in conversation.messages]
 
 
-@settings(max_examples=30)
 @given(conversations())
 @pytest.mark.spec("OCM-27", "OCM-163")
 def test_a_transcript_in_control_tokens_reads_as_the_same_messages(conversation: Conversation) -> None:
@@ -309,7 +306,6 @@ _noise = st.lists(
 
 
 @FORMATS
-@settings(max_examples=30)
 @given(noise=_noise)
 def test_no_reply_makes_the_parser_raise_or_lose_text(format: OpenChatML, noise: list[Piece]) -> None:
     found = reply(*noise, format=format)
@@ -329,7 +325,6 @@ def test_cutting_noise_anywhere_gives_the_same_messages(text: str, cut: int) -> 
     assert ended_messages(reply(text[:cut], text[cut:])) == ended_messages(reply(text))
 
 
-@settings(max_examples=30)
 @given(conversations())
 @pytest.mark.spec("OCM-06")
 def test_what_is_rendered_as_a_reply_is_read_without_an_incident(conversation: Conversation) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from antiphon.conversation import Conversation, End, Message, Role, visible_to_user
 from antiphon.errors import ParseError
@@ -18,14 +18,12 @@ CALL = Message(
 )  # fmt: skip
 
 
-@settings(max_examples=30)
 @given(conversations())
 @pytest.mark.spec("OCM-106", "OCM-111")
 def test_a_conversation_survives_its_projection(conversation: Conversation) -> None:
     assert from_json(to_json(conversation)) == conversation
 
 
-@settings(max_examples=30)
 @given(conversations())
 @pytest.mark.spec("OCM-111")
 def test_what_the_projection_says_the_text_says_too(conversation: Conversation) -> None:

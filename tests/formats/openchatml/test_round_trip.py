@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, Message, Role
@@ -66,14 +66,12 @@ def test_any_value_is_read_back_from_a_head_and_cannot_end_it(value: str) -> Non
     assert decode_value(encoded) == value
 
 
-@settings(max_examples=30)
 @given(conversations())
 @pytest.mark.spec("OCM-08", "OCM-58", "OCM-59", "OCM-60")
 def test_a_conversation_that_was_written_reads_as_itself(conversation: Conversation) -> None:
     assert read(write(conversation)) == conversation
 
 
-@settings(max_examples=30)
 @given(transcripts())
 @pytest.mark.spec("OCM-25", "OCM-146", "OCM-149")
 def test_a_transcript_that_was_read_is_written_byte_for_byte(transcript: str) -> None:
@@ -82,7 +80,6 @@ def test_a_transcript_that_was_read_is_written_byte_for_byte(transcript: str) ->
     assert write_bytes(read(data)) == data
 
 
-@settings(max_examples=30)
 @given(transcripts(), st.data())
 @pytest.mark.spec("OCM-38", "OCM-163")
 def test_cutting_a_transcript_anywhere_gives_the_same_messages(transcript: str, data: st.DataObject) -> None:
@@ -94,7 +91,6 @@ def test_cutting_a_transcript_anywhere_gives_the_same_messages(transcript: str, 
 
 
 @given(transcripts())
-@settings(max_examples=30)
 @pytest.mark.spec("OCM-38")
 def test_a_transcript_read_byte_by_byte_gives_the_same_messages(transcript: str) -> None:
     data = transcript.encode("utf-8", "surrogateescape")
@@ -118,7 +114,6 @@ def test_cutting_garbage_anywhere_gives_the_same_messages(text: str, data: st.Da
     assert [(f.code, f.position) for f in same] == [(f.code, f.position) for f in findings]
 
 
-@settings(max_examples=30)
 @given(st.one_of(_garbage, transcripts(), st.tuples(transcripts(), _garbage).map("".join)), st.data())
 def test_the_strict_reader_raises_the_first_finding_however_the_text_is_cut(text: str, data: st.DataObject) -> None:
     _, findings = repair(text, fragment=False)

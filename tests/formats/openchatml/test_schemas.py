@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.conversation import Conversation, DebugCapability, Event, FinishReason, TurnEnded, Usage
@@ -53,7 +53,6 @@ def test_headers_and_projections_of_the_suite_are_valid(sample: Sample) -> None:
     assert all(CHECKS["projection"].is_valid(message) for message in to_json(conversation)["messages"])
 
 
-@settings(max_examples=30)
 @given(conversations() | transcripts().map(read))
 def test_whatever_is_projected_is_valid(conversation: Conversation) -> None:
     assert list(CHECKS["projection"].iter_errors(to_json(conversation))) == []

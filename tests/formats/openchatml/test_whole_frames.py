@@ -97,7 +97,6 @@ def test_both_ways_read_the_same_of_any_text(text: str, keep: bool) -> None:
     assert everything_read(text, len(text) + 1, keep=keep) == everything_read(text, 1, keep=keep)
 
 
-@settings(max_examples=30)
 @given(transcripts())
 def test_both_ways_read_the_same_of_a_transcript(transcript: str) -> None:
     assert everything_read(transcript, len(transcript)) == everything_read(transcript, 1)

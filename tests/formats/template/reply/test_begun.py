@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.formats.replies import CompiledDescription, ReplyDescription
@@ -21,7 +21,6 @@ PROMPTS = st.lists(st.sampled_from(ANCHOR) | st.sampled_from(SHORT) | st.sampled
 
 
 @pytest.mark.parametrize("controls", [(OPEN, END), (END,), ()])
-@settings(max_examples=30)
 @given(PROMPTS)
 def test_the_end_of_a_prompt_says_what_the_whole_prompt_says(
     controls: tuple[Control, ...], prompt: list[Piece]
