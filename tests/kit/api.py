@@ -266,6 +266,8 @@ async def serving(application: Starlette) -> AsyncIterator[int]:
     server = Server(application, on_ready=lambda url: ready.set())
     task = asyncio.create_task(server.serve())
     await ready.wait()
-    yield int(server.url.rpartition(":")[2])
-    server.should_exit = True
-    await task
+    try:
+        yield int(server.url.rpartition(":")[2])
+    finally:
+        server.should_exit = True
+        await task

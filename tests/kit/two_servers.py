@@ -105,14 +105,19 @@ async def two_servers(
     lease: float = LONG,
     **options: Any,
 ) -> AsyncIterator[tuple[str, str, Cable]]:
-    """The URLs of both, and the store of the first."""
+    """The URLs of both, and the store of the first. In the end nothing waits any more, so that both can end."""
     limits = options.pop("session_limits", SessionLimits(lease=lease))
     cable, store = Cable(folder / "responses.db"), SqliteStore(folder / "responses.db")
     first = responses_app(**{model: one}, store=cable, session_limits=limits, **options)
     second = responses_app(**{model: other}, store=store, session_limits=limits, **options)
     async with serving(first) as a, serving(second) as b:
-        yield f"http://127.0.0.1:{a}", f"http://127.0.0.1:{b}", cable
-        cable.whole.set()
+        try:
+            yield f"http://127.0.0.1:{a}", f"http://127.0.0.1:{b}", cable
+        finally:
+            cable.whole.set()
+            for engine in (one, other):
+                if isinstance(engine, Said):
+                    engine.gate.open()
 
 
 @asynccontextmanager
