@@ -181,8 +181,10 @@ async def application(name: str, context: int, path: Path) -> AsyncIterator[Star
     tokenizer = ByteTokenizer([START, END, *format.controls])
     engine = scripted(ids("ok"), context=context)
     model = Model(name="small", engine=engine, tokenizer=tokenizer, format=format)
-    yield create_app(StaticCatalog({"small": model}), store=store)
-    await store.aclose()
+    try:
+        yield create_app(StaticCatalog({"small": model}), store=store)
+    finally:
+        await store.aclose()
 
 
 def test_every_route_that_takes_a_body_is_tried(tmp_path: Path) -> None:

@@ -158,8 +158,10 @@ async def test_a_server_that_comes_back_is_asked_anew_what_it_is(unused_tcp_port
         runner = web.AppRunner(server.app())
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", unused_tcp_port).start()
-        yield
-        await runner.cleanup()
+        try:
+            yield
+        finally:
+            await runner.cleanup()
 
     first, second = Vllm(), Vllm()
     async with up(first):

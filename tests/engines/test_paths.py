@@ -40,8 +40,10 @@ async def below(app: web.Application) -> AsyncIterator[str]:
     runner = web.AppRunner(root)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}{PATH}"
-    await runner.cleanup()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}{PATH}"
+    finally:
+        await runner.cleanup()
 
 
 async def said(settings: EngineSettings) -> list[int]:

@@ -26,8 +26,10 @@ from kit.waiting import until
 @asynccontextmanager
 async def connected(vllm: Vllm, **options: Any) -> AsyncIterator[VllmEngine]:
     engine = await VllmEngine.connect(vllm.url, tokenizer=ByteTokenizer(), end_ids=frozenset({END}), **options)
-    yield engine
-    await engine.aclose()
+    try:
+        yield engine
+    finally:
+        await engine.aclose()
 
 
 @pytest_asyncio.fixture

@@ -15,5 +15,7 @@ async def listening(application: web.Application, **options: Any) -> AsyncIterat
     runner = web.AppRunner(application, **options)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()

@@ -21,5 +21,7 @@ async def chatml_model(path: Path, *, replies: ReplyDescription | None = None, *
     engine = await LlamaCppEngine.start(LlamaCppSettings(model=path, threads=1, **settings))
     tokenizer = gguf_tokenizer(read_gguf_metadata(path))
     format = template_format("chatml", tokenizer.controls.keys(), replies=replies)
-    yield Model(name="smollm2", engine=engine, tokenizer=tokenizer, format=format)
-    await engine.aclose()
+    try:
+        yield Model(name="smollm2", engine=engine, tokenizer=tokenizer, format=format)
+    finally:
+        await engine.aclose()

@@ -34,8 +34,10 @@ async def serving(tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    yield runner.addresses[0][1]
-    await runner.cleanup()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
 
 
 class Names:
