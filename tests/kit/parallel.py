@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from multiprocessing.sharedctypes import Synchronized
@@ -72,7 +72,7 @@ class Several:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if session.testsfailed or session.config.option.collectonly:
             return None
-        pieces, left = list(self._pieces(session.items)), {item.nodeid: item for item in session.items}
+        pieces, left = _longest_early(self._pieces(session.items)), {item.nodeid: item for item in session.items}
         _temporary(session.config).getbasetemp()
         session.config.get_terminal_writer().flush()
         try:
@@ -148,6 +148,14 @@ class Several:
             hook.call_historic(kwargs=values)
         else:
             hook(**values)
+
+
+def _longest_early(pieces: Iterable[Sequence[pytest.Item]]) -> Pieces:
+    """Those that start processes and wait for them, by turns with what works meanwhile, so that none is last."""
+    waiting, quick = list[Sequence[pytest.Item]](), list[Sequence[pytest.Item]]()
+    for piece in pieces:
+        (waiting if piece[0].get_closest_marker("process") else quick).append(piece)
+    return [piece for two in zip_longest(waiting, quick) for piece in two if piece]
 
 
 def _run(session: pytest.Session, items: Iterator[pytest.Item], sent: Connection, name: str) -> None:
