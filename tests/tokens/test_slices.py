@@ -191,7 +191,7 @@ def test_no_text_has_fewer_ids_than_is_told(tokenizer: Tokenizer) -> None:
 def test_up_to_a_limit_ids_are_the_first_of_all(tokenizer: Tokenizer) -> None:
     text = "".join(texts(700, seed=3)) + "b" * SLICE
     ids = tokenizer.encode(text)
-    for limit in (0, 100, len(ids) // 2, len(ids) - 1, len(ids)):
+    for limit in (0, 1, 100, len(ids) // 2, len(ids) - 1, len(ids), len(ids) + 1):
         assert tokenizer.encode_up_to(text, limit) == ids[: limit + 1]
         assert encode_pieces([text], tokenizer, limit=limit) == ids[: limit + 1]
 
