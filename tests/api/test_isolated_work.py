@@ -127,7 +127,7 @@ def test_a_template_whose_client_hangs_up_is_ended() -> None:
         assert isolation.pid is not None
         forks = psutil.Process(isolation.pid)
         wait_until(lambda: not [child for child in forks.children() if child.status() != psutil.STATUS_ZOMBIE])
-        assert context(application).traffic.clients_gone == 1
+        wait_until(lambda: context(application).traffic.clients_gone == 1)
 
 
 def test_a_server_stops_while_hostile_programs_run() -> None:
