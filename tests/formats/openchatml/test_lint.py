@@ -126,13 +126,13 @@ def _mutated(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=84)
+@settings(max_examples=300)
 @given(_mutated())
 def test_mending_is_done_at_once_and_shows_nothing_more(text: str) -> None:
     hold_the_laws(text)
 
 
-@settings(max_examples=17)
+@settings(max_examples=60)
 @given(_mutated())
 def test_mending_harmony_is_done_at_once_and_shows_nothing_more(text: str) -> None:
     hold_the_laws(text, harmony=True)

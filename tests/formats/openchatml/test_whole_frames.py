@@ -58,7 +58,7 @@ def test_any_other_head_gets_one(head: str) -> None:
     assert read_canonical(head, ToolNames()) is None
 
 
-@settings(max_examples=112)
+@settings(max_examples=400)
 @given(heads)
 def test_both_ways_read_the_same_of_a_head(head: str) -> None:
     found = read_canonical(head, ToolNames())
@@ -90,7 +90,7 @@ FRAMES = [
 pieces = st.one_of(st.sampled_from(FRAMES), st.sampled_from([*TRICKY, *SPELLINGS, " ", "\n", "stray"]))
 
 
-@settings(max_examples=56)
+@settings(max_examples=200)
 @given(st.lists(pieces, max_size=6).map("".join), st.booleans())
 @example("<|start|>user<|message|>x<|end|>stray<|start|>user<|message|>y<|end|>", True)
 def test_both_ways_read_the_same_of_any_text(text: str, keep: bool) -> None:
