@@ -25,9 +25,10 @@ from antiphon.store import MEMORY, RunLimits, SessionLimits, Store, StoreFactory
 from antiphon.store.opening import NO_STORES
 
 from .catalog import Catalog
-from .describe import Described, describe
+from .describe import Described, describe, recognized
 from .files.store import ModelStore
-from .files.text import ModelText
+from .files.text import ModelText, read_model_text
+from .format_choice import choose_format
 from .known_formats import NO_FORMATS, known_formats
 from .memory import Later, ModelMemory, SleepingEngine, connect, loop_later
 
@@ -192,6 +193,19 @@ def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
     if config.format:
         return msgspec.structs.replace(entry, format=config.format, chat_template=None, from_catalogue=known)
     return entry
+
+
+def model_format(config: Config) -> tuple[Format, ModelText]:
+    """The configured model's format, and what its files say. Raises `ModelError` when they are not here."""
+    name, entry = find_entry(config.model, config.entries)
+    entry = with_flags(entry, config)
+    path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
+    if path is None:
+        hint = f"Run antiphon pull {name}, or name a --format."
+        raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
+    entry, _ = recognized(name, entry, None if entry.tokenizer else Path(path))
+    text = read_model_text(str(path))
+    return choose_format(name, entry, text, known_formats()), text
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from antiphon.errors import ConfigError, ModelError, RequestError
+from antiphon.errors import ConfigError, RequestError
 from antiphon.formats import Format
 from antiphon.tokens import Tokenizer, o200k_harmony
 
 from .options import Dialect, Types
 
 if TYPE_CHECKING:
-    from antiphon.catalog.files.text import ModelText
     from antiphon.config import Config
 
 
@@ -62,30 +61,10 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
     if named and not ids:
         # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
         return SelectedFormat(known_formats().get(named, () if named == "openchatml" else KNOWN_CONTROLS), lambda: None)
+    from antiphon.catalog.loading import model_format
+
     format, text = model_format(config)
     return SelectedFormat(format, lambda: text.tokenizer)
-
-
-def model_format(config: Config) -> tuple[Format, ModelText]:
-    """The configured model's format, and what its files say. Raises `ModelError` when they are not here."""
-    # What reads a model's files takes long to import, and a format that is named needs none of it.
-    from antiphon.catalog.describe import recognized
-    from antiphon.catalog.files.store import ModelStore
-    from antiphon.catalog.files.text import read_model_text
-    from antiphon.catalog.format_choice import choose_format
-    from antiphon.catalog.known_formats import known_formats
-    from antiphon.catalog.loading import with_flags
-    from antiphon.config import find_entry
-
-    name, entry = find_entry(config.model, config.entries)
-    entry = with_flags(entry, config)
-    path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
-    if path is None:
-        hint = f"Run antiphon pull {name}, or name a --format."
-        raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
-    entry, _ = recognized(name, entry, None if entry.tokenizer else Path(path))
-    text = read_model_text(str(path))
-    return choose_format(name, entry, text, known_formats()), text
 
 
 def read_input(file: Path) -> bytes:

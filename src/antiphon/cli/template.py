@@ -19,7 +19,6 @@ from antiphon.tokens import Tokenizer
 
 from .files import near_file
 from .options import ConfigOption, JsonOption, actions, configure, print_json
-from .select_format import model_format
 from .terminal import tell
 
 # The chat template that a word of the command line means: a model's name, a file or a folder.
@@ -105,6 +104,8 @@ def check(
     if is_place(target):
         found = template_at(target, replies)
     else:
+        from antiphon.catalog.loading import model_format
+
         settings = configure(config, model=target).config
         format, text = model_format(settings)
         own = template_of(settings.model, format, text.tokenizer.controls, text.template, text.special)

@@ -8,15 +8,16 @@ something else (it drops the reasoning of a turn that is over, it moves a text) 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from operator import is_
 
-from antiphon.conversation import End, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation import End, Message, MessageEnded, ParserEvent, Role, ToolSpec
 from antiphon.conversation.calls import fits_template
 from antiphon.errors import AntiphonError
+from antiphon.formats import Format
 from antiphon.formats.format import last_events
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.tokens import Control, Piece, spell
@@ -58,7 +59,7 @@ def bridged(
     for bare in (False, True) if any(one.is_call for one in former.reply) else (False,):
         shown = as_written(former, request, bare=bare)
         pieces = prompt if shown is request else rendered(model, shown) or ()
-        before, rest = place_of_reply(model, request, asked, pieces) or ((), ())
+        before, rest = place_of_reply(model.format, request.conversation.offered, asked, pieces) or ((), ())
         if rest and (written := _written(model, former, shown, before, rest, bare=bare)):
             ids, length = _up_to_end(model, former, written)
             return ids, _split(rest, length)[1]
@@ -95,7 +96,7 @@ def _writable(message: Message, *, bare: bool) -> Message:
 
 
 def place_of_reply(
-    model: Model, request: TurnRequest, asked: Sequence[Piece], prompt: Sequence[Piece]
+    format: Format, offered: Collection[ToolSpec | str], asked: Sequence[Piece], prompt: Sequence[Piece]
 ) -> tuple[Sequence[Piece], Sequence[Piece]] | None:
     """The prompt up to where the reply begins, and behind that; None where it does not go on with ``asked``.
 
@@ -103,11 +104,11 @@ def place_of_reply(
     """
     size = _shared(asked, prompt)
     (_, opened), (before, rest) = _split(asked, size), _split(prompt, size)
-    opens = len(spell(opened)) <= LONGEST_OPENING and not any(piece in model.format.stops for piece in opened)
-    if not opens or said(model, request, before, opened)[1]:
+    opens = len(spell(opened)) <= LONGEST_OPENING and not any(piece in format.stops for piece in opened)
+    if not opens or said(format, offered, before, opened)[1]:
         return None
-    if not opened and isinstance(model.format, ReplyFormat) and spell(rest).startswith(model.format.replies.anchor):
-        header, rest = _split(rest, len(model.format.replies.anchor))
+    if not opened and isinstance(format, ReplyFormat) and spell(rest).startswith(format.replies.anchor):
+        header, rest = _split(rest, len(format.replies.anchor))
         before = (*before, *header)
     return before, rest
 
@@ -148,11 +149,12 @@ def _written(
     for formats of frames do not, and write more in the same turn.
     """
     cut, meant = former.reply[-1].end is End.NONE, meanings_of(former.reply, bare=bare)
-    reply, meanings = said(model, request, before, rest, cut=cut)
+    format, offered = model.format, request.conversation.offered
+    reply, meanings = said(format, offered, before, rest, cut=cut)
     if meanings == meant and len(spell(reply)) < len(spell(rest)):
         return reply
     told = rendered(model, beginning(request, former.length), open=False)
-    reply, meanings = said(model, request, before, (told and _behind(told, before)) or (), cut=cut)
+    reply, meanings = said(format, offered, before, (told and _behind(told, before)) or (), cut=cut)
     return reply if meanings == meant and reply and _behind(rest, reply) is not None else ()
 
 
@@ -171,21 +173,26 @@ def rendered(model: Model, request: TurnRequest, *, open: bool = True) -> tuple[
 
 
 def said(
-    model: Model, request: TurnRequest, before: Sequence[Piece], pieces: Sequence[Piece], *, cut: bool = False
+    format: Format,
+    offered: Collection[ToolSpec | str],
+    before: Sequence[Piece],
+    pieces: Sequence[Piece],
+    *,
+    cut: bool = False,
 ) -> tuple[list[Piece], list[tuple[str, str]]]:
     """The pieces that are read as a reply behind ``before``, up to a stop or all; and its meanings.
 
     ``cut``: it is read as one that a limit ended there, and not the model.
     """
-    parser = model.format.parser(prompt=before, tools=request.conversation.offered)
+    parser = format.parser(prompt=before, tools=offered)
     events: list[ParserEvent] = []
     reply: list[Piece] = []
-    for piece in _cut_at_stops(pieces, model.format.stops):
+    for piece in _cut_at_stops(pieces, format.stops):
         reply.append(piece)
-        if cut and piece in model.format.stops:
+        if cut and piece in format.stops:
             break
         events += parser.feed((piece,))
-        if parser.ended is not None and piece in model.format.stops:
+        if parser.ended is not None and piece in format.stops:
             break
     events += last_events(parser, cut=cut)
     return reply, _meanings(event.message for event in events if isinstance(event, MessageEnded))

@@ -151,12 +151,13 @@ class _Look(msgspec.Struct, frozen=True):
 
     def _of_template(self) -> Cause:
         """The template's part in it, where no message changed."""
+        format, offered = self.model.format, self.request.conversation.offered
         asked = rendered(self.model, self.asked)
         prompt = rendered(self.model, as_written(self.former, self.request))
-        place = place_of_reply(self.model, self.request, asked, prompt) if asked and prompt else None
+        place = place_of_reply(format, offered, asked, prompt) if asked and prompt else None
         if place is None or incidents_of(self.model.format.render(self.request.conversation)):
             return "rewritten"
-        reply, written = meanings_of(self.former.reply), said(self.model, self.request, *place)[1]
+        reply, written = meanings_of(self.former.reply), said(format, offered, *place)[1]
         ours, its = (Counter(text for _, text in meanings) for meanings in (reply, written))
         if ours == its and reply != written:
             return "rewritten"

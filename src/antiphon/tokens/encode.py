@@ -113,7 +113,7 @@ def encode_pieces(
     most = inf if limit is None else limit
     known: dict[str, int] = {}  # a spelling's hash is cached by Python, a control's is worked out each time
     before: Piece | None = None  # Sampled text is not joined to the text behind it.
-    for piece in _stripped(pieces, tokenizer.strips) if tokenizer.strips else pieces:
+    for piece in stripped(pieces, tokenizer.strips) if tokenizer.strips else pieces:
         if len(ids) > most:
             break
         if isinstance(piece, Control):
@@ -124,16 +124,16 @@ def encode_pieces(
         elif isinstance(piece, SampledText) and piece.vocabulary == name:
             ids.extend(piece.ids)
         else:
-            ids.extend(_encoded(piece, before, tokenizer, memo, None if limit is None else limit - len(ids)))
+            ids.extend(encode_text(piece, before, tokenizer, memo, None if limit is None else limit - len(ids)))
         before = piece or before
     if limit is not None:
         del ids[limit + 1 :]
     return ids
 
 
-def _encoded(
-    text: str, before: Piece | None, tokenizer: Tokenizer, memo: Memo | None, limit: int | None
-) -> Iterable[int]:  # fmt: skip
+def encode_text(
+    text: str, before: Piece | None, tokenizer: Tokenizer, memo: Memo | None = None, limit: int | None = None
+) -> Sequence[int]:  # fmt: skip
     """The ids of a text behind another piece; more than ``limit`` of them may be the beginning only."""
     found: Sequence[int] | None = None
     if before is not None:
@@ -148,7 +148,7 @@ def _encoded(
     return ids
 
 
-def _stripped(pieces: Iterable[Piece], strips: Mapping[Control, Strip]) -> Iterator[Piece]:
+def stripped(pieces: Iterable[Piece], strips: Mapping[Control, Strip]) -> Iterator[Piece]:
     """The pieces without the blanks that controls take away."""
     text, behind = "", ""
     for piece in pieces:

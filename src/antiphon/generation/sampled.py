@@ -1,0 +1,110 @@
+"""Who wrote each id of a conversation: the template, a person, a tool, or the model that samples it.
+
+A reply begins where a prompt for it ends, and goes on to the stop that ended it. So what the prompt opens (an
+assistant's header, a ``<think>``) is not sampled, and the stop is, unless the template writes another end. Texts are
+cut at both places and encoded by themselves, as they were when the model wrote.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from antiphon.conversation import Conversation
+from antiphon.formats import Format, HistoryPolicy
+from antiphon.tokens import Control, Piece, SegmentMemo, Tokenizer, encode_pieces, encode_text, utf8
+
+from .page import Page
+from .passages import Change, Passage, Writing
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The ids of a conversation, and what the template changed of it.
+
+    ``passages`` follow each other without a gap; their ``start`` and ``end`` count ids.
+    """
+
+    ids: array[int]
+    passages: tuple[Passage, ...]
+    changes: tuple[Change, ...]
+
+
+class Tracer:
+    """Tells of a format's conversations who wrote each id. Several threads may share it."""
+
+    def __init__(self, format: Format, tokenizer: Tokenizer, *, history: HistoryPolicy = HistoryPolicy.GUIDE) -> None:
+        self.tokenizer = tokenizer
+        self._writing = Writing(format, tokenizer.strips, history)
+        self._memo = SegmentMemo(200_000)
+
+    def trace(self, conversation: Conversation) -> Written:
+        """The ids of the whole conversation as a model is trained on it, and who wrote each.
+
+        The last turn keeps its reasoning; of earlier ones the format drops what it drops of a history. Raises
+        `RenderError` where the format cannot write the conversation, `TokenError` for a vocabulary without its
+        controls.
+        """
+        page = Page(self._writing, conversation)
+        passages = page.passages()
+        ids, counts = array("i"), [0] * len(passages)
+        at = place = 0
+        before: Piece | None = None
+        for piece in _cut(page.pieces, passages):
+            encoded, shared = self._encoded(piece, before), 0
+            behind = at + (1 if isinstance(piece, Control) else len(piece))
+            while passages[place].end < behind:
+                share = self._begun(encoded, str(piece), passages[place].end - at)
+                counts[place] += share - shared
+                shared, place = share, place + 1
+            counts[place] += len(encoded) - shared
+            place += passages[place].end == behind
+            ids.extend(encoded)
+            at, before = behind, piece
+        return Written(ids, tuple(_counted(passages, counts)), tuple(page.changes))
+
+    def _encoded(self, piece: Piece, before: Piece | None) -> Sequence[int]:
+        if isinstance(piece, Control):
+            return encode_pieces((piece,), self.tokenizer)
+        return encode_text(piece, before, self.tokenizer, self._memo)
+
+    def _begun(self, ids: Sequence[int], text: str, size: int) -> int:
+        """How many of the text's ids begin in its first ``size`` characters."""
+        length, place = len(utf8(text)), len(utf8(text[:size]))
+        sizes = (len(piece) for piece in map(self.tokenizer.piece, ids) if isinstance(piece, bytes))
+        *ends, whole = accumulate(sizes, initial=0)
+        if whole != length:  # The vocabulary writes a blank before a text, or normalises it.
+            extra = whole - length
+            place = place + extra if 0 < extra <= 3 else place * whole // length
+        return bisect_left(ends, place)
+
+
+def _cut(pieces: Sequence[Piece], passages: Sequence[Passage]) -> Iterator[Piece]:
+    """The pieces, texts cut where a reply begins or ends."""
+    edges = iter([after.start for one, after in pairwise(passages) if one.sampled != after.sampled])
+    at, edge = 0, next(edges, -1)
+    for piece in pieces:
+        if isinstance(piece, Control):
+            at += 1
+            if edge == at:
+                edge = next(edges, -1)
+            yield piece
+            continue
+        start, behind = at, at + len(piece)
+        while at < edge <= behind:
+            yield piece[at - start : edge - start]
+            at, edge = edge, next(edges, -1)
+        if at < behind:
+            yield piece[at - start :]
+        at = behind
+
+
+def _counted(passages: Sequence[Passage], counts: Sequence[int]) -> Iterator[Passage]:
+    at = 0
+    for passage, count in zip(passages, counts, strict=True):
+        if count:
+            yield passage._replace(start=at, end=at + count)
+        at += count
