@@ -108,16 +108,33 @@ class Page:
 
     def _behind(self, header: str, opened: str) -> list[tuple[int, int, int]]:
         """Start, end and length of the stop of what stands behind each header; none where that is not plain to see."""
-        places = []
+        lead = _lead(header)
+        places, end = list[tuple[int, int, int]](), 0
         for found in re.finditer(re.escape(header), self.text):
+            if found.start() < end:  # A reply may go on behind a header of its own.
+                continue
             start = found.end()
             start += next((len(text) for text in (opened, opened.rstrip()) if self.text.startswith(text, start)), 0)
-            marks = self._writing.marks.finditer(self.text, start)
-            mark = next((mark for mark in marks if mark.group() not in self._writing.inside), None)
-            if mark is not None and mark.group() not in self._writing.stops:
+            end, stop = self._end_behind(start, lead)
+            if end < start:
                 return []
-            places.append((start, mark.end(), len(mark.group())) if mark else (start, len(self.text.rstrip()), 0))
+            places.append((start, end, stop))
         return places
+
+    def _end_behind(self, start: int, lead: str) -> tuple[int, int]:
+        """Where a reply ends, and the length of its stop; -1 where a control stands in it that no reply has."""
+        before = start
+        for mark in self._writing.marks.finditer(self.text, start):
+            char = mark.group()
+            if char in self._writing.stops:
+                return mark.end(), len(char)
+            if char not in self._writing.inside:
+                return -1, 0
+            if char == lead[0] and not self.text.startswith(lead, mark.start()):
+                blank = not self.text[before + 1 : mark.start()].strip()
+                return len(self.text[: before if blank else mark.start()].rstrip()), 0
+            before = mark.start()
+        return len(self.text.rstrip()), 0
 
     def _by_prompts(self, groups: Sequence[list[int]]) -> Iterator[Reply]:
         """The replies, each behind the prompt for it."""
@@ -168,7 +185,7 @@ class Page:
 
     def _read_frames(self, header: str) -> list[Reply]:
         """The replies of a format in which each message is a frame with a header of its own; notes all texts."""
-        lead = header[0] + SYMBOLS.split(header[1:])[0]
+        lead = _lead(header)
         starts = [found.start() for found in re.finditer(re.escape(lead[0]), self.text)]
         left, replies, goes_on = [*self._kept], list[Reply](), False
         for start, end in pairwise([*starts, len(self.text)]):
@@ -256,17 +273,29 @@ class Page:
     def _find_within(self, reply: Reply) -> None:
         """Notes thoughts, texts and calls of a reply."""
         at, end = reply.start, reply.end - reply.stop
+        thoughts = self._end_of_thoughts(at, end)
         for i in sorted(reply.messages, key=lambda i: (self._messages[i].is_call, i)):
             message = self._messages[i]
             if message.is_call:
-                at = self._find_call(i, reply.start, at, end)
+                at = self._find_call(i, reply.start, max(at, thoughts), end)
             elif message.text.strip():
-                place = self._place(_plain(message.text), at, end)
+                own = is_thought(message)
+                place = self._place(_plain(message.text), *((at, thoughts) if own else (max(at, thoughts), end)))
                 if place is None:
-                    self.changes.append(Change("reasoning_dropped" if is_thought(message) else "text_lost", i))
+                    self.changes.append(Change("reasoning_dropped" if own else "text_lost", i))
                     continue
                 self._note(*place, i, _part(message))
                 at = place[1]
+
+    def _end_of_thoughts(self, start: int, end: int) -> int:
+        """Where the reasoning of a reply ends; its start where there is none."""
+        opens, closes = self._writing.thought
+        if not opens:
+            return start
+        close = self.text.find(closes, start, end) if closes else -1
+        if close >= 0:
+            return close
+        return end if self.text.find(opens, start, end) >= 0 else start
 
     def _find_call(self, i: int, begun: int, start: int, end: int) -> int:
         """Notes the name and the arguments of a call, behind ``start`` if it can be; where it ends."""
@@ -276,6 +305,8 @@ class Page:
         if found is None:
             self.changes.append(Change("call_lost", i))
             return start
+        if not self._writing.replies.calls:
+            self.changes.append(Change("call_as_text", i))
         self._note(*found.span(), i, Part.NAME)
         place = self._arguments(message.text, start, found.end(), end)
         if place is None:
@@ -309,6 +340,11 @@ def _filled(start: int, end: int, reply: Reply | None, message: int) -> Iterator
         return
     of = message if message in reply.messages else reply.messages[0]
     yield Passage(start, end, Owner.ASSISTANT, of, Part.MARKUP, True)
+
+
+def _lead(header: str) -> str:
+    """The header's first control, and the role behind it."""
+    return header[0] + SYMBOLS.split(header[1:])[0]
 
 
 def _part(message: Message) -> Part:

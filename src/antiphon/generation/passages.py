@@ -43,6 +43,7 @@ _CHANGES = {
     "reasoning_dropped": "the template leaves out the reasoning",
     "text_lost": "the template leaves out the text, or writes it otherwise",
     "call_lost": "the template does not write the call",
+    "call_as_text": "the template has no calls, so the call is a text",
     "reply_not_found": "the template does not write the reply behind a prompt for it, so nothing of it is sampled",
     "end_not_shown": "the template writes no stop behind the reply, so none is sampled",
 }
@@ -51,8 +52,8 @@ _CHANGES = {
 class Change(NamedTuple):
     """Something that the template does not write as it was given.
 
-    ``kind``: ``reasoning_dropped``, ``text_lost``, ``call_lost``, ``reply_not_found``, ``end_not_shown``, or the code
-    of an incident with which the history was repaired. ``message`` is its index; -1 where it is of no one message.
+    ``kind``: ``reasoning_dropped``, ``text_lost``, ``call_lost``, ``call_as_text``, ``reply_not_found``,
+    ``end_not_shown``, or the code of an incident with which the history was repaired. ``message`` is its index; -1 where it is of no one message.
     """
 
     kind: str
@@ -116,6 +117,10 @@ class Writing:
         self.forms = [Tags(form, self) for form in self.replies.calls if form.pairs]
         self.marks = re.compile("|".join([SYMBOLS.pattern, *(re.escape(stop) for stop in stops if stop)]))
         self.stops = frozenset(stops)
+        thought = self.replies.reasoning
+        self.thought = (
+            (self.literal(thought.open).strip(), self.literal(thought.close).strip()) if thought else ("", "")
+        )
         self.ends = [self.literal(text).strip() for text in self.replies.ends]
 
     def text(self, pieces: Iterable[Piece]) -> str:
@@ -166,8 +171,7 @@ class Writing:
             return None
         if not opened.startswith(whole):
             return None
-        header, thought = opened[len(whole) :], self.replies.reasoning
-        mark = self.literal(thought.open).strip() if thought else ""
+        header, mark = opened[len(whole) :], self.thought[0]
         start = header.find(mark) if mark else -1
         header, behind = (header, "") if start < 0 else (header[:start], header[start:])
         return (header, behind) if SYMBOLS.search(header) else None
