@@ -15,7 +15,7 @@ from antiphon.formats.format import is_answer
 from antiphon.tokens import Control, Piece
 
 from .bridge import place_of_reply, said
-from .passages import SYMBOLS, Change, Owner, Part, Passage, Reply, Writing, is_thought
+from .passages import SYMBOLS, Change, Owner, Part, Passage, ReplyPlace, Writing, is_thought
 from .reply import canonical
 from .sequences import common
 
@@ -72,9 +72,11 @@ class Page:
             begun, ended = (reply.start, reply.end) if reply else (len(self.text), len(self.text))
             for limit, own in ((begun, None), (ended, reply)):
                 while one is not None and one.start < limit:
-                    passages += _filled(at, one.start, own, one.message)
-                    passages.append(one._replace(sampled=own is not None))
-                    at, one = one.end, next(found, None)
+                    if one.start >= at:
+                        passages += _filled(at, one.start, own, one.message)
+                        passages.append(one._replace(sampled=own is not None))
+                        at = one.end
+                    one = next(found, None)
                 passages += _filled(at, limit, own, passages[-1].message if passages else -1)
                 at = limit
         return passages
@@ -85,12 +87,12 @@ class Page:
 
     # Where the replies stand.
 
-    def _find_replies(self, opening: tuple[str, str] | None) -> list[Reply]:
+    def _find_replies(self, opening: tuple[str, str] | None) -> list[ReplyPlace]:
         groups = [*self._groups()]
         places = self._behind(*opening) if opening else []
         if len(places) != len(groups):
             return [*self._by_prompts(groups)]
-        return [Reply(*place, group) for place, group in zip(places, groups, strict=True)]
+        return [ReplyPlace(*place, group) for place, group in zip(places, groups, strict=True)]
 
     def _groups(self) -> Iterator[list[int]]:
         """The assistant's messages, those of one reply together, as chat templates have them."""
@@ -122,7 +124,7 @@ class Page:
         return places
 
     def _end_behind(self, start: int, lead: str) -> tuple[int, int]:
-        """Where a reply ends, and the length of its stop; -1 where a control stands in it that no reply has."""
+        """The end of a reply, and the length of its stop; -1 where a control stands in it that no reply has."""
         before = start
         for mark in self._writing.marks.finditer(self.text, start):
             char = mark.group()
@@ -136,7 +138,7 @@ class Page:
             before = mark.start()
         return len(self.text.rstrip()), 0
 
-    def _by_prompts(self, groups: Sequence[list[int]]) -> Iterator[Reply]:
+    def _by_prompts(self, groups: Sequence[list[int]]) -> Iterator[ReplyPlace]:
         """The replies, each behind the prompt for it."""
         write, messages, done = self._writing, self._shown.messages, 0
         for group in groups:
@@ -157,10 +159,10 @@ class Page:
                     end = common(self.text, write.text(told))
             done = end if stop else max(start, len(self.text[:end].rstrip()))
             stop = stop or next((len(close) for close in write.ends if self.text.endswith(close, start, done)), 0)
-            yield Reply(start, done, stop, group)
+            yield ReplyPlace(start, done, stop, group)
 
     def _start(self, asked: Sequence[Piece], messages: Sequence[Message], least: int) -> int:
-        """Where the reply to a prompt begins; -1 where the text has nothing of the kind.
+        """The place at which the reply to a prompt begins; -1 where the text has nothing of the kind.
 
         A template may write what comes before otherwise once more follows it: then what opens the reply is looked for
         behind the last text of the prompt.
@@ -183,11 +185,11 @@ class Page:
                 yield piece if isinstance(piece, Control) else piece[max(start, 0) :]
             start -= size
 
-    def _read_frames(self, header: str) -> list[Reply]:
+    def _read_frames(self, header: str) -> list[ReplyPlace]:
         """The replies of a format in which each message is a frame with a header of its own; notes all texts."""
         lead = _lead(header)
         starts = [found.start() for found in re.finditer(re.escape(lead[0]), self.text)]
-        left, replies, goes_on = [*self._kept], list[Reply](), False
+        left, replies, goes_on = [*self._kept], list[ReplyPlace](), False
         for start, end in pairwise([*starts, len(self.text)]):
             stop = int(self.text[end - 1] in self._writing.stops)
             limit = end - bool(SYMBOLS.match(self.text, end - 1))
@@ -201,8 +203,8 @@ class Page:
                 goes_on = False
                 continue
             begun = start + len(header if self.text.startswith(header, start) else lead)
-            before = replies.pop() if goes_on else Reply(begun, begun, 0, ())
-            replies.append(Reply(before.start, end if stop else limit, stop, [*before.messages, message]))
+            before = replies.pop() if goes_on else ReplyPlace(begun, begun, 0, ())
+            replies.append(ReplyPlace(before.start, end if stop else limit, stop, [*before.messages, message]))
             goes_on = not stop
         self.changes += [Change("text_lost", i) for i in left if self._messages[i].text]
         return replies
@@ -250,7 +252,7 @@ class Page:
         return start
 
     def _place(self, text: str, start: int, end: int) -> tuple[int, int] | None:
-        """Where a text stands between the two, as it is or as JSON has it; a short one is no word of the template."""
+        """The place of a text between the two, as it is or as JSON has it; a short one is no word of the template."""
         for spelled in _spellings(text):
             at = self.text.find(spelled, start, end)
             if at >= 0 and len(spelled) < SHORT:
@@ -270,7 +272,7 @@ class Page:
         parted = not before.isalnum() and not behind.isalnum()
         return 4 * parted + (before == "\n") + (behind == "\n") + 2 * bool(SYMBOLS.match(behind))
 
-    def _find_within(self, reply: Reply) -> None:
+    def _find_within(self, reply: ReplyPlace) -> None:
         """Notes thoughts, texts and calls of a reply."""
         at, end = reply.start, reply.end - reply.stop
         thoughts = self._end_of_thoughts(at, end)
@@ -288,7 +290,7 @@ class Page:
                 at = place[1]
 
     def _end_of_thoughts(self, start: int, end: int) -> int:
-        """Where the reasoning of a reply ends; its start where there is none."""
+        """The end of the reasoning of a reply; its start where there is none."""
         opens, closes = self._writing.thought
         if not opens:
             return start
@@ -331,8 +333,8 @@ class Page:
         return None
 
 
-def _filled(start: int, end: int, reply: Reply | None, message: int) -> Iterator[Passage]:
-    """What stands between two texts: the template's, or in a reply what the model wrote around them."""
+def _filled(start: int, end: int, reply: ReplyPlace | None, message: int) -> Iterator[Passage]:
+    """The passage between two texts: the template's, or in a reply the markup that the model wrote."""
     if end <= start:
         return
     if reply is None:
@@ -360,7 +362,7 @@ def _plain(text: str) -> str:
 
 
 def _texts(message: Message) -> list[str]:
-    """What a message says, text by text."""
+    """The texts of a message."""
     parts = [part.text for part in message.parts if isinstance(part, TextPart)]
     parts += [part.instructions or "" for part in message.parts if isinstance(part, DeveloperContent)]
     return [_plain(text) for text in (parts if message.parts else [message.text]) if text.strip()]

@@ -18,7 +18,7 @@ from antiphon.tokens import Control, Piece, Strip, stripped
 
 
 class Owner(IntEnum):
-    """Whose text it is. What a template writes around the texts, offered tools too, is the template's."""
+    """The one whose text it is. All that a template writes around the texts, offered tools too, is the template's."""
 
     TEMPLATE = 0
     SYSTEM = 1
@@ -53,7 +53,8 @@ class Change(NamedTuple):
     """Something that the template does not write as it was given.
 
     ``kind``: ``reasoning_dropped``, ``text_lost``, ``call_lost``, ``call_as_text``, ``reply_not_found``,
-    ``end_not_shown``, or the code of an incident with which the history was repaired. ``message`` is its index; -1 where it is of no one message.
+    ``end_not_shown``, or the code of an incident with which the history was repaired. ``message`` is its index; -1
+    where it is of no one message.
     """
 
     kind: str
@@ -74,7 +75,7 @@ class Passage(NamedTuple):
     sampled: bool = False
 
 
-class Reply(NamedTuple):
+class ReplyPlace(NamedTuple):
     """A reply's place, the length of the stop at its end (0: none is shown), and the indices of its messages."""
 
     start: int
@@ -90,7 +91,7 @@ _QUESTION = Message(role=Role.USER, text="?")
 
 
 class Tags:
-    """What the arguments of a call begin with that are no JSON, of which ``skipped`` characters are before them."""
+    """The mark with which arguments begin that are no JSON; ``skipped`` characters of it are before them."""
 
     def __init__(self, form: CallForm, writing: Writing) -> None:
         key = writing.literal(form.pairs.key if form.pairs else "").strip()
@@ -152,7 +153,7 @@ class Writing:
         return [i for i, message in enumerate(messages) if i >= first or not is_thought(message)]
 
     def opening(self, conversation: Conversation) -> tuple[str, str] | None:
-        """What a prompt opens a reply with: a header that stands in a history too, and what may stand behind it.
+        """The text that opens a reply in a prompt: a header, which a history has too, and what may stand behind it.
 
         None where no control marks it.
         """

@@ -1,4 +1,4 @@
-"""Who wrote each id of a conversation: the template, a person, a tool, or the model that samples it.
+"""Tells who wrote each id of a conversation: the template, a person, a tool, or the model that samples it.
 
 A reply begins where a prompt for it ends, and goes on to the stop that ended it. So what the prompt opens (an
 assistant's header, a ``<think>``) is not sampled, and the stop is, unless the template writes another end. Texts are
@@ -8,14 +8,13 @@ cut at both places and encoded by themselves, as they were when the model wrote.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from antiphon.conversation import Conversation
 from antiphon.formats import Format, HistoryPolicy
-from antiphon.tokens import Control, Piece, SegmentMemo, Tokenizer, encode_pieces, encode_text, utf8
+from antiphon.tokens import Control, Piece, SampledText, SegmentMemo, Tokenizer, encode_pieces, encode_text, utf8
 
 from .page import Page
 from .passages import Change, Passage, Writing
@@ -67,19 +66,22 @@ class Tracer:
         return Written(ids, tuple(_counted(passages, counts)), tuple(page.changes))
 
     def _encoded(self, piece: Piece, before: Piece | None) -> Sequence[int]:
-        if isinstance(piece, Control):
+        if isinstance(piece, Control | SampledText):
             return encode_pieces((piece,), self.tokenizer)
         return encode_text(piece, before, self.tokenizer, self._memo)
 
     def _begun(self, ids: Sequence[int], text: str, size: int) -> int:
         """How many of the text's ids begin in its first ``size`` characters."""
-        length, place = len(utf8(text)), len(utf8(text[:size]))
-        sizes = (len(piece) for piece in map(self.tokenizer.piece, ids) if isinstance(piece, bytes))
-        *ends, whole = accumulate(sizes, initial=0)
+        pieces = [piece for piece in map(self.tokenizer.piece, ids) if isinstance(piece, bytes)]
+        length, whole, place = len(utf8(text)), len(b"".join(pieces)), len(utf8(text[:size]))
         if whole != length:  # The vocabulary writes a blank before a text, or normalises it.
-            extra = whole - length
-            place = place + extra if 0 < extra <= 3 else place * whole // length
-        return bisect_left(ends, place)
+            place = place + whole - length if length < whole <= length + 3 else place * whole // max(length, 1)
+        at = 0
+        for i, piece in enumerate(pieces):
+            if at >= place:
+                return i
+            at += len(piece)
+        return len(pieces)
 
 
 def _cut(pieces: Sequence[Piece], passages: Sequence[Passage]) -> Iterator[Piece]:
@@ -98,7 +100,7 @@ def _cut(pieces: Sequence[Piece], passages: Sequence[Passage]) -> Iterator[Piece
             yield piece[at - start : edge - start]
             at, edge = edge, next(edges, -1)
         if at < behind:
-            yield piece[at - start :]
+            yield piece if at == start else piece[at - start :]
         at = behind
 
 
