@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from itertools import repeat
+from math import isfinite
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from antiphon.catalog.loading import model_format
 from antiphon.config import ModelEntry, load_config
@@ -102,6 +103,11 @@ class Renderer:
         settings = conversation.settings
         if self._date is not None or settings.current_date is None:
             conversation = replace(conversation, settings=replace(settings, current_date=self._date or date.today()))
+        for i, weight in (weights or {}).items():
+            if not (0 <= i < len(conversation.messages) and isfinite(weight)):
+                raise refused(
+                    f"weights[{i}]", "is no message's, or no number.", "Weights go by the index of a message."
+                )
         written = self._tracer.trace(conversation)
         return _sample(written, _trained(written.passages, train_on, weights or {}))
 
@@ -215,6 +221,8 @@ def _run(passage: Passage, value: int) -> bytes:
 
 def _trained(passages: Sequence[Passage], train_on: TrainOn, weights: Mapping[int, float]) -> list[float]:
     """The weight of each passage."""
+    if train_on not in ("all", "last") and not _are_owners(train_on):
+        raise refused("train_on", f"is {train_on!r}.", 'Give "all", "last" or a set of training.Owner.')
     if isinstance(train_on, str):
         place = len(passages)
         while place and not passages[place - 1].sampled:
@@ -225,6 +233,10 @@ def _trained(passages: Sequence[Passage], train_on: TrainOn, weights: Mapping[in
     else:
         chosen = [one.owner in train_on and one.sampled == (one.owner is Owner.ASSISTANT) for one in passages]
     return [weights.get(one.message, 1.0) if own else 0.0 for one, own in zip(passages, chosen, strict=True)]
+
+
+def _are_owners(train_on: object) -> TypeGuard[Collection[Owner]]:
+    return isinstance(train_on, Collection) and all(isinstance(one, Owner) for one in train_on)
 
 
 def _opened(model: ModelSource, chat_template: str | Path | None) -> tuple[Format, Tokenizer]:
