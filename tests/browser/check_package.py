@@ -67,7 +67,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 def main(arguments: Sequence[str]) -> int:
     suite = load(shipped())
-    site = Site([{"base64": base64.b64encode(case.transcript).decode(), "flags": case.flags} for case in suite])
+    site = Site([{"base64": base64.b64encode(case.input).decode(), "flags": case.flags} for case in suite])
     Thread(target=site.serve_forever, daemon=True).start()
     with TemporaryDirectory() as profile:
         words = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--user-data-dir={profile}"]

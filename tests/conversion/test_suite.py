@@ -19,7 +19,7 @@ FORMS = ("harmony", "harmony-ids", "harmony-json", "chat", "responses")
 @cache
 def valid_transcripts() -> dict[str, bytes]:
     cases = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
-    return {case.id: case.transcript for case in cases if is_valid(case.transcript)}
+    return {case.id: case.input for case in cases if is_valid(case.input)}
 
 
 def some_for(form: str) -> dict[str, bytes]:

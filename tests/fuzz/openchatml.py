@@ -57,7 +57,7 @@ class Failure:
 
 def corpus() -> list[str]:
     found = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
-    texts = [case.transcript.decode("utf-8", "surrogateescape") for case in found]
+    texts = [case.input.decode("utf-8", "surrogateescape") for case in found]
     return [text for text in texts if len(text) < 3000]
 
 

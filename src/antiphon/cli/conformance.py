@@ -1,4 +1,4 @@
-"""``antiphon conformance``: the OpenChatML compliance suite, run against us or against another implementation."""
+"""``antiphon conformance``: a compliance suite, run against us or against another implementation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -18,13 +19,12 @@ from typing import IO, Annotated, Any
 import typer
 
 from antiphon.errors import ConfigError
-from antiphon.formats.openchatml import (
+from antiphon.formats.conformance import (
     Case,
     Implementation,
     Level,
     Outcome,
     Tally,
-    check,
     read_cases,
     run_conformance,
     tallies,
@@ -35,13 +35,24 @@ from .terminal import tell, waiting_for
 
 PATIENCE = 60
 """The time limit of one case of another implementation, in seconds."""
+INDEX, SHARED = "index.json", "shared.json"
+"""Files of a suite beside its cases: what it is, and parts that requests have in common."""
+
+
+class Suite(StrEnum):
+    OPENCHATML = "openchatml"
+    HARMONY = "harmony"
+    REPLIES = "replies"
 
 
 def command(
     program: Annotated[
         list[str] | None,
-        typer.Argument(help="Behind --, another implementation: it reads a transcript on stdin and prints its report."),
+        typer.Argument(
+            help="Behind --, another implementation: it reads a transcript, or a request, on stdin and prints its report."
+        ),
     ] = None,
+    suite: Annotated[Suite, typer.Option(help="The format that is checked.")] = Suite.OPENCHATML,
     level: Annotated[
         int, typer.Option(min=1, max=3, help="Up to 1 the specification, 2 choices where it is silent, 3 diagnostics.")
     ] = 3,
@@ -57,14 +68,15 @@ def command(
     only: Annotated[str, typer.Option(help="Cases whose id, topic or clause holds this.")] = "",
     json: JsonOption = False,
 ) -> None:
-    """Run the compliance suite of OpenChatML 2.2; exit code 1 when a case fails."""
-    suite = list(narrowed(load(cases or shipped()), Level(level), only))
-    if not suite:
-        raise ConfigError(f"there are no cases for {only!r}" if only else f"there are no cases in {cases or shipped()}")
-    with implementation_of(program or (), lines=lines) as implementation:
+    """Run the compliance suite of OpenChatML 2.2, of Harmony or of reply formats; exit code 1 when a case fails."""
+    folder = cases or shipped(suite)
+    chosen = list(narrowed(load(folder), Level(level), only))
+    if not chosen:
+        raise ConfigError(f"there are no cases for {only!r}" if only else f"there are no cases in {folder}")
+    with implementation_of(program or (), suite, lines=lines) as implementation:
         outcomes: list[Outcome] = []
-        with waiting_for(lambda: f"{len(outcomes)} of {sum(len(case.demands) for case in suite)} demands"):
-            outcomes.extend(run_conformance(suite, implementation))
+        with waiting_for(lambda: f"{len(outcomes)} of {sum(len(case.demands) for case in chosen)} demands"):
+            outcomes.extend(run_conformance(chosen, implementation))
     failed = [outcome for outcome in outcomes if not outcome.passed]
     if json:
         print_json(summary(outcomes))
@@ -119,25 +131,42 @@ def table(outcomes: Sequence[Outcome], level: Level) -> str:
 
 
 @contextmanager
-def implementation_of(program: Sequence[str], *, lines: bool) -> Iterator[Implementation]:
+def implementation_of(program: Sequence[str], suite: Suite, *, lines: bool) -> Iterator[Implementation]:
     """Ours when no program is named. Raises `ConfigError` for a program that there is not."""
     if program and shutil.which(program[0]) is None:
         raise ConfigError(f"there is no program {program[0]!r}")
     if lines and program:
-        with by_lines(program) as implementation:
+        with by_lines(program, suite) as implementation:
             yield implementation
     else:
-        with nullcontext(by_command(program) if program else check) as implementation:
+        with nullcontext(by_command(program) if program else ours(suite)) as implementation:
             yield implementation
+
+
+def ours(suite: Suite) -> Implementation:
+    """Antiphon's own implementation of a suite's format."""
+    match suite:
+        case Suite.OPENCHATML:
+            from antiphon.formats.openchatml import check
+
+            return check
+        case Suite.HARMONY:
+            from .answers import answer_harmony
+
+            return answer_harmony
+        case Suite.REPLIES:
+            from .answers import answer_reply
+
+            return answer_reply
 
 
 def by_command(words: Sequence[str]) -> Implementation:
     """Another program as an implementation; a case's flags are added to its words."""
 
-    def implementation(transcript: bytes, flags: Sequence[str]) -> object:
+    def implementation(given: bytes, flags: Sequence[str]) -> object:
         # The user names the program to be checked.
         done = subprocess.run(  # noqa: S603
-            [*words, *flags], input=transcript, capture_output=True, timeout=PATIENCE, check=False
+            [*words, *flags], input=given, capture_output=True, timeout=PATIENCE, check=False
         )
         return _report(done.stdout, _ending(done.returncode, BytesIO(done.stderr)))
 
@@ -145,8 +174,10 @@ def by_command(words: Sequence[str]) -> Implementation:
 
 
 @contextmanager
-def by_lines(words: Sequence[str]) -> Iterator[Implementation]:
-    """The same for a program that answers each line ``{"base64", "flags"}`` with its report on a line.
+def by_lines(words: Sequence[str], suite: Suite = Suite.OPENCHATML) -> Iterator[Implementation]:
+    """The same for a program that answers each line with its report on a line.
+
+    The line is a request as it is, and for a transcript ``{"base64", "flags"}``.
 
     One that ends, or is ended after `PATIENCE`, fails the rest of the cases with its exit code and standard error.
     """
@@ -155,15 +186,17 @@ def by_lines(words: Sequence[str]) -> Iterator[Implementation]:
         subprocess.Popen([*words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as process,  # noqa: S603 - as above
     ):
 
-        def implementation(transcript: bytes, flags: Sequence[str]) -> object:
+        def implementation(given: bytes, flags: Sequence[str]) -> object:
             assert process.stdin is not None
             assert process.stdout is not None
-            request = {"base64": base64.b64encode(transcript).decode(), "flags": list(flags)}
+            if suite is Suite.OPENCHATML:
+                encoded = {"base64": base64.b64encode(given).decode(), "flags": list(flags)}
+                given = jsonlib.dumps(encoded).encode()
             patience = threading.Timer(PATIENCE, process.kill)
             patience.start()
             try:
                 with suppress(BrokenPipeError):  # it has ended
-                    process.stdin.write(jsonlib.dumps(request).encode() + b"\n")
+                    process.stdin.write(given + b"\n")
                     process.stdin.flush()
                 answer = process.stdout.readline()
                 ending = "" if answer else _ending(process.wait(), stderr)
@@ -192,20 +225,25 @@ def _report(answer: bytes, otherwise: str) -> Mapping[str, Any]:
     return report
 
 
-def shipped() -> Path:
+def shipped(suite: Suite = Suite.OPENCHATML) -> Path:
     """The suite in the package, or in a clone of the repository."""
     here = Path(__file__).parents[1]
-    inside, cloned = here / "conformance", here.parents[1] / "tests" / "spec" / "openchatml"
-    return inside if inside.is_dir() else cloned
+    inside, cloned = here / "conformance", here.parents[1] / "tests" / "spec"
+    return (inside if inside.is_dir() else cloned) / suite
 
 
 def load(folder: Path) -> list[Case]:
     """The cases of every JSON file in a folder. Raises `ConfigError` for a file that has none."""
+    files = {file.name: file for file in sorted(folder.glob("*.json")) if file.name != INDEX}
     found: list[Case] = []
-    for file in sorted(folder.glob("*.json")):
+    shared: dict[str, dict[str, Any]] = {}
+    for name, file in sorted(files.items(), key=lambda item: item[0] != SHARED):
         try:
-            values: list[dict[str, Any]] = jsonlib.loads(file.read_bytes())
-            found += read_cases(values, file.stem)
+            values = jsonlib.loads(file.read_bytes())
+            if name == SHARED:
+                shared = dict(values)
+            else:
+                found += read_cases(values, file.stem, shared)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(f"{file} holds no cases: {error!r}") from None
     return found

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from antiphon.conversation import Conversation
 from antiphon.errors import ParseError
 from antiphon.formats.openchatml import TranscriptEnvelope, format_transcript, read, validate, write
-from antiphon.formats.openchatml.conformance import Case, read_cases
+from antiphon.formats.conformance import Case, read_cases
 from antiphon.formats.openchatml.writer import has_comment
 from kit.openchatml import conversations, transcripts
 
@@ -20,7 +20,7 @@ SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
 VALID = [
     case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))
     if "--harmony" not in case.flags
-    and all(finding.warning for finding in validate(case.transcript, fragment="--fragment" in case.flags))
+    and all(finding.warning for finding in validate(case.input, fragment="--fragment" in case.flags))
 ]  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def hold_the_laws(transcript: str | bytes, *, fragment: bool = False) -> str:
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case.id)
 def test_the_suites_valid_transcripts_keep_their_meaning(case: Case) -> None:
-    hold_the_laws(case.transcript, fragment="--fragment" in case.flags)
+    hold_the_laws(case.input, fragment="--fragment" in case.flags)
 
 
 def test_the_suite_has_many_valid_transcripts() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.formats.openchatml.conformance import Case, Level, difference, folded, read_cases, run_conformance
+from antiphon.formats.conformance import Case, Level, difference, folded, read_cases, run_conformance
 from antiphon.formats.openchatml.report import check
 from kit.openchatml_clauses import PAGE, page, table
 from spec.citations import ROOT, defined

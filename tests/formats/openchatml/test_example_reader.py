@@ -39,7 +39,7 @@ def suite() -> list[Case]:
 
 @cache
 def _cases() -> tuple[Case, ...]:
-    return tuple(sorted(narrowed(load(shipped()), Level.CHOICES, ""), key=lambda case: len(case.transcript)))
+    return tuple(sorted(narrowed(load(shipped()), Level.CHOICES, ""), key=lambda case: len(case.input)))
 
 
 @cache

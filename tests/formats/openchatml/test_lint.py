@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from antiphon.errors import ParseError
 from antiphon.formats.openchatml import read, repair, shown, validate
-from antiphon.formats.openchatml.conformance import Case, read_cases
+from antiphon.formats.conformance import Case, read_cases
 from antiphon.formats.openchatml.finding import RuleName
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity, edited, findings, is_mended, mended
 from antiphon.formats.openchatml.lint.lint import MOST_READINGS
@@ -58,12 +58,12 @@ def test_a_fixable_rule_mends_its_bad_example(name: str) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_findings_of_the_suite_have_rules_the_errors_of_validate_and_fixes_that_hold(case: Case) -> None:
     fragment, harmony = "--fragment" in case.flags, "--harmony" in case.flags
-    text = case.transcript.decode("utf-8", "surrogateescape")
+    text = case.input.decode("utf-8", "surrogateescape")
     found = findings(text, fragment=fragment, harmony=harmony)
     assert "other" not in names(found)
     assert [(d.code, d.start) for d in found if d.level is Severity.ERROR] == [
         (finding.code, finding.position)
-        for finding in validate(case.transcript, fragment=fragment, harmony=harmony)
+        for finding in validate(case.input, fragment=fragment, harmony=harmony)
         if not finding.warning
     ]
     hold_the_laws(text, harmony=harmony)

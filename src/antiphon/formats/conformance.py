@@ -1,15 +1,16 @@
-"""The compliance suite's runner: checks any implementation that takes a transcript and gives JSON (§17)."""
+"""The compliance suites' runner: checks any implementation that takes a transcript, or a request, and gives JSON."""
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 Implementation = Callable[[bytes, Sequence[str]], object]
-"""(transcript, flags) → the report that docs/openchatml.md describes; `check` is ours."""
+"""(transcript, flags) → the report that docs/openchatml.md describes, or (request, no flags) → its answer."""
 
 DELTA, FLUSH = "response.delta", "response.delta.flush"
 
@@ -24,20 +25,36 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case of the suite: a transcript, and what each level demands of a report about it.
+    """One case of a suite: its input, and what each level demands of the report about it.
 
-    A demand names keys of the report; what it does not name is not compared. ``decisions`` are the choices of
-    docs/decisions.md that a demand of the second level follows.
+    ``input`` is a transcript, or a request as JSON (docs/conformance.md). A demand names keys of the report; what it does
+    not name is not compared. ``decisions`` are the choices of docs/decisions.md that a demand of the second level
+    follows. ``streamed``: the demands hold wherever the texts of the request's ``reply`` are cut.
     """
 
     id: str
     title: str
     clauses: tuple[str, ...]
-    transcript: bytes
+    input: bytes
     demands: Mapping[Level, Mapping[str, Any]]
     flags: tuple[str, ...] = ()
     decisions: tuple[str, ...] = ()
     topic: str = ""
+    streamed: bool = False
+
+    def inputs(self) -> Iterator[tuple[str, bytes]]:
+        """(where it is cut, input): the input as it is; a streamed one also at each place and at all of them."""
+        yield "", self.input
+        if not self.streamed:
+            return
+        request = json.loads(self.input)
+        reply: list[Any] = request["reply"]
+        apart = [part for piece in reply for part in (piece if isinstance(piece, str) else [piece])]
+        yield "cut everywhere: ", _request({**request, "reply": apart})
+        for i, piece in enumerate(reply):
+            for at in range(1, len(piece)) if isinstance(piece, str) else ():
+                cut = [*reply[:i], piece[:at], piece[at:], *reply[i + 1 :]]
+                yield f"reply[{i}] cut at {at}: ", _request({**request, "reply": cut})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +85,14 @@ class Tally:
             self.failed.append(outcome)
 
 
-def read_cases(values: Iterable[Mapping[str, Any]], topic: str = "") -> Iterator[Case]:
-    """The cases of a data file (a JSON list): see docs/openchatml.md for its keys. Raises `KeyError`, `ValueError`."""
+def read_cases(
+    values: Iterable[Mapping[str, Any]], topic: str = "", shared: Mapping[str, Mapping[str, Any]] | None = None
+) -> Iterator[Case]:
+    """The cases of a data file (a JSON list): docs/openchatml.md and docs/conformance.md have its keys.
+
+    ``shared`` are parts of requests by the names that a case's ``with`` lists. Raises `KeyError`, `ValueError`.
+    """
     for value in values:
-        text = value.get("transcript")
         demands = {level: value[level.name.lower()] for level in Level if level.name.lower() in value}
         if not demands:
             raise ValueError(f"{value['id']} demands nothing")
@@ -79,25 +100,44 @@ def read_cases(values: Iterable[Mapping[str, Any]], topic: str = "") -> Iterator
             id=value["id"],
             title=value["title"],
             clauses=tuple(value["clauses"]),
-            transcript=base64.b64decode(value["base64"]) if text is None else text.encode(),
+            input=_input(value, shared or {}),
             demands=demands,
             flags=tuple(value.get("flags", ())),
             decisions=tuple(value.get("decisions", ())),
             topic=topic,
+            streamed=value.get("request", {}).get("op") == "stream",
         )
+
+
+def _input(value: Mapping[str, Any], shared: Mapping[str, Mapping[str, Any]]) -> bytes:
+    if "request" in value:
+        members = [member for name in value.get("with", ()) for member in shared[name].items()]
+        return _request({**dict(members), **value["request"]})
+    text = value.get("transcript")
+    return base64.b64decode(value["base64"]) if text is None else str(text).encode()
+
+
+def _request(members: Mapping[str, Any]) -> bytes:
+    return json.dumps(members, ensure_ascii=False).encode()
 
 
 def run_conformance(cases: Iterable[Case], implementation: Implementation) -> Iterator[Outcome]:
     """Each case's outcomes as they are known; an implementation that raises fails that case and no other."""
     for case in cases:
-        report: object = None
-        problem: str | None = None
-        try:
-            report = implementation(case.transcript, case.flags)
-        except Exception as error:  # noqa: BLE001 - code from outside: whatever it raises is its outcome
-            problem = f"raised {type(error).__name__}: {error}"
-        for level, demand in case.demands.items():
-            yield Outcome(case, level, problem or difference(demand, report))
+        problems: dict[Level, str | None] = dict.fromkeys(case.demands)
+        for where, given in case.inputs():
+            report: object = None
+            raised: str | None = None
+            try:
+                report = implementation(given, case.flags)
+            except Exception as error:  # noqa: BLE001 - code from outside: whatever it raises is its outcome
+                raised = f"raised {type(error).__name__}: {error}"
+            for level, demand in case.demands.items():
+                if problems[level] is None and (problem := raised or difference(demand, report)):
+                    problems[level] = where + problem
+            if all(problems.values()):
+                break  # no other cut changes that
+        yield from (Outcome(case, level, problem) for level, problem in problems.items())
 
 
 def tallies(outcomes: Iterable[Outcome]) -> dict[str, dict[Level, Tally]]:
@@ -120,11 +160,27 @@ def difference(demand: Mapping[str, Any], report: object) -> str | None:
                 problem = _differs("the first error", right, errors[0] if isinstance(errors, list) and errors else None)
             case "events":
                 problem = _differs(key, right, folded(report.get("events"), flushes=FLUSH in str(right)))
+            case "keeps":
+                problem = _lost(right, report)
             case _:
                 problem = _differs(key, right, report.get(key))
         if problem:
             return problem
     return None
+
+
+def _lost(words: Iterable[str], report: object) -> str | None:
+    """Names the first of the words that is in no text of the report."""
+    texts = list(_texts(report))
+    return next((f"{word!r} is in no text of the answer" for word in words if not any(word in t for t in texts)), None)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
 
 
 def folded(events: object, *, flushes: bool) -> object:
