@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from antiphon.api.chat.conversation import read_chat, read_turn_request
-from antiphon.conversation import Channel, Message, MessageEnded, ResponseFormat, Role, ToolNamespace
+from antiphon.conversation import TRAINED, Channel, Incident, Message, MessageEnded, ResponseFormat, Role
 from antiphon.errors import RequestError
 from antiphon.errors.extras import extra
 from antiphon.formats import Format, HistoryPolicy, Parser
@@ -44,7 +44,8 @@ def answer_harmony(line: bytes, flags: Sequence[str] = ()) -> dict[str, Any]:
             return {"pieces": _listed(pieces)} if op == "render" else {"ids": encode_pieces(pieces, o200k_harmony())}
         case "parse" | "stream":
             parser = HARMONY.parser(tools=request["tools"])
-            return {"messages": [write_message(message) for message in _messages(parser, _pieces(request["reply"]))]}
+            messages, incidents = _read(parser, _pieces(request["reply"]))
+            return {"messages": [write_message(message) for message in messages], "incidents": incidents}
         case "admits":
             return {"admits": _admits(HARMONY, o200k_harmony(), request)}
         case op:
@@ -61,7 +62,8 @@ def answer_reply(line: bytes, flags: Sequence[str] = ()) -> dict[str, Any]:
             return {"text": spell(pieces), "pieces": _listed(pieces)}
         case "parse" | "stream":
             parser = format.parser(prompt=_prompt(format, request), tools=read_chat(_chat(request)).tools)
-            return {"message": _chat_message(_messages(parser, _pieces(request["reply"])))}
+            messages, incidents = _read(parser, _pieces(request["reply"]))
+            return {"message": _chat_message(messages), "incidents": incidents}
         case "admits":
             return {"admits": _admits(format, _tokenizer(format), request, _prompt(format, request))}
         case op:
@@ -97,9 +99,9 @@ def _prompt(format: JinjaFormat, request: dict[str, Any]) -> list[Piece]:
 
 
 def _chat(request: dict[str, Any]) -> dict[str, Any]:
-    """The members of a chat request that are in the request."""
+    """The members of a chat request that are in the request; a question where it has no messages."""
     known = ("messages", "tools", "tool_choice", "response_format")
-    return {"messages": [], **{name: request[name] for name in known if name in request}}
+    return {"messages": [{"role": "user", "content": "?"}], **{name: request[name] for name in known if name in request}}
 
 
 def _pieces(values: Iterable[Any]) -> list[Piece]:
@@ -119,10 +121,11 @@ def _listed(pieces: Iterable[Piece]) -> list[Any]:
     return listed
 
 
-def _messages(parser: Parser, pieces: Iterable[Piece]) -> list[Message]:
-    """What the parser reads, fed piece by piece."""
-    events = [event for piece in pieces for event in parser.feed([piece])]
-    return [event.message for event in [*events, *parser.close()] if isinstance(event, MessageEnded)]
+def _read(parser: Parser, pieces: Iterable[Piece]) -> tuple[list[Message], list[dict[str, str]]]:
+    """The messages that the parser reads, fed piece by piece, and what it repaired."""
+    events = [event for piece in pieces for event in parser.feed([piece])] + parser.close()
+    incidents = [{"code": event.code, "text": event.text} for event in events if isinstance(event, Incident)]
+    return [event.message for event in events if isinstance(event, MessageEnded)], incidents
 
 
 def _chat_message(messages: Sequence[Message]) -> dict[str, Any]:
@@ -166,7 +169,7 @@ def _compiled(format: Format, tokenizer: Tokenizer, wanted: str, prompt: tuple[P
     turn = read_turn_request(chat)
     shape = ReplyShape(
         tools=turn.conversation.tools,
-        builtins=tuple(map(ToolNamespace, builtins)),
+        builtins=tuple(TRAINED[name] for name in builtins),
         tool_choice=turn.tool_choice,
         response_format=turn.conversation.response_format or ResponseFormat(),
     )
