@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from antiphon.cli.conformance import Suite, load, ours, shipped
+from antiphon.formats.conformance import run_conformance
 from kit.program import in_process
 
 PROGRAM = """
@@ -25,6 +28,28 @@ for line in sys.stdin:
         del error["column"]
     print(json.dumps(report), flush=True)
 """
+
+WRONG = """
+import json, sys
+from antiphon.cli.conformance import Suite, ours
+suite, op, old, new = sys.argv[1:]
+answer = ours(Suite(suite))
+for line in sys.stdin:
+    report = json.dumps(answer(line.encode(), ()), ensure_ascii=False)
+    print(report.replace(old, new) if json.loads(line)["op"] == op else report, flush=True)
+"""
+"""A program of the protocol that is right but for one thing: a text in its answers to one kind of request."""
+CUT = """
+import json, sys
+from antiphon.cli.conformance import Suite, ours
+answer = ours(Suite("replies"))
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["reply"][0][-1:] == "<":
+        request["reply"][0] = request["reply"][0][:-1]
+    print(json.dumps(answer(json.dumps(request).encode(), ())), flush=True)
+"""
+"""A reader that forgets a sign which may begin a mark, where a piece ends with it."""
 
 
 def rows(text: str) -> dict[str, list[str]]:
@@ -93,3 +118,86 @@ def test_a_program_that_closes_its_output_is_ended(tmp_path: Path, monkeypatch: 
     program = "import os, sys; os.close(1); sys.stdin.read()"
     done = in_process("conformance", "--lines", "--only", "16.1", "--", sys.executable, "-c", program, home=tmp_path)
     assert (done.returncode, "(exit code -9)" in done.stdout) == (1, True)
+
+
+def by_lines(tmp_path: Path, *words: str) -> tuple[int, str]:
+    done = in_process("conformance", "--lines", *words, home=tmp_path)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("suite", "topic"),
+    [(suite, topic) for suite in (Suite.HARMONY, Suite.REPLIES) for topic in ("render", "parse", "stream", "admits")],
+)
+def test_our_own_implementation_meets_every_demand(suite: Suite, topic: str) -> None:
+    """Of Harmony also the ids; every third streamed reply, each at all of its cuts."""
+    topics = ("render", "tokens") if topic == "render" else (topic,)
+    chosen = [case for case in load(shipped(suite)) if case.topic in topics][:: 3 if topic == "stream" else 1]
+    outcomes = list(run_conformance(chosen, ours(suite)))
+    assert {outcome.case.id: outcome.problem for outcome in outcomes if not outcome.passed} == {}
+    assert len(outcomes) >= 20
+
+
+@pytest.mark.parametrize("suite", [Suite.HARMONY, Suite.REPLIES])
+def test_the_command_names_the_suite(tmp_path: Path, suite: Suite) -> None:
+    only = {Suite.HARMONY: "parse-header", Suite.REPLIES: "render-hermes"}[suite]
+    done = in_process("conformance", "--suite", suite, "--only", only, home=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1].split(" ", 1)[1][:3]) == (0, "of ")
+
+
+@pytest.mark.parametrize(
+    ("suite", "op", "old", "new", "told"),
+    [
+        ("harmony", "render", '{"control": "<|start|>"}, "user"', '"<|start|>user"', "pieces: "),
+        ("harmony", "tokens", "200006, ", "", "ids: "),
+        ("harmony", "parse", '"recipient": "python"', '"recipient": "functions.python"', ".recipient is"),
+        ("harmony", "admits", "prefix", "no", "admits is 'no'; right is 'prefix'"),
+        ("replies", "render", "<|u|>", "<|U|>", "text is "),
+        ("replies", "parse", "reasoning_content", "content", ".reasoning_content is None"),
+        ("replies", "stream", '"forecast"', '"note"', ".name is 'note'; right is 'forecast'"),
+        ("replies", "admits", "yes", "prefix", "admits is 'prefix'; right is 'yes'"),
+    ],
+)
+def test_a_program_that_is_wrong_in_one_thing_is_told_the_case_its_clause_and_what_differs(
+    tmp_path: Path, suite: str, op: str, old: str, new: str, told: str
+) -> None:
+    """And fails nothing else of the suite's part."""
+    program = ("--", sys.executable, "-c", WRONG, suite, op, old, new)
+    only = "hermes" if suite == "replies" else op
+    code, text = by_lines(tmp_path, "--suite", suite, "--level", "1", "--only", only, *program)
+    problems = [line for line in text.splitlines() if "specification: " in line]
+    assert code == 1
+    assert problems
+    assert all(line.startswith(f"{op}-") and told in line for line in problems)
+    assert all(re.match(r"[-a-z0-9]+ \((HAR|REP)-\d+", line) for line in problems)
+
+
+def test_a_program_that_is_wrong_at_one_cut_is_told_where_it_was_cut(tmp_path: Path) -> None:
+    words = ("--suite", "replies", "--only", "stream-hermes", "--", sys.executable, "-c", CUT)
+    code, text = by_lines(tmp_path, *words)
+    assert code == 1
+    assert re.search(r"^stream-hermes-\d \(.*REP-7\), specification: reply\[0\] cut at \d+: ", text, re.MULTILINE)
+
+
+def test_what_a_program_loses_of_a_malformed_reply_is_named(tmp_path: Path) -> None:
+    program = ("--", sys.executable, "-c", WRONG, "harmony", "parse", "We think.", "")
+    code, text = by_lines(tmp_path, "--suite", "harmony", "--only", "parse-malformed", *program)
+    assert code == 1
+    assert "diagnostics: 'We think.' is in no text of the answer" in text
+
+
+def test_a_request_is_read_on_standard_input_where_the_program_is_started_for_each(tmp_path: Path) -> None:
+    program = ("--", sys.executable, "-c", WRONG, "harmony", "admits", "", "")
+    done = in_process("conformance", "--suite", "harmony", "--only", "parse-unstopped", *program, home=tmp_path)
+    assert (done.returncode, rows(done.stdout)["all"][0]) == (0, "3/3")
+
+
+def test_an_unknown_op_and_an_unknown_shared_part_are_told(tmp_path: Path) -> None:
+    case = {"id": "x", "title": "x", "clauses": ["X"], "request": {"op": "sing"}, "specification": {"a": 1}}
+    (tmp_path / "cases.json").write_text(json.dumps([case]), "utf-8")
+    done = in_process("conformance", "--suite", "harmony", "--cases", str(tmp_path), home=tmp_path)
+    assert (done.returncode, "unknown op 'sing'" in done.stdout) == (1, True)
+    (tmp_path / "cases.json").write_text(json.dumps([case | {"with": ["nothing"]}]), "utf-8")
+    done = in_process("conformance", "--suite", "harmony", "--cases", str(tmp_path), home=tmp_path)
+    assert done.returncode == 2
+    assert "holds no cases: KeyError('nothing')" in done.stderr

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from pathlib import Path
 
 import pytest
 
+from antiphon.cli.conformance import load, shipped
 from antiphon.conversion import Conversion, SidecarWriter, read_sidecar
 from antiphon.errors import ParseError, RenderError
-from antiphon.formats.openchatml import read, read_cases
+from antiphon.formats.openchatml import read
 
-SUITE = Path(__file__).parents[1] / "spec" / "openchatml"
 FORMS = ("harmony", "harmony-ids", "harmony-json", "chat", "responses")
 
 
 @cache
 def valid_transcripts() -> dict[str, bytes]:
-    cases = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
-    return {case.id: case.input for case in cases if is_valid(case.input)}
+    return {case.id: case.input for case in load(shipped()) if is_valid(case.input)}
 
 
 def some_for(form: str) -> dict[str, bytes]:

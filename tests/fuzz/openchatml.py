@@ -8,15 +8,14 @@ A failure prints the input, so that it can become a case of the suite.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
+from antiphon.cli.conformance import load, shipped
 from antiphon.conversation import Conversation, Incident, MessageEnded, ParserEvent
 from antiphon.errors import ParseError, RenderError
 from antiphon.formats.openchatml import (
@@ -26,14 +25,12 @@ from antiphon.formats.openchatml import (
     iter_read,
     openchatml,
     read,
-    read_cases,
     repair,
     write,
 )
 from antiphon.formats.openchatml.spelling import CONTROLS
 from antiphon.tokens import Control, Piece
 
-SUITE = Path(__file__).parents[1] / "spec" / "openchatml"
 MARK = "Ж"
 """A letter that no case uses: as many as go in must come out."""
 LIMIT = 20_000
@@ -56,8 +53,7 @@ class Failure:
 
 
 def corpus() -> list[str]:
-    found = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
-    texts = [case.input.decode("utf-8", "surrogateescape") for case in found]
+    texts = [case.input.decode("utf-8", "surrogateescape") for case in load(shipped())]
     return [text for text in texts if len(text) < 3000]
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
+from antiphon.cli.conformance import load, shipped
 from antiphon.conversation import Conversation
 from antiphon.errors import ParseError
 from antiphon.formats.openchatml import read
-
-SUITE = Path(__file__).parents[1] / "spec" / "openchatml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +38,9 @@ class Sample:
 
 def samples() -> list[Sample]:
     """All of them, in the order of their files."""
-    found: list[Sample] = []
-    for file in sorted(SUITE.glob("*.json")):
-        for case in json.loads(file.read_text("utf-8")):
-            text, flags = case.get("transcript"), case.get("flags", ())
-            transcript = base64.b64decode(case["base64"]) if text is None else text.encode()
-            found.append(Sample(case["id"], transcript, "--fragment" in flags, "--harmony" in flags))
-    return found
+    return [
+        Sample(case.id, case.input, "--fragment" in case.flags, "--harmony" in case.flags) for case in load(shipped())
+    ]
 
 
 SAMPLES = samples()

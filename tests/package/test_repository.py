@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from antiphon.cli.conformance import Suite
 from antiphon.version import __version__
 from package.released import CHANGELOG, objection
 
@@ -85,7 +86,8 @@ def test_a_tag_is_published_with_its_version_and_section_only() -> None:
 def test_the_image_copies_what_the_wheel_is_built_from() -> None:
     lines = (ROOT / "deploy" / "Containerfile").read_text("utf-8").splitlines()
     copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
-    assert {"pyproject.toml", "README.md", "LICENSE", "src", "docs", "tests/spec/openchatml"} <= copied
+    suites = {f"tests/spec/{suite}" for suite in Suite}
+    assert {"pyproject.toml", "README.md", "LICENSE", "src", "docs", *suites} <= copied
 
 
 def test_the_page_shows_the_files_of_a_service_as_they_are() -> None:

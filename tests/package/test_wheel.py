@@ -47,7 +47,8 @@ def test_the_wheel_has_the_package_its_pages_and_its_suite(wheel: zipfile.ZipFil
     names = {name for name in wheel.namelist() if not name.startswith(INFO)}
     expected = {f"antiphon/{name}" for name in tracked("src/antiphon")}
     expected |= {f"antiphon/pages/{name}" for name in tracked("docs")}
-    expected |= {f"antiphon/conformance/{name}" for name in tracked("tests/spec/openchatml")}
+    suites = ("openchatml", "harmony", "replies")
+    expected |= {f"antiphon/conformance/{suite}/{name}" for suite in suites for name in tracked(f"tests/spec/{suite}")}
     assert names == expected
 
 

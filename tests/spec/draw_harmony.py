@@ -350,10 +350,16 @@ def answered(text: str, thought: str = "") -> list[Any]:
     return completion([*before, {"role": "assistant", "channel": "final", "content": text}])
 
 
-FITTING = ({"city": "Bern"}, {"city": "東京", "days": 14}, {"city": "", "days": 1, "unit": "c"},
-           {"city": "<|end|>", "hours": [1, 2, 30]})  # fmt: skip
-MISFITS = ({}, {"city": 1}, {"city": "Bern", "days": 15}, {"city": "Bern", "days": "3"},
-           {"city": "Bern", "unit": "k"}, {"city": "Bern", "to": 1}, {"city": "Bern", "hours": ["a"]}, "nonsense")  # fmt: skip
+FITTING: tuple[Json, ...] = (
+    {"city": "Bern"},
+    {"city": "東京", "days": 14},
+    {"city": "", "days": 1, "unit": "c"},
+    {"city": "<|end|>", "hours": [1, 2, 30]},
+)
+MISFITS: tuple[Json | str, ...] = (
+    {}, {"city": 1}, {"city": "Bern", "days": 15}, {"city": "Bern", "days": "3"}, {"city": "Bern", "unit": "k"},
+    {"city": "Bern", "to": 1}, {"city": "Bern", "hours": ["a"]}, "nonsense",
+)  # fmt: skip
 
 
 def draw_grammars(cases: Cases) -> None:
@@ -364,9 +370,9 @@ def draw_grammars(cases: Cases) -> None:
         cases.add("admits", answer, title, clauses, {**more, "reply": reply}, parts=parts,
                   specification={"admits": answer})  # fmt: skip
 
-    for arguments in FITTING:
+    for fitting in FITTING:
         for choice in ("auto", "required"):
-            reply = called("forecast", arguments, "They ask for the weather.")
+            reply = called("forecast", fitting, "They ask for the weather.")
             add("A call whose arguments fit", reply, "yes", ["tools"], tool_choice=choice)
             for left in (1, 9):
                 cut = [*reply[:-2], reply[-2][: len(reply[-2]) - left + 1]] if left > 1 else reply[:-1]

@@ -1,4 +1,9 @@
-"""The files of a conformance suite: cases as plain JSON, a line each, and an index of them."""
+"""The files of a conformance suite: cases as plain JSON, a line each, and an index of them.
+
+    PYTHONPATH=tests python tests/spec/vectors.py
+
+writes the index of the suite of OpenChatML, whose cases are written by hand, anew.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spec.manifest import requirements
+
 HERE = Path(__file__).parent
+INDEX, SHARED = "index.json", "shared.json"
 LEVELS = ("specification", "choices", "diagnostics")
 Json = dict[str, Any]
 
@@ -87,13 +95,33 @@ def write(
     """Writes a suite's folder anew: a file a topic, what requests share, and the index."""
     folder = HERE / name
     for topic, cases in topics.items():
-        lines = ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases)
+        lines = ",\n".join(map(compact, cases))
         (folder / f"{topic}.json").write_text(f"[\n{lines}\n]\n", "utf-8")
     if shared is not None:
-        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(part, ensure_ascii=False)}" for key, part in shared.items())
-        (folder / "shared.json").write_text(f"{{\n{lines}\n}}\n", "utf-8")
+        lines = ",\n".join(f"{compact(key)}:{compact(part)}" for key, part in shared.items())
+        (folder / SHARED).write_text(f"{{\n{lines}\n}}\n", "utf-8")
     write_index(folder, index(name, title, topics, clauses))
 
 
+def compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def write_index(folder: Path, value: Json) -> None:
-    (folder / "index.json").write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    (folder / INDEX).write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def read_topics(folder: Path) -> dict[str, list[Json]]:
+    """The cases of a suite's files by their topics."""
+    files = [path for path in sorted(folder.glob("*.json")) if path.name not in (INDEX, SHARED)]
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in files}
+
+
+def main() -> None:
+    clauses = {clause: sentence for clause, sentence in requirements().items() if clause.startswith("OCM-")}
+    folder = HERE / "openchatml"
+    write_index(folder, index("openchatml", "OpenChatML 2.2", read_topics(folder), clauses))
+
+
+if __name__ == "__main__":
+    main()

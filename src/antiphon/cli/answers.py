@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from antiphon.api.chat.conversation import read_chat, read_turn_request
+from antiphon.api.chat.conversation import read_turn_request
 from antiphon.conversation import TRAINED, Channel, Incident, Message, MessageEnded, ResponseFormat, Role
 from antiphon.errors import RequestError
 from antiphon.errors.extras import extra
-from antiphon.formats import Format, HistoryPolicy, Parser
+from antiphon.formats import HistoryPolicy, Parser
 from antiphon.formats.harmony import Harmony, read_conversation, write_message
 from antiphon.formats.template import JinjaFormat, jinja_format
+from antiphon.generation import TurnRequest
 from antiphon.grammar import ReplyShape
 from antiphon.tokens import (
     ByteTokenizer,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar, Vocabulary
 
 HARMONY = Harmony()
+OurFormat = Harmony | JinjaFormat
 
 
 def answer_harmony(line: bytes, flags: Sequence[str] = ()) -> dict[str, Any]:
@@ -47,7 +49,7 @@ def answer_harmony(line: bytes, flags: Sequence[str] = ()) -> dict[str, Any]:
             messages, incidents = _read(parser, _pieces(request["reply"]))
             return {"messages": [write_message(message) for message in messages], "incidents": incidents}
         case "admits":
-            return {"admits": _admits(HARMONY, o200k_harmony(), request)}
+            return {"admits": _admits(HARMONY, request)}
         case op:
             raise _unknown(op)
 
@@ -58,14 +60,14 @@ def answer_reply(line: bytes, flags: Sequence[str] = ()) -> dict[str, Any]:
     format = _format(request["template"], tuple(request["controls"]))
     match request["op"]:
         case "render":
-            pieces = list(format.render(read_chat(_chat(request))))
+            pieces = list(format.render(_turn(_chat(request)).conversation))
             return {"text": spell(pieces), "pieces": _listed(pieces)}
         case "parse" | "stream":
-            parser = format.parser(prompt=_prompt(format, request), tools=read_chat(_chat(request)).tools)
+            parser = format.parser(prompt=_prompt(format, request), tools=_turn(_chat(request)).conversation.tools)
             messages, incidents = _read(parser, _pieces(request["reply"]))
             return {"message": _chat_message(messages), "incidents": incidents}
         case "admits":
-            return {"admits": _admits(format, _tokenizer(format), request, _prompt(format, request))}
+            return {"admits": _admits(format, request, _prompt(format, request))}
         case op:
             raise _unknown(op)
 
@@ -80,17 +82,13 @@ def _format(template: str, controls: tuple[str, ...]) -> JinjaFormat:
 
 
 @lru_cache(maxsize=64)
-def _tokenizer(format: JinjaFormat) -> Tokenizer:
-    return ByteTokenizer(format.vocabulary)
-
-
-@cache
-def _vocabulary(tokenizer: Tokenizer, format: Format) -> Vocabulary:
+def _vocabulary(format: OurFormat) -> tuple[Tokenizer, Vocabulary]:
     with extra("local", "a grammar"):
         from antiphon.grammar.compiler import Vocabulary
 
+    tokenizer = o200k_harmony() if isinstance(format, Harmony) else ByteTokenizer(format.vocabulary)
     ends = [tokenizer.control_id(stop) for stop in format.stops if isinstance(stop, Control)]
-    return Vocabulary(tokenizer, [end for end in ends if end is not None])
+    return tokenizer, Vocabulary(tokenizer, [end for end in ends if end is not None])
 
 
 def _prompt(format: JinjaFormat, request: dict[str, Any]) -> list[Piece]:
@@ -98,10 +96,16 @@ def _prompt(format: JinjaFormat, request: dict[str, Any]) -> list[Piece]:
     return [*scanner.feed(request["prompt"]), *scanner.close()]
 
 
-def _chat(request: dict[str, Any]) -> dict[str, Any]:
-    """The members of a chat request that are in the request; a question where it has no messages."""
+def _chat(request: dict[str, Any]) -> str:
+    """The chat request that is in the request, as JSON; a question where it has no messages."""
     known = ("messages", "tools", "tool_choice", "response_format")
-    return {"messages": [{"role": "user", "content": "?"}], **{name: request[name] for name in known if name in request}}
+    members = {name: request[name] for name in known if name in request}
+    return json.dumps({"messages": [{"role": "user", "content": "?"}], **members})
+
+
+@lru_cache(maxsize=64)
+def _turn(chat: str) -> TurnRequest:
+    return read_turn_request(json.loads(chat))
 
 
 def _pieces(values: Iterable[Any]) -> list[Piece]:
@@ -152,25 +156,24 @@ def _value(arguments: str) -> object:
         return arguments
 
 
-def _admits(format: Format, tokenizer: Tokenizer, request: dict[str, Any], prompt: Sequence[Piece] = ()) -> str:
-    wanted = json.dumps([_chat(request), request.get("builtins", [])])
-    matcher = _compiled(format, tokenizer, wanted, tuple(prompt)).matcher()
-    if matcher.consume(encode_pieces(_pieces(request["reply"]), tokenizer)) is not None:
+def _admits(format: OurFormat, request: dict[str, Any], prompt: Sequence[Piece] = ()) -> str:
+    builtins = tuple(request.get("builtins", ()))
+    matcher = _compiled(format, _chat(request), builtins, tuple(prompt)).matcher()
+    if matcher.consume(encode_pieces(_pieces(request["reply"]), _vocabulary(format)[0])) is not None:
         return "no"
     return "yes" if matcher.accepting else "prefix"
 
 
 @lru_cache(maxsize=64)
-def _compiled(format: Format, tokenizer: Tokenizer, wanted: str, prompt: tuple[Piece, ...]) -> CompiledGrammar:
+def _compiled(format: OurFormat, chat: str, builtins: tuple[str, ...], prompt: tuple[Piece, ...]) -> CompiledGrammar:
     with extra("local", "a grammar"):
         from antiphon.grammar.compiler import compile_grammar
 
-    chat, builtins = json.loads(wanted)
-    turn = read_turn_request(chat)
+    turn = _turn(chat)
     shape = ReplyShape(
         tools=turn.conversation.tools,
         builtins=tuple(TRAINED[name] for name in builtins),
         tool_choice=turn.tool_choice,
         response_format=turn.conversation.response_format or ResponseFormat(),
     )
-    return compile_grammar(format.grammar(shape, prompt=prompt), _vocabulary(tokenizer, format))
+    return compile_grammar(format.grammar(shape, prompt=prompt), _vocabulary(format)[1])

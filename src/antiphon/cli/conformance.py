@@ -49,7 +49,7 @@ def command(
     program: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Behind --, another implementation: it reads a transcript, or a request, on stdin and prints its report."
+            help="Behind --, another implementation: it reads a transcript, or a request, on stdin and prints a report."
         ),
     ] = None,
     suite: Annotated[Suite, typer.Option(help="The format that is checked.")] = Suite.OPENCHATML,

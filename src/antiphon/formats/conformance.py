@@ -27,8 +27,8 @@ class Level(IntEnum):
 class Case:
     """One case of a suite: its input, and what each level demands of the report about it.
 
-    ``input`` is a transcript, or a request as JSON (docs/conformance.md). A demand names keys of the report; what it does
-    not name is not compared. ``decisions`` are the choices of docs/decisions.md that a demand of the second level
+    ``input`` is a transcript, or a request as JSON (docs/conformance.md). A demand names keys of the report; what it
+    does not name is not compared. ``decisions`` are the choices of docs/decisions.md that a demand of the second level
     follows. ``streamed``: the demands hold wherever the texts of the request's ``reply`` are cut.
     """
 
@@ -49,12 +49,12 @@ class Case:
             return
         request = json.loads(self.input)
         reply: list[Any] = request["reply"]
-        apart = [part for piece in reply for part in (piece if isinstance(piece, str) else [piece])]
-        yield "cut everywhere: ", _request({**request, "reply": apart})
         for i, piece in enumerate(reply):
             for at in range(1, len(piece)) if isinstance(piece, str) else ():
                 cut = [*reply[:i], piece[:at], piece[at:], *reply[i + 1 :]]
                 yield f"reply[{i}] cut at {at}: ", _request({**request, "reply": cut})
+        apart = [part for piece in reply for part in (piece if isinstance(piece, str) else [piece])]
+        yield "cut everywhere: ", _request({**request, "reply": apart})
 
 
 @dataclass(frozen=True, slots=True)

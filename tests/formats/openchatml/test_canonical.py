@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.cli.conformance import load, shipped
 from antiphon.conversation import Conversation
 from antiphon.errors import ParseError
+from antiphon.formats.conformance import Case
 from antiphon.formats.openchatml import TranscriptEnvelope, format_transcript, read, validate, write
-from antiphon.formats.conformance import Case, read_cases
 from antiphon.formats.openchatml.writer import has_comment
 from kit.openchatml import conversations, transcripts
 
-SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
 VALID = [
-    case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))
+    case for case in load(shipped())
     if "--harmony" not in case.flags
     and all(finding.warning for finding in validate(case.input, fragment="--fragment" in case.flags))
 ]  # fmt: skip

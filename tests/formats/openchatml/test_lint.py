@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from antiphon.cli.conformance import load, shipped
 from antiphon.errors import ParseError
+from antiphon.formats.conformance import Case
 from antiphon.formats.openchatml import read, repair, shown, validate
-from antiphon.formats.conformance import Case, read_cases
 from antiphon.formats.openchatml.finding import RuleName
 from antiphon.formats.openchatml.lint import RULES, Diagnostic, Edit, Severity, edited, findings, is_mended, mended
 from antiphon.formats.openchatml.lint.lint import MOST_READINGS
@@ -20,8 +19,7 @@ from antiphon.formats.openchatml.rules import RULES as READING_RULES
 from kit.lint_examples import EXAMPLES, HARMONY, whole
 from kit.openchatml import SPELLINGS, transcripts
 
-SUITE = Path(__file__).parents[2] / "spec" / "openchatml"
-CASES = [case for path in sorted(SUITE.glob("*.json")) for case in read_cases(json.loads(path.read_text("utf-8")))]
+CASES = load(shipped())
 ALL = dict.fromkeys(RULES, Severity.WARNING)
 
 

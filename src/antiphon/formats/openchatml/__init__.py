@@ -1,7 +1,16 @@
 """OpenChatML 2.2: transcripts, prompts and replies, events, JSON, HIP-1, the compliance suite's runner."""
 
 from antiphon.conversation import Loss
-from antiphon.formats.conformance import Case, Implementation, Level, Outcome, Tally, read_cases, run_conformance, tallies
+from antiphon.formats.conformance import (
+    Case,
+    Implementation,
+    Level,
+    Outcome,
+    Tally,
+    read_cases,
+    run_conformance,
+    tallies,
+)
 
 from .body import CallArguments, ToolFailure, ToolReply, canonical_call, read_arguments, read_tool_reply
 from .declarations import DeclaredTools, declared_tools, lift_tools, read_declaration, tools_behind
