@@ -6,12 +6,16 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from antiphon.cli.conformance import Suite, load, ours, shipped
-from antiphon.formats.conformance import run_conformance
+from antiphon.formats.conformance import difference, run_conformance
+from docs.blocks import ROOT, Block, blocks, place
 from kit.program import in_process
+
+CONFORMANCE_PAGE = ROOT / "docs" / "conformance.md"
 
 PROGRAM = """
 import json, sys
@@ -201,3 +205,21 @@ def test_an_unknown_op_and_an_unknown_shared_part_are_told(tmp_path: Path) -> No
     done = in_process("conformance", "--suite", "harmony", "--cases", str(tmp_path), home=tmp_path)
     assert done.returncode == 2
     assert "holds no cases: KeyError('nothing')" in done.stderr
+
+
+def values_of(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("block", [*blocks(CONFORMANCE_PAGE, "json")], ids=place)
+def test_the_page_s_answers_are_ours(block: Block) -> None:
+    request, answer = values_of(block.code)
+    suite = Suite.REPLIES if "template" in request else Suite.HARMONY
+    assert difference(answer, ours(suite)(json.dumps(request).encode(), ())) is None
+
+
+def test_the_page_has_the_counts_of_the_indices() -> None:
+    page = CONFORMANCE_PAGE.read_text("utf-8")
+    for suite in Suite:
+        number = json.loads((shipped(suite) / "index.json").read_text("utf-8"))["cases"]
+        assert re.search(rf"^\| `{suite}`.* \| {number} \|$", page, re.MULTILINE), (suite, number)
