@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
-from antiphon.cli.conformance import Suite, load, shipped
-from antiphon.formats.conformance import Case, Level
+from antiphon.cli.conformance import Suite, by_lines, load, shipped
+from antiphon.formats.conformance import Case, Level, run_conformance
+from kit.harmony_oracles import oracle
 from spec.citations import ROOT, defined
 from spec.draw_harmony import parsed, pieces, rendered
 from spec.draw_replies import FAMILY, Family, expected
@@ -19,8 +23,8 @@ from spec.manifest import requirements
 from spec.vectors import counts, index, read_topics, text_of
 
 FAMILIES = {family.name: family for family in FAMILY}
-EVERY = 9
-"""Of the cases that an oracle knows, each ninth is asked again: those of every file and kind."""
+EVERY = 3
+"""Of the cases of templates, each third is rendered again: some of every file and kind."""
 
 
 def cases(suite: Suite, *topics: str) -> Iterator[tuple[Case, dict[str, Any], dict[str, Any]]]:
@@ -63,14 +67,43 @@ def test_the_suites_are_as_large_as_the_page_says_and_small_enough_to_ship() -> 
 
 
 def test_prompts_of_harmony_are_what_the_reference_renders() -> None:
-    for case, request, demand in [*cases(Suite.HARMONY, "render", "tokens")][::EVERY]:
+    for case, request, demand in cases(Suite.HARMONY, "render", "tokens"):
         ids = rendered(request)
         assert demand in ({"ids": ids}, {"pieces": pieces(ids)}), case.id
 
 
 def test_replies_of_harmony_are_what_the_reference_reads() -> None:
-    for case, request, demand in [*cases(Suite.HARMONY, "parse", "stream")][::EVERY]:
+    for case, request, demand in cases(Suite.HARMONY, "parse", "stream"):
         assert demand == {"messages": parsed(request["reply"])}, case.id
+
+
+@pytest.mark.parametrize(
+    ("level", "topics", "met", "total"),
+    [
+        (Level.SPECIFICATION, ("render", "tokens", "parse", "stream"), 255, 255),
+        (Level.DIAGNOSTICS, ("parse",), 6, 22),
+    ],
+)
+def test_the_reference_as_another_program_meets_what_the_page_says(
+    level: Level, topics: tuple[str, ...], met: int, total: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the program beside the suite; each fifth stream, at all of its cuts, stands for the others."""
+    chosen = [replace(case, demands={level: case.demands[level]}) for case in load(shipped(Suite.HARMONY))
+              if case.topic in topics and level in case.demands]  # fmt: skip
+    streams = [case for case in chosen if case.topic == "stream"]
+    left = {case.id for i, case in enumerate(streams) if i % 5}
+    chosen = [replace(case, streamed=case.streamed and case.id not in left) for case in chosen]
+    oracle("a", tmp_path)
+    monkeypatch.setenv("TIKTOKEN_ENCODINGS_BASE", str(tmp_path))
+    program = [sys.executable, str(shipped(Suite.HARMONY) / "example_answers.py")]
+    with by_lines(program, Suite.HARMONY) as reference:
+        outcomes = list(run_conformance(chosen, reference))
+    assert (sum(outcome.passed for outcome in outcomes), len(outcomes)) == (met, total)
+    page = (ROOT / "docs" / "conformance.md").read_text("utf-8")
+    words = (
+        f"{met} of the {total} demands" if level is Level.SPECIFICATION else f"{met} of {total} on malformed replies"
+    )
+    assert words in page
 
 
 _CALL = re.compile(r".*to=functions\.forecast\b.*<\|message\|>(.*?)<\|call\|>", re.DOTALL)
