@@ -208,6 +208,7 @@ ROOMS = (
         "openchatml",
         {
             "formats/openchatml/lint/*.py": "formats/openchatml/test_lint.py",
+            "formats/conformance.py": "formats/openchatml/test_conformance.py cli/test_conformance_command.py",
             "formats/openchatml/*.py": "formats/openchatml/test_conformance.py formats/openchatml/test_events.py "
             "formats/openchatml/test_round_trip.py formats/openchatml/test_declarations.py "
             "formats/openchatml/test_machine.py formats/openchatml/test_schemas.py formats/openchatml/test_exits.py "

@@ -70,7 +70,7 @@ COMMANDS = {
     "validate": "Check transcripts of any length.",
     "fmt": "Write transcripts in canonical form.",
     "lint": "Check transcripts by named rules, and mend what can be mended.",
-    "conformance": "Run the OpenChatML compliance suite, against us or another.",
+    "conformance": "Run a compliance suite, against us or another program.",
     "grammar": "Print what a reply may be, or check a text against it.",
     "template": "Check a chat template: what is understood of it, and what is lost.",
     "formats": "List the formats and chat templates.",

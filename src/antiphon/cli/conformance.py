@@ -40,6 +40,8 @@ INDEX, SHARED = "index.json", "shared.json"
 
 
 class Suite(StrEnum):
+    """The suites by the names of their folders."""
+
     OPENCHATML = "openchatml"
     HARMONY = "harmony"
     REPLIES = "replies"
