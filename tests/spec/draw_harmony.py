@@ -183,7 +183,7 @@ class Draw:
         return {**fields, **({"channel": channel} if channel else {})}
 
     def call(self) -> Iterator[Json]:
-        self.clauses |= {"HAR-46", "HAR-82", "HAR-83", "HAR-87", "HAR-88"}
+        self.clauses |= {"HAR-82", "HAR-83"}
         name, arguments = f"functions.{self.random.choice(NAMES)}", json.dumps({"city": self.word(), "days": 3})
         typed = {"content_type": "<|constrain|>json"} if self.often(0.7) else {}
         yield {"role": "assistant", "channel": "commentary", "recipient": name, "content": arguments, **typed}
@@ -195,6 +195,7 @@ class Draw:
         if self.often(0.7):
             yield self.said("assistant", "analysis")
         for _ in range(self.random.randint(1, 2) if calls else 0):
+            self.clauses |= {"HAR-46", "HAR-87", "HAR-88"}
             yield from self.call()
         yield self.said("assistant", "final")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,14 @@ from antiphon.cli.conformance import Suite, by_lines, load, shipped
 from antiphon.formats.conformance import Case, Level, run_conformance
 from kit.harmony_oracles import oracle
 from spec.citations import ROOT, defined
+from spec.draw_harmony import draw as draw_harmony
 from spec.draw_harmony import parsed, pieces, rendered
 from spec.draw_replies import FAMILY, Family, expected
+from spec.draw_replies import draw as draw_replies
 from spec.manifest import requirements
-from spec.vectors import counts, index, read_topics, text_of
+from spec.vectors import Cases, counts, index, read_topics, text_of
 
 FAMILIES = {family.name: family for family in FAMILY}
-EVERY = 3
-"""Of the cases of templates, each third is rendered again: some of every file and kind."""
 
 
 def cases(suite: Suite, *topics: str) -> Iterator[tuple[Case, dict[str, Any], dict[str, Any]]]:
@@ -64,6 +64,12 @@ def test_the_suites_are_as_large_as_the_page_says_and_small_enough_to_ship() -> 
     assert len(kinds) >= 25
     assert all(row["render"] >= 2 and row["parse"] >= 4 and row["admits"] >= 2 for row in kinds.values())
     assert sum(file.stat().st_size for suite in Suite for file in shipped(suite).glob("*.json")) <= 1_500_000
+
+
+@pytest.mark.parametrize(("suite", "draw"), [(Suite.HARMONY, draw_harmony), (Suite.REPLIES, draw_replies)])
+def test_the_files_are_what_is_drawn(suite: Suite, draw: Callable[[], Cases]) -> None:
+    """And so no demand is changed by hand."""
+    assert read_topics(shipped(suite)) == json.loads(json.dumps(draw().topics))
 
 
 def test_prompts_of_harmony_are_what_the_reference_renders() -> None:
@@ -130,13 +136,13 @@ def family_of(request: dict[str, Any]) -> Family:
 
 
 def test_prompts_of_templates_are_what_jinja_writes() -> None:
-    for case, request, demand in [*cases(Suite.REPLIES, "render")][::EVERY]:
+    for case, request, demand in cases(Suite.REPLIES, "render"):
         assert demand == {"text": family_of(request).text(request["messages"])}, case.id
 
 
 def test_replies_of_templates_are_what_jinja_writes_of_the_message_that_is_to_be_read() -> None:
     """A demand as a message of a chat, rendered: the reply, but for its calls' ids."""
-    for case, request, demand in [*cases(Suite.REPLIES, "parse", "stream")][::EVERY]:
+    for case, request, demand in cases(Suite.REPLIES, "parse", "stream"):
         message = {"role": "assistant", **{name: value or "" for name, value in demand["message"].items()}}
         ids = re.findall(r"functions\.\w+:\d|call\d{5}", text_of(request["reply"])) or ["0", "1"]
         calls = [
