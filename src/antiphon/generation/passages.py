@@ -87,7 +87,7 @@ class ReplyPlace(NamedTuple):
 _FIRST = 0x100000
 SYMBOLS = re.compile("[\U00100000-\U0010fffd]")
 """Characters that stand for controls, one for each; none of a text is one of them."""
-_QUESTION = Message(role=Role.USER, text="?")
+QUESTION = Message(role=Role.USER, text="?")
 
 
 class Tags:
@@ -165,7 +165,7 @@ class Writing:
         return self._openings[key]
 
     def _opening(self, conversation: Conversation) -> tuple[str, str] | None:
-        asked = Conversation((_QUESTION,), settings=conversation.settings)
+        asked = Conversation((QUESTION,), settings=conversation.settings)
         try:
             whole, opened = (self.text(self.pieces(asked, opens=opens)[0]) for opens in (False, True))
         except AntiphonError:

@@ -9,27 +9,57 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
+from typing import TYPE_CHECKING
 
-from antiphon.conversation import Conversation
+from antiphon.conversation import Conversation, Role, TextPart
+from antiphon.conversation.calls import make_answer
+from antiphon.errors import AntiphonError
 from antiphon.formats import Format, HistoryPolicy
-from antiphon.tokens import Control, Piece, SampledText, SegmentMemo, Tokenizer, encode_pieces, encode_text, utf8
+from antiphon.tokens import (
+    Control,
+    Piece,
+    SampledText,
+    SegmentMemo,
+    Tokenizer,
+    decode,
+    encode_pieces,
+    encode_text,
+    utf8,
+)
 
 from .page import Page
-from .passages import Change, Passage, Writing
+from .passages import QUESTION, Change, Part, Passage, Writing
+from .sequences import common
+
+if TYPE_CHECKING:
+    from .prefix import Cause
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
     """The ids of a conversation, and what the template changed of it.
 
-    ``passages`` follow each other without a gap; their ``start`` and ``end`` count ids.
+    ``passages`` follow each other without a gap; their ``start`` and ``end`` count ids. ``pieces``: what was encoded.
     """
 
     ids: array[int]
     passages: tuple[Passage, ...]
     changes: tuple[Change, ...]
+    pieces: Sequence[Piece] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The first ``count`` ids of a conversation, with which the next prompt begins.
+
+    ``cause`` says why it goes on otherwise (None: all are kept), ``other`` is the id that it has there, if any.
+    """
+
+    count: int
+    cause: Cause | None = None
+    other: int | None = None
 
 
 class Tracer:
@@ -63,7 +93,38 @@ class Tracer:
             place += passages[place].end == behind
             ids.extend(encoded)
             at, before = behind, piece
-        return Written(ids, tuple(_counted(passages, counts)), tuple(page.changes))
+        return Written(ids, tuple(_counted(passages, counts)), tuple(page.changes), page.pieces)
+
+    def kept(self, conversation: Conversation, written: Written) -> Kept | None:
+        """What the next prompt keeps of the conversation as it was ``written``.
+
+        The next prompt has the results of the calls that the conversation ends with, else a question behind the answer,
+        else only opens the reply. None: the format cannot write it.
+        """
+        writing = self._writing
+        try:
+            prompt = writing.format.render(_next(conversation), reply_as=Role.ASSISTANT, history=writing.history)
+            ids = encode_pieces(prompt, self.tokenizer, self._memo)
+        except AntiphonError:
+            return None
+        count = common(written.ids, ids)
+        if count == len(written.ids):
+            return Kept(count)
+        return Kept(count, self._cause(written, ids, count), ids[count] if count < len(ids) else None)
+
+    def _cause(self, written: Written, ids: Sequence[int], count: int) -> Cause:
+        """Why the next prompt, which has these ids, keeps no more than ``count``."""
+        lost, found = self._text(written.ids[count:]), self._text(ids[count:])
+        if lost and lost == found:
+            return "tokens"
+        behind = (one.part for one in written.passages if one.end > count)
+        part = next((part for part in behind if part is not Part.MARKUP), Part.NONE)
+        return "end" if part is Part.END else "reasoning" if part is Part.REASONING else "rewritten"
+
+    def _text(self, ids: Sequence[int]) -> str:
+        """The text of the ids before the first control."""
+        piece = self.tokenizer.piece
+        return decode(self.tokenizer, [*takewhile(lambda id: not isinstance(piece(id), Control), ids)])
 
     def _encoded(self, piece: Piece, before: Piece | None) -> Sequence[int]:
         if isinstance(piece, Control | SampledText):
@@ -110,3 +171,13 @@ def _counted(passages: Sequence[Passage], counts: Sequence[int]) -> Iterator[Pas
         if count:
             yield passage._replace(start=at, end=at + count)
         at += count
+
+
+def _next(conversation: Conversation) -> Conversation:
+    """The conversation with what the next prompt has besides."""
+    messages = conversation.messages
+    calls = [*takewhile(lambda message: message.is_call, reversed(messages))]
+    more = [make_answer(str(call.recipient), call.call_id, [TextPart("?")]) for call in reversed(calls)]
+    if not more and messages and messages[-1].role is Role.ASSISTANT:
+        more = [QUESTION]
+    return replace(conversation, messages=(*messages, *more))
