@@ -76,6 +76,7 @@ COMMANDS = {
     "one question as JSON": ("chat", "Hi", "--json"),
     "render": ("render", "request.json", "--to", "harmony"),
     "render as pieces": ("render", "request.json", "--to", "harmony", "--pretty"),
+    "render as a mask": ("render", "request.json", "--to", "harmony", "--mask"),
     "parse": ("parse", "reply.harmony", "--from", "harmony"),
     "parse as JSON": ("parse", "reply.harmony", "--from", "harmony", "--json"),
     "convert": ("convert", "chat.ocm", "--to", "harmony"),

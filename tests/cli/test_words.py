@@ -53,6 +53,7 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "render - --to chatml --dialect b <<< []": (2, "--dialect"),
     "render - --to harmony --model smollm2 --types full <<< []": (2, "--types"),
     "render - --to harmony --pretty --json <<< []": (2, "--pretty"),
+    "render - --to harmony --mask --tokens <<< []": (2, "--tokens", "--json"),
     "render - --to harmony --history none <<< []": (2, "--history"),
     "render - --format chatml <<< {": (1, "not JSON"),
     'render - --format chatml <<< {"messages": [{"role": "emperor"}]}': (1, "emperor", "$.messages[0].role"),

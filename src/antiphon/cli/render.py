@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from antiphon.conversation import Conversation, Role
+from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import AntiphonError, RequestError
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.format import incidents_of
-from antiphon.tokens import Control, Piece, encode_pieces, spell
+from antiphon.tokens import Control, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 
 from .completions import format_names
 from .files import LINES, chunks
@@ -33,10 +33,15 @@ from .options import (
     check_limit,
     configure,
     print_json,
+    print_table,
 )
 from .select_format import SelectedFormat, read_input, select_format, select_harmony
-from .terminal import has_colour, pretty, say, tell
+from .terminal import has_colour, legend, owned, pretty, say, tell
 from .transcript import read_transcript
+
+if TYPE_CHECKING:
+    from antiphon.generation.passages import Passage
+    from antiphon.generation.sampled import Kept, Written
 
 
 class Source(StrEnum):
@@ -67,6 +72,9 @@ def command(
     ] = False,
     ids: Annotated[bool, typer.Option("--tokens", "--ids", help="Token ids instead of text.")] = False,
     show: Annotated[bool, typer.Option("--pretty", help="Show controls, envelopes and texts apart, with ids.")] = False,
+    mask: Annotated[
+        bool, typer.Option("--mask", help="Who wrote each id of the whole conversation, and which the model samples.")
+    ] = False,
     config: ConfigOption = None,
     lines: LinesOption = False,
     limit: LimitOption = None,
@@ -78,11 +86,13 @@ def command(
     """
     if show and (ids or json):
         raise RequestError("--pretty is for people, --tokens and --json for programs: choose one")
+    lines = lines or file.suffix == LINES
+    if mask:
+        check_alone({"--pretty": show, "--tokens": ids, "--whole": whole, "--lines": lines})
     selected = select_harmony(format, model, dialect=dialect, types=types)
     if selected is None:
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
-        selected = select_format(loaded.config, named=format, ids=ids)
-    lines = lines or file.suffix == LINES
+        selected = select_format(loaded.config, named=format, ids=ids or mask)
     check_limit(limit, lines=lines)
 
     def pieces_of(text: bytes, place: str) -> list[Piece]:
@@ -96,6 +106,9 @@ def command(
         if show:
             raise RequestError("--pretty shows one conversation")
         write_lines(file, limit, pieces_of, selected, ids=ids, json=json)
+        return
+    if mask:
+        show_mask(read_source(read_input(file), source), selected, history, json=json)
         return
     pieces = pieces_of(read_input(file), str(file))
     if show:
@@ -169,3 +182,104 @@ def prompt_json(pieces: list[Piece], selected: SelectedFormat, *, ids: bool, com
         return numbers or {"text": spell(pieces)}
     listed = [{"control": p.spelling} if isinstance(p, Control) else {"text": str(p)} for p in pieces]
     return {"format": selected.format.name, "text": spell(pieces), "pieces": listed, **numbers}
+
+
+# The mask: whose each id of a conversation is, which of them the model samples, and what the next turn keeps.
+
+
+def check_alone(given: dict[str, bool]) -> None:
+    """Raises `RequestError` for an option that has no place beside --mask."""
+    hints = {
+        "--pretty": "Choose one.",
+        "--tokens": "Use --mask --json, which has the ids.",
+        "--whole": "Leave it out: the mask is always that of the whole conversation.",
+        "--lines": "Give a file of one conversation.",
+    }
+    if name := next((name for name, is_given in given.items() if is_given), None):
+        raise RequestError(f"--mask shows one conversation, whole and as it is; {name} has no place", hint=hints[name])
+
+
+def show_mask(conversation: Conversation, selected: SelectedFormat, history: HistoryPolicy, *, json: bool) -> None:
+    """Prints the mask: for programs as JSON, else in colours, and where there are none as a table."""
+    from antiphon.generation.sampled import Tracer  # here: a prompt needs nothing of a turn
+
+    tokenizer = selected.tokenizer
+    if tokenizer is None:
+        raise RequestError("a mask is of ids, and this format has no vocabulary here", hint="Name a model.")
+    tracer = Tracer(selected.format, tokenizer, history=history)
+    written = tracer.trace(conversation)
+    kept = tracer.kept(conversation, written)
+    if json:
+        print_json(mask_json(selected.format.name, written, kept))
+        return
+    end = kept.count if kept else len(written.ids)
+    stretches = [*with_pieces(written, end, tokenizer)]
+    if has_colour():
+        print(legend())
+        for one, pieces in stretches:
+            print(*owned(pieces, one, tokenizer, marked=one.start == end), sep="", end="")
+        print()
+    else:
+        head = ("ids", "owner", "message", "sampled", "kept", "text")
+        print_table(head, [mask_row(one, pieces, tokenizer, kept=one.end <= end) for one, pieces in stretches])
+    for change in written.changes:
+        place = f"{place_of(conversation.messages, change.message)}: " if change.message >= 0 else ""
+        tell(f"{place}{change}  [{change.kind}]")
+    tell(kept_line(written, kept, tokenizer))
+
+
+def with_pieces(written: Written, end: int, tokenizer: Tokenizer) -> Iterator[tuple[Passage, list[Piece]]]:
+    """The stretches, parted at ``end`` too, each with its pieces: half a character stands with its other half."""
+    decoder = PieceDecoder(tokenizer)
+    for passage in written.passages:
+        parts = (passage._replace(end=end), passage._replace(start=end))
+        for one in parts if passage.start < end < passage.end else (passage,):
+            yield one, decoder.feed(written.ids[one.start : one.end])
+
+
+def mask_row(one: Passage, pieces: Sequence[Piece], tokenizer: Tokenizer, *, kept: bool) -> tuple[str, ...]:
+    """The stretch for a table; ``kept``: the next turn begins with it too."""
+    spelled = (f"{p.spelling}[{tokenizer.control_id(p)}]" if isinstance(p, Control) else p for p in pieces)
+    text = as_json("".join(spelled), indent=False)
+    message = " ".join([str(one.message), *([one.part.name.lower()] if one.part else [])]) if one.message >= 0 else ""
+    marks = ("sampled" if one.sampled else "", "kept" if kept else "")
+    return f"{one.start}-{one.end - 1}", one.owner.name.lower(), message, *marks, text
+
+
+def mask_json(format: str, written: Written, kept: Kept | None) -> dict[str, Any]:
+    """The mask for programs; ``start`` and ``end`` count ids, ``message`` frames: reasoning, texts and calls."""
+    stretches = [
+        {
+            "start": one.start, "end": one.end, "owner": one.owner.name.lower(), "sampled": one.sampled,
+            "message": one.message if one.message >= 0 else None, "part": one.part.name.lower() if one.part else None,
+        }
+        for one in written.passages
+    ]  # fmt: skip
+    changes = [
+        {"kind": one.kind, "message": one.message if one.message >= 0 else None, "text": str(one)}
+        for one in written.changes
+    ]
+    next_turn = {"kept": kept.count, "cause": kept.cause} if kept else None
+    return {
+        "format": format, "ids": [*written.ids], "stretches": stretches, "changes": changes, "next_turn": next_turn
+    }  # fmt: skip
+
+
+def place_of(messages: Sequence[Message], index: int) -> str:
+    """The message for people: its number, its role and channel, and how it begins."""
+    message = messages[index]
+    named = " ".join(filter(None, (message.role.value, message.channel)))
+    return f"message {index} ({named}: {as_json(message.text[:40], indent=False)})"
+
+
+def kept_line(written: Written, kept: Kept | None, tokenizer: Tokenizer) -> str:
+    if kept is None:
+        return "The next turn: the format writes no prompt behind this conversation."
+    if kept.cause is None:
+        return f"The next turn keeps all {kept.count} ids."
+    here, there = (
+        "nothing" if id is None else f"{as_json(decode(tokenizer, [id]), indent=False)} ({id})"
+        for id in (written.ids[kept.count], kept.other)
+    )
+    share = f"The next turn keeps the first {kept.count} of {len(written.ids)} ids"
+    return f"{share}: then it has {there}, not {here}  [{kept.cause}]"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from antiphon.catalog.files.sources import Progress
     from antiphon.formats.harmony import Span
+    from antiphon.generation.passages import Passage
     from antiphon.tokens import Piece, Tokenizer
 
 
@@ -291,3 +292,28 @@ def _coloured(span: Span) -> str:
 
 def _id(span: Span) -> str:
     return "" if span.id is None else f"[{span.id}]"
+
+
+# The mask of a conversation: each text in the colour of its owner, what the model samples underlined.
+
+_OWNERS = {"template": "2", "system": "35", "user": "32", "assistant": "94", "tool": "33"}
+_MARK = "\x1b[7m┃\x1b[0m"
+
+
+def legend() -> str:
+    """One line that says what the colours of `owned` mean."""
+    owners = (f"\x1b[{colour}m{name}{_OFF}" for name, colour in _OWNERS.items())
+    return f"{' · '.join(owners)} · \x1b[4msampled{_OFF} · {_MARK} the next turn keeps it up to here"
+
+
+def owned(pieces: Iterable[Piece], passage: Passage, tokenizer: Tokenizer, *, marked: bool) -> Iterator[str]:
+    """The pieces of a passage in the colour of its owner; controls keep their own. ``marked``: a mark before them."""
+    line = "\x1b[4m" if passage.sampled else ""
+    colour = f"{line}\x1b[{_OWNERS[passage.owner.name.lower()]}m"
+    yield _MARK if marked else ""
+    for place, piece in enumerate(pieces, passage.start):
+        if isinstance(piece, str):
+            yield f"{colour}{safe(piece)}{_OFF}"
+            continue
+        yield "\n" if piece.spelling == "<|start|>" and place else ""
+        yield f"{line}{_CONTROL}{piece.spelling}{_OFF}{_ID}[{tokenizer.control_id(piece)}]{_OFF}"
