@@ -25,6 +25,8 @@ _OWNERS = {
 }  # fmt: skip
 SHORT = 12
 """Characters. A shorter text may be a word of the template as well."""
+COMPARED, PLAINEST = 1_000, 7
+"""Places of a short text that are compared, and how plainly it can stand for itself at most."""
 TRIED = 4
 """Places at which arguments are looked for before and behind a name."""
 _END, _RETURN = Control("<|end|>"), Control("<|return|>")
@@ -256,15 +258,19 @@ class Page:
         for spelled in _spellings(text):
             at = self.text.find(spelled, start, end)
             if at >= 0 and len(spelled) < SHORT:
-                at = max(self._places(spelled, at, end), key=lambda at: self._stands_alone(at, at + len(spelled)))
+                at = self._plainest(spelled, at, end)
             if at >= 0:
                 return at, at + len(spelled)
         return None
 
-    def _places(self, text: str, start: int, end: int) -> Iterator[int]:
-        while start >= 0:
-            yield start
-            start = self.text.find(text, start + 1, end)
+    def _plainest(self, text: str, start: int, end: int) -> int:
+        """The first of the places of a text at which it stands most plainly for itself; ``start`` is one of them."""
+        place, plainness, tried = start, -1, 0
+        while start >= 0 and tried < COMPARED and plainness < PLAINEST:
+            if (here := self._stands_alone(start, start + len(text))) > plainness:
+                place, plainness = start, here
+            start, tried = self.text.find(text, start + 1, end), tried + 1
+        return place
 
     def _stands_alone(self, start: int, end: int) -> int:
         """How plainly a text is a message: it is no part of a word, it ends a line, a control is behind it."""
