@@ -146,17 +146,29 @@ class TokenizerInfo(msgspec.Struct, frozen=True, kw_only=True):
 class RenderRequest(ChatRequest, kw_only=True):
     """A chat request. ``add_generation_prompt`` false writes the conversation without the start of a reply.
 
-    With ``return_piece_tokens`` each piece has its tokens.
+    With ``return_piece_tokens`` each piece has its tokens. With ``return_owners`` the conversation is written whole, as
+    a model is trained on it, and each token says whose it is: it must end with an assistant's message, or
+    ``add_generation_prompt`` be false.
     """
 
     return_piece_tokens: bool | None = None
+    return_owners: bool | None = None
 
 
 class PieceToken(msgspec.Struct, frozen=True):
-    """``bytes`` in hex; those of a control are its spelling's."""
+    """``bytes`` in hex; those of a control are its spelling's. The other fields are there with ``return_owners``.
+
+    ``owner`` is template, system, user, assistant or tool; ``part``, of a reply, is reasoning, content, name or
+    arguments (of a call), markup (what the model writes around these) or end (its stop). ``message`` is the index in
+    the request's ``messages``; null: the template's. ``sampled``: whether the model samples the token.
+    """
 
     id: int
     bytes: str
+    owner: str | msgspec.UnsetType = msgspec.UNSET
+    part: str | msgspec.UnsetType | None = msgspec.UNSET
+    message: int | msgspec.UnsetType | None = msgspec.UNSET
+    sampled: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class RenderedPiece(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -167,8 +179,29 @@ class RenderedPiece(msgspec.Struct, frozen=True, omit_defaults=True):
     tokens: list[PieceToken] | None = None
 
 
+class TemplateChange(msgspec.Struct, frozen=True):
+    """Something that the template does not write as it was given: its ``kind``, its ``message``, and both as a text."""
+
+    kind: str
+    message: int | None
+    text: str
+
+
+class NextTurn(msgspec.Struct, frozen=True):
+    """The next prompt begins with the first ``kept`` ids; ``cause`` is why with no more, null: with all of them.
+
+    ``cause`` is one of a lost prefix: ``reasoning``, ``end``, ``tokens`` or ``rewritten``.
+    """
+
+    kept: int
+    cause: str | None
+
+
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt three times over, and what ends a reply to it: ids, and strings that are no token of this vocabulary."""
+    """A prompt three times over, and what ends a reply to it: ids, and strings that are no token of this vocabulary.
+
+    ``changes`` and ``next_turn`` are there with ``return_owners``; no next turn: the format cannot write one.
+    """
 
     model: str
     format: str
@@ -177,6 +210,8 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     ids: list[int]
     stop_token_ids: list[int]
     stop: list[str]
+    changes: list[TemplateChange] | msgspec.UnsetType = msgspec.UNSET
+    next_turn: NextTurn | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ParseRequest(msgspec.Struct, kw_only=True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 
 import msgspec
 
+from antiphon.api.chat.messages import place_of
 from antiphon.api.chat.read import Reading, to_turn
 from antiphon.api.chat.schema import ChatMessage, ChatRequest
 from antiphon.api.chat.write import answer_message
@@ -18,6 +20,7 @@ from antiphon.generation import Model, check_conversation, check_numbers, normal
 from antiphon.generation.model import stop_ids
 from antiphon.generation.plan import ids_within, prompt_of
 from antiphon.generation.reader import with_channels
+from antiphon.generation.sampled import Tracer, Written
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 from antiphon.wire.errors import refused
 from antiphon.wire.names.table import KNOWN
@@ -29,16 +32,21 @@ from .schema import (
     Detokenized,
     DetokenizeRequest,
     FoundIncident,
+    NextTurn,
     Parsed,
     ParseRequest,
     PieceToken,
     Rendered,
     RenderedPiece,
     RenderRequest,
+    TemplateChange,
     TokenizeRequest,
     TokenizerInfo,
     Tokens,
 )
+
+MOST_OWNED = 256
+"""Frames of a conversation whose owners are told. Where each reply is found by its own prompt, these take a second."""
 
 # Requests for prompts and replies without a turn → the pieces that they are about.
 
@@ -142,11 +150,14 @@ def _template_text(model: Model) -> str | None:
 
 def render(wire: RenderRequest, model: Model, reading: Reading, note: Callable[[str], None]) -> Rendered:
     """The prompt of a chat request; ``note`` gets the code of each incident of its history."""
-    prompt = chat_prompt(wire, model, reading, opens_reply=wire.add_generation_prompt is not False)
+    if wire.return_owners:
+        _check_whole(wire)
+    opens_reply = wire.add_generation_prompt is not False and not wire.return_owners
+    prompt = chat_prompt(wire, model, reading, opens_reply=opens_reply)
     for incident in incidents_of(prompt):
         note(incident.code)
     pieces = list(prompt)
-    return Rendered(
+    rendered = Rendered(
         model=model.name,
         format=model.format.name,
         text=spell(pieces),
@@ -155,6 +166,61 @@ def render(wire: RenderRequest, model: Model, reading: Reading, note: Callable[[
         stop_token_ids=sorted(stop_ids(model.format, model.tokenizer) | model.engine.info.end_ids),
         stop=[stop for stop in model.format.stops if isinstance(stop, str)],
     )
+    return _with_owners(rendered, wire, model, reading) if wire.return_owners else rendered
+
+
+def _check_whole(wire: RenderRequest) -> None:
+    """Raises `RequestError` where owners are requested of what is no whole conversation, or without tokens."""
+    whole = wire.add_generation_prompt is False or (wire.messages and wire.messages[-1].role == "assistant")
+    if wire.add_generation_prompt or wire.continue_final_message or not whole:
+        hint = "Send add_generation_prompt false, and no continue_final_message."
+        raise refused("return_owners", "owners are those of a whole conversation, with no reply begun.", hint=hint)
+    if wire.return_piece_tokens is False:
+        raise refused("return_piece_tokens", "owners are those of tokens.", hint="Leave it out.")
+
+
+def _with_owners(rendered: Rendered, wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
+    """The conversation as a model is trained on it instead. Raises `RequestError` for more than `MOST_OWNED` frames."""
+    turn = normalized(model, to_turn(wire, reading))
+    conversation = turn.conversation
+    if len(conversation.messages) > MOST_OWNED:
+        what = f"there are {len(conversation.messages)} texts and calls; owners are told of at most {MOST_OWNED}."
+        raise refused("messages", what, hint="Send fewer.")
+    tracer = Tracer(model.format, model.tokenizer, history=turn.history)
+    written = tracer.trace(conversation)
+    check_length(len(written.ids), "messages", model)
+    kept = tracer.kept(conversation, written)
+    frames = {passage.message for passage in written.passages} | {change.message for change in written.changes}
+    places = {i: place_of(i, wire.messages) if i >= 0 else None for i in frames}
+    return msgspec.structs.replace(
+        rendered,
+        text=spell(written.pieces),
+        ids=[*written.ids],
+        pieces=[*_owned_pieces(written, places, model.tokenizer)],
+        changes=[TemplateChange(change.kind, places[change.message], str(change)) for change in written.changes],
+        next_turn=NextTurn(kept.count, kept.cause) if kept else None,
+    )
+
+
+def _owned_pieces(written: Written, places: Mapping[int, int | None], tokenizer: Tokenizer) -> Iterator[RenderedPiece]:
+    """The pieces with their tokens: a control has one, a text those before the next control."""
+    tokens = [
+        PieceToken(
+            id, _hex(id, tokenizer), one.owner.name.lower(), one.part.name.lower() if one.part else None,
+            places[one.message], one.sampled,
+        )
+        for one in written.passages
+        for id in written.ids[one.start : one.end]
+    ]  # fmt: skip
+    at = 0
+    for piece in written.pieces:
+        if isinstance(piece, Control):
+            yield RenderedPiece(control=piece.spelling, tokens=tokens[at : at + 1])
+            at += 1
+            continue
+        own = [*takewhile(lambda token: isinstance(tokenizer.piece(token.id), bytes), islice(tokens, at, None))]
+        yield RenderedPiece(text=str(piece), tokens=own)
+        at += len(own)
 
 
 def detokenize(wire: DetokenizeRequest, model: Model) -> Detokenized:
