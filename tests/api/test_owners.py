@@ -124,6 +124,14 @@ def test_a_conversation_that_ends_with_a_question_is_told_whole_or_not_at_all(ba
     assert not any(token["sampled"] for token in tokens_of(answer))
 
 
+def test_a_call_by_a_name_that_no_header_can_have_is_told_as_its_prompt_has_it(base: str) -> None:
+    call = {**CALL, "function": {"name": "f\n<|end|>", "arguments": "{}"}}
+    asked = [TALK[1], {"role": "assistant", "content": None, "tool_calls": [call]}]
+    answer = owned(base, asked)
+    assert answer["ids"] == post(base, "/v1/render", messages=asked, add_generation_prompt=False).json["ids"]
+    assert tokens_of(answer)[-1]["part"] == "end"
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice, takewhile
 
 import msgspec
@@ -12,6 +13,7 @@ from antiphon.api.chat.read import Reading, to_turn
 from antiphon.api.chat.schema import ChatMessage, ChatRequest
 from antiphon.api.chat.write import answer_message
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation.calls import plainly_named
 from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position, UnsupportedError
 from antiphon.formats.format import incidents_of
@@ -182,10 +184,11 @@ def _check_whole(wire: RenderRequest) -> None:
 def _with_owners(rendered: Rendered, wire: RenderRequest, model: Model, reading: Reading) -> Rendered:
     """The conversation as a model is trained on it instead. Raises `RequestError` for more than `MOST_OWNED` frames."""
     turn = normalized(model, to_turn(wire, reading))
-    conversation = turn.conversation
-    if len(conversation.messages) > MOST_OWNED:
-        what = f"there are {len(conversation.messages)} texts and calls; owners are told of at most {MOST_OWNED}."
+    messages = turn.conversation.messages
+    if len(messages) > MOST_OWNED:
+        what = f"there are {len(messages)} texts and calls; owners are told of at most {MOST_OWNED}."
         raise refused("messages", what, hint="Send fewer.")
+    conversation = replace(turn.conversation, messages=plainly_named(messages) if model.format.framed else messages)
     tracer = Tracer(model.format, model.tokenizer, history=turn.history)
     written = tracer.trace(conversation)
     check_length(len(written.ids), "messages", model)
