@@ -26,11 +26,13 @@ from antiphon.engines import ScriptedEngine
 from antiphon.engines.engine import Sampling, Step
 from antiphon.engines.scripted import Reply
 from antiphon.errors import EngineLostError
+from antiphon.formats.harmony import Harmony
+from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.site import PLAYGROUND
 from antiphon.store import SqliteStore
-from antiphon.tokens import decode
+from antiphon.tokens import Control, decode, encode_pieces, o200k_harmony
 from antiphon.tools import FunctionToolSet, Toolbox, ToolLimits
 from antiphon.tools.browser import Browser, Corpus
 from kit.api import (
@@ -142,6 +144,7 @@ def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
         "keyed": keyed,
         "loose": app(engine, wires=[PLAYGROUND]),
         "tools": speaking(engine, tools=toolbox(folder)),
+        "harmony": harmony(),
         "thinks": speaking(scripted(script, delay=0.05, chunk=4, context=60_000, end_ids=engine.info.end_ids)),
         "loading": app(scripted(script), wires=[PLAYGROUND]),
     }, secret
@@ -179,6 +182,16 @@ def speaking(engine: ScriptedEngine, **options: Any) -> Starlette:
     compiler = ReplyCompiler(CHATML, TOKENIZER, {TOKENIZER.controls[END]})
     catalog = StaticCatalog({"small": replace(model(engine), compiler=compiler)})
     return create_app(catalog, expose_reasoning=True, wires=[PLAYGROUND], **options)
+
+
+def harmony() -> Starlette:
+    """A model of Harmony, whose replies end otherwise than the next prompt has them."""
+    vocabulary = o200k_harmony()
+    end = Control("<|return|>")
+    reply = encode_pieces([Control("<|channel|>"), "final", Control("<|message|>"), "Hello yourself.", end], vocabulary)
+    engine = ScriptedEngine(reply, end_ids=frozenset({vocabulary.controls[end]}))
+    oss = Model(name="oss", engine=engine, tokenizer=vocabulary, format=Harmony())
+    return create_app(StaticCatalog({"oss": oss}), wires=[PLAYGROUND])
 
 
 def main(chromium: str, folder: str) -> int:

@@ -487,6 +487,42 @@ async function views() {
   await page.context().close();
 }
 
+// Whose each token is: by colour and line, by name for whoever goes through them with the keys, and by the server's word.
+async function owners() {
+  const seen = await chatting(browser, urls.harmony);
+  const { page } = seen;
+  await set(page, { "Instructions": "Be brief." });
+  await say(page, "I spell <|end|>");
+  await say(page, "hello");
+  await view(page, "envelopes");
+  const toggle = page.getByLabel("Who wrote it");
+  await toggle.focus();
+  await page.keyboard.press("Space");
+  await page.locator(".envelopes .o-user").first().waitFor();
+  const text = (kind) => page.locator(`.envelopes .pill${kind}`).evaluateAll((pills) => pills.map((pill) => pill.firstChild.data).join(""));
+  check("the user's tokens", (await text(".o-user")) === "I·spell·<|end|>hello", await text(".o-user"));
+  check("instructions are the system's", (await text(".o-system")).startsWith("Be·brief."), await text(".o-system"));
+  const sampled = await text(".sampled");
+  check("what is sampled", sampled === "<|channel|>final<|message|>Hello·yourself.".repeat(2) + "<|return|>" && sampled === (await text(".o-assistant")), sampled);
+  check("the next prompt ends the answer otherwise", (await text(".dropped")) === "<|return|>" && (await page.getByText(/The next prompt begins with (\d+) of these \d+ tokens and then goes on otherwise; the cause: end/).count()) === 1);
+  const last = page.locator(".envelopes li").last().locator(".pills");
+  await last.focus();
+  await page.keyboard.press("ArrowLeft");
+  await page.getByText(/Token 0: .*· template ·/).waitFor();
+  for (let count = (await last.locator(".pill").count()) - 1; count > 0; count -= 1) await page.keyboard.press("ArrowRight");
+  await page.getByText(/Token \d+: <\|return\|> · assistant · end · sampled · not in the next prompt/).waitFor();
+  await state(seen, "owners");
+  await page.getByLabel("Compare with the prompt before").check();
+  check("one view at a time", !(await toggle.isChecked()));
+  await toggle.check();
+  await page.locator(".envelopes .o-user").first().waitFor();
+  await page.emulateMedia({ colorScheme: "dark" });
+  await state(seen, "owners-dark");
+  await page.setViewportSize({ width: 360, height: 700 });
+  await state(seen, "owners-narrow");
+  await page.context().close();
+}
+
 async function stored_() {
   const seen = await visit(browser, urls.main);
   const { page, context } = seen;
@@ -614,7 +650,7 @@ async function slowCode() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, stored: stored_, queued, long, keyed, loading, narrow, slowCode, pace, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, pace, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

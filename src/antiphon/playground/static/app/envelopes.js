@@ -1,13 +1,14 @@
 // A prompt as the model read it, and the reply: each message a row, each token a pill.
 import { html, copy, revealed, useEffect, useMemo, useState } from "./ui.js";
 import { SPELLED, difference, foundIn, glyphs, isSpelled, kindOf, nameOf, rowsOf, textOfToken, tokensOf } from "./pieces.js";
-import { both } from "./prompts.js";
+import { both, ownersOf } from "./prompts.js";
 import { t } from "./strings.js";
 import { over } from "./turn.js";
 export { glyphs, kindOf, rowsOf, textOfToken } from "./pieces.js";
 
 const MOST_PILLS = 1500;
 const FORMS = { text: "form_text", tokens: "form_tokens", ids: "form_ids", hex: "form_hex" };
+const OWNERS = ["template", "system", "user", "assistant", "tool"];
 const percent = (logprob) => `${(100 * Math.exp(logprob)).toFixed(logprob > -4.6 ? 1 : 3)} %`;
 const level = (logprob) => (logprob > -0.22 ? 0 : logprob > -0.7 ? 1 : logprob > -2.3 ? 2 : 3);
 
@@ -17,7 +18,7 @@ export function EnvelopesView({ chat }) {
   const [problem, setProblem] = useState("");
   const [form, setForm] = useState("tokens");
   const [wanted, setWanted] = useState("");
-  const [compared, setCompared] = useState(false);
+  const [shown, setShown] = useState("");
   const path = chat.path();
   const answers = path.filter((node) => node.role === "assistant");
   const answer = path.at(-1)?.role === "user" ? null : answers.find((node) => node.id === chosen) ?? answers.at(-1);
@@ -32,6 +33,7 @@ export function EnvelopesView({ chat }) {
     return () => { wanted = false; };
   }, [marked]);
   const rows = useMemo(() => (found ? rowsOf(found.prompt.pieces) : []), [found]);
+  const templated = settings.api !== "completions"; // Else the prompt is a text, and nobody's but the user's.
   return html`<section class="view"><h2>${t("envelopes")}</h2>
     <p class="hint">${t("envelopesNote")}</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
@@ -46,14 +48,36 @@ export function EnvelopesView({ chat }) {
       ${found.prompt.unseen && html`<p class="hint">${t("unseenThoughts")}</p>`}
       ${answers.length > 1 && html`<div class="row"><label>${t("promptOf")}<select value=${answer?.id} onChange=${(event) => setChosen(event.target.value)}>
         ${answers.map((node, place) => html`<option value=${node.id} selected=${node.id === answer?.id}>${place + 1}. ${questionOf(path, node)}</option>`)}</select></label></div>`}
-      ${found.former && html`<label class="check"><input type="checkbox" checked=${compared} onChange=${(event) => setCompared(event.target.checked)} /> ${t("compare")}</label>`}
-      ${compared && found.former ? html`<${Compared} former=${found.former} now=${found.prompt} form=${form} />` : html`<ol class="envelopes">
+      ${templated && html`<label class="check"><input type="checkbox" checked=${shown === "owners"} onChange=${(event) => setShown(event.target.checked ? "owners" : "")} /> ${t("owners")}</label>`}
+      ${found.former && html`<label class="check"><input type="checkbox" checked=${shown === "compared"} onChange=${(event) => setShown(event.target.checked ? "compared" : "")} /> ${t("compare")}</label>`}
+      ${shown === "owners" && templated
+        ? html`<${Owned} load=${() => ownersOf(chat, settings, path, answer)} marked=${marked} form=${form} wanted=${wanted.trim()} given=${found.prompt.given} />`
+        : shown === "compared" && found.former ? html`<${Compared} former=${found.former} now=${found.prompt} form=${form} />` : html`<ol class="envelopes">
         ${rows.map((row, place) => html`<${Row} key=${place} row=${row} form=${form} wanted=${wanted.trim()} name=${nameOf(row)} given=${found.prompt.given} />`)}
         ${answer && html`<li class="divider" key="divider">${t("replyBelow")}</li><${Reply} key="reply" node=${answer} found=${found} form=${form} wanted=${wanted.trim()} />`}</ol>`}`}
   </section>`;
 }
 
 const questionOf = (path, node) => revealed((path[path.indexOf(node) - 1]?.text ?? "").trim().slice(0, 50));
+
+// The conversation in the colours of those whose each token is.
+function Owned({ load, marked, form, wanted, given }) {
+  const [found, setFound] = useState(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    let current = true;
+    load().then((owned) => current && (setProblem(""), setFound(owned)), (error) => current && (setFound(null), setProblem(error.message)));
+    return () => { current = false; };
+  }, [marked]);
+  const rows = useMemo(() => (found ? rowsOf(found.pieces) : []), [found]);
+  if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
+  if (!found) return null;
+  const next = found.next_turn;
+  return html`<p class="legend hint">${t("ownersNote")} ${OWNERS.map((owner) => html`<span key=${owner} class=${`pill owned o-${owner}`}>${t(`owner_${owner}`)}</span>`)}
+      <span class="pill owned o-assistant sampled">${t("sampledToken")}</span><span class="pill owned o-assistant dropped">${t("droppedToken")}</span></p>
+    <p role="status">${next ? t(next.cause ? "nextKeeps" : "nextKeepsAll", { kept: next.kept, count: found.ids.length, cause: next.cause }) : t("noNext")}</p>
+    <ol class="envelopes">${rows.map((row, place) => html`<${Row} key=${place} row=${row} form=${form === "text" ? "tokens" : form} wanted=${wanted} name=${nameOf(row)} given=${given} />`)}</ol>`;
+}
 
 // What was sampled of it, as far as it may be seen.
 function Reply({ node, found, form, wanted }) {
@@ -116,12 +140,13 @@ const glyphsOf = (token) => token.control ?? glyphs(textOfToken(token.bytes));
 function detailOf(token) {
   const likely = token.logprob === undefined ? [] : [`${percent(token.logprob)} (${token.logprob.toFixed(3)})`];
   const others = token.top?.length ? [token.top.map(([text, logprob]) => `${glyphs(text)} ${percent(logprob)}`).join(", ")] : [];
-  return [glyphsOf(token), ...(token.id === undefined ? [] : [`${t("id")} ${token.id}`]), hexOf(token), ...likely, ...others].join(" · ");
+  const whose = token.owner ? [t(`owner_${token.owner}`), ...(token.part ? [t(`part_${token.part}`)] : []), ...(token.sampled ? [t("sampledToken")] : []), ...(token.dropped ? [t("droppedToken")] : [])] : [];
+  return [glyphsOf(token), ...whose, ...(token.id === undefined ? [] : [`${t("id")} ${token.id}`]), hexOf(token), ...likely, ...others].join(" · ");
 }
 
 function Pill({ token, form, place, hit }) {
   const body = { ids: String(token.id), hex: hexOf(token) }[form] ?? glyphsOf(token);
-  const colour = token.control ? `k-${kindOf(token.control)}` : token.logprob === undefined ? `h${(token.id * 2654435761 % 4294967296) % 6}` : `l${level(token.logprob)}`;
+  const colour = token.owner ? `owned o-${token.owner}${token.sampled ? " sampled" : ""}${token.dropped ? " dropped" : ""}${token.control ? " control" : ""}` : token.control ? `k-${kindOf(token.control)}` : token.logprob === undefined ? `h${(token.id * 2654435761 % 4294967296) % 6}` : `l${level(token.logprob)}`;
   return html`<bdi class=${`pill ${colour}${hit ? " hit" : ""}`} data-at=${place} title=${detailOf(token)}>${body}${token.control && form === "tokens" ? html` <small>${token.id}</small>` : ""}</bdi>`;
 }
 

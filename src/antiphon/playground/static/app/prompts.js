@@ -62,3 +62,14 @@ async function written(chat, settings, path, answer, prompt) {
   const whole = await call("/v1/render", { aside: true, body: { ...kept, add_generation_prompt: false, return_piece_tokens: true } });
   return piecesOf(difference(tokensOf(prompt.pieces), tokensOf(whole.pieces)).added);
 }
+
+// The conversation up to an answer as a model is trained on it: each token with whose it is, and whether the next prompt keeps it.
+export async function ownersOf(chat, settings, path, answer) {
+  const upTo = answer ? path.slice(0, path.indexOf(answer) + 1) : path;
+  const [, body] = requestOf({ ...settings, api: "chat" }, upTo, { listed: chat.listed });
+  const found = await call("/v1/render", { aside: true, body: { ...ofPrompt(body), add_generation_prompt: false, return_owners: true } });
+  let at = 0;
+  const kept = found.next_turn?.kept ?? found.ids.length;
+  const marked = (token) => ({ ...token, dropped: at++ >= kept });
+  return { ...found, pieces: found.pieces.map((piece) => ({ ...piece, tokens: piece.tokens.map(marked) })) };
+}
