@@ -84,11 +84,11 @@ def command(
 
     Of a data set, each line is a prompt, as {"text": …} or {"ids": […]}. Exit code 1 where one failed.
     """
-    if show and (ids or json):
-        raise RequestError("--pretty is for people, --tokens and --json for programs: choose one")
     lines = lines or file.suffix == LINES
     if mask:
         check_alone({"--pretty": show, "--tokens": ids, "--whole": whole, "--lines": lines})
+    elif show:
+        check_for_people(ids=ids, json=json, lines=lines)
     selected = select_harmony(format, model, dialect=dialect, types=types)
     if selected is None:
         loaded = configure(config, model=model, format=format, chat_template=chat_template)
@@ -103,19 +103,23 @@ def command(
         return list(prompt)
 
     if lines:
-        if show:
-            raise RequestError("--pretty shows one conversation")
         write_lines(file, limit, pieces_of, selected, ids=ids, json=json)
-        return
-    if mask:
+    elif mask:
         show_mask(read_source(read_input(file), source), selected, history, json=json)
-        return
-    pieces = pieces_of(read_input(file), str(file))
-    if show:
+    elif show:
         colour = has_colour()
-        (print if colour else tell)(*pretty(pieces, selected.tokenizer, colour=colour), sep="")
+        shown = pretty(pieces_of(read_input(file), str(file)), selected.tokenizer, colour=colour)
+        (print if colour else tell)(*shown, sep="")
     else:
-        write(pieces, selected, ids=ids, json=json)
+        write(pieces_of(read_input(file), str(file)), selected, ids=ids, json=json)
+
+
+def check_for_people(*, ids: bool, json: bool, lines: bool) -> None:
+    """Raises `RequestError` for an option that has no place beside --pretty."""
+    if ids or json:
+        raise RequestError("--pretty is for people, --tokens and --json for programs: choose one")
+    if lines:
+        raise RequestError("--pretty shows one conversation")
 
 
 def write_lines(

@@ -96,7 +96,7 @@ class Tracer:
         return Written(ids, tuple(_counted(passages, counts)), tuple(page.changes), page.pieces)
 
     def kept(self, conversation: Conversation, written: Written) -> Kept | None:
-        """What the next prompt keeps of the conversation as it was ``written``.
+        """Says how much of the conversation, as it was ``written``, the next prompt begins with.
 
         The next prompt has the results of the calls that the conversation ends with, else a question behind the answer,
         else only opens the reply. None: the format cannot write it.
