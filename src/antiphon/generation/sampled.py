@@ -30,7 +30,7 @@ from antiphon.tokens import (
 )
 
 from .page import Page
-from .passages import QUESTION, Change, Part, Passage, Writing
+from .passages import QUESTION, Change, Owner, Part, Passage, Writing
 from .sequences import common
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Tracer:
         lost, found = self._text(written.ids[count:]), self._text(ids[count:])
         if lost and lost == found:
             return "tokens"
-        behind = (one.part for one in written.passages if one.end > count)
+        behind = (one.part for one in written.passages if one.end > count and one.owner is not Owner.TEMPLATE)
         part = next((part for part in behind if part is not Part.MARKUP), Part.NONE)
         return "end" if part is Part.END else "reasoning" if part is Part.REASONING else "rewritten"
 
