@@ -48,7 +48,7 @@ from .schema import (
 )
 
 MOST_OWNED = 256
-"""Frames of a conversation whose owners are told. Where each reply is found by its own prompt, these take a second."""
+"""Frames whose owners are told. Where each reply is found by its own prompt, so many take two to four seconds."""
 
 # Requests for prompts and replies without a turn → the pieces that they are about.
 
