@@ -1,0 +1,136 @@
+"""A run over a data set: its rows, the processes that work on them, and the folder of what comes out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .checks import SeenRows, finding
+from .columns import check_kind
+from .pool import Pool
+from .rows import CHUNK, Chunk, Place, chunks, files_of
+from .shards import Folder, Input
+from .work import Result, RowWork, Sums, Task, TrainedModel
+
+_ROW = 24
+"""Bytes of a row in `Result.digests`; in a folder 4 for the number of its file are before them."""
+
+
+class Duplicates:
+    """Finds rows that say the same as one before, in all files of a run."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = list(map(str, files))
+        self._seen = SeenRows()
+
+    def note(self, path: str, result: Result) -> bytes:
+        """Adds the findings to the result, whose fixed rows have none of them; returns its rows for `restore`."""
+        file = self._files.index(path)
+        known = [file.to_bytes(4) + result.digests[at : at + _ROW] for at in range(0, len(result.digests), _ROW)]
+        twice = {row: where for row, where in map(self._first, known) if where is not None}
+        if twice:
+            found = [finding(row, "", "duplicate", f"the same conversation as {where}") for row, where in twice.items()]
+            result.findings = sorted([*result.findings, *found], key=lambda one: one.row)
+            result.fixed = [(row, data) for row, data in result.fixed if row not in twice]
+            result.sums.kinds["duplicate"] = len(found)
+        return b"".join(known)
+
+    def restore(self, rows: bytes) -> None:
+        """Takes the rows of a former run."""
+        for at in range(0, len(rows), _ROW + 4):
+            self._first(rows[at : at + _ROW + 4])
+
+    def _first(self, entry: bytes) -> tuple[int, str | None]:
+        """The row's number, and where the same was before, if it was."""
+        place = (int.from_bytes(entry[:4]), int.from_bytes(entry[20:]))
+        first = self._seen.first(entry[4:20], place)
+        return place[1], None if first == place else f"{self._files[first[0]]}:{first[1]}"
+
+
+@dataclass(slots=True)
+class Run:
+    """A task over the rows of files and folders, in so many processes; None: one for each core that has work.
+
+    ``open`` opens the model, in each process anew: a function that processes find by its name. ``out`` is the
+    folder of the results, in which a run that was ended goes on; ``force`` begins anew. ``length``: rows are packed
+    into sequences of so many tokens. ``progress`` is called with the bytes that are done, and all.
+    """
+
+    paths: Sequence[Path]
+    open: Callable[[], TrainedModel]
+    task: Task
+    workers: int | None = None
+    limit: int | None = None
+    out: Path | None = None
+    force: bool = False
+    length: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[int, int | None], None] = lambda done, total: None
+    sums: Sums = field(default_factory=Sums)
+    earlier: int = 0
+    """Rows of the run that this one goes on with."""
+
+    def results(self) -> Iterator[tuple[Chunk, Result]]:
+        """Yields each chunk with its result, in order; then ``sums`` are those of all.
+
+        Raises `ConfigError` for inputs that are not there and a folder that cannot be gone on in, and what opening the
+        model raises.
+        """
+        files = files_of(self.paths)
+        check_kind(self.task.kind)
+        inputs = list(map(Input.of, files))
+        duplicates = Duplicates(files) if self.task.check else None
+        with Pool(partial(work_of, self.open, self.task), self._workers(inputs)) as pool:
+            folder = self._folder(inputs, pool.identity) if self.out is not None else None
+            start = Place()
+            if folder is not None:
+                start, self.earlier = folder.state.next, folder.state.sums.rows
+                for rows in folder.rows() if duplicates is not None else ():
+                    duplicates.restore(rows)  # type: ignore[union-attr]
+                if folder.state.done:
+                    self.sums = folder.state.sums
+                    return
+            with folder or nullcontext():
+                yield from self._run(pool, files, start, duplicates, folder)
+
+    def _run(
+        self, pool: Pool, files: Sequence[Path], start: Place, duplicates: Duplicates | None, folder: Folder | None
+    ) -> Iterator[tuple[Chunk, Result]]:
+        total = sum(path.stat().st_size for path in files)
+        done = sum(path.stat().st_size for path in files[: start.file]) + start.offset
+        passed = folder.state.rows if folder is not None else 0
+        limit = None if self.limit is None else max(0, self.limit - passed)
+        for chunk, result in pool.run(chunks(files, start, limit)):
+            rows = duplicates.note(chunk.path, result) if duplicates is not None else b""
+            if folder is not None:
+                folder.add(chunk, result, rows)
+            else:
+                self.sums.add(result.sums)
+            done += chunk.size
+            self.progress(done, total)
+            yield chunk, result
+        if folder is not None:
+            self.sums = folder.close()
+
+    def _folder(self, inputs: Sequence[Input], identity: str) -> Folder:
+        assert self.out is not None
+        task = msgspec.to_builtins(self.task)
+        settings = {**task, **self.settings, "limit": self.limit, "length": self.length, "model": identity}
+        return Folder(self.out, settings, inputs, kind=self.task.kind, length=self.length, force=self.force)
+
+    def _workers(self, inputs: Sequence[Input]) -> int:
+        """As many as are asked for, or one for each core that has four chunks: a process takes a second to begin."""
+        chunks = sum(1 + file.size // CHUNK for file in inputs)
+        return self.workers or max(1, min(os.cpu_count() or 1, chunks // 4))
+
+
+def work_of(open: Callable[[], TrainedModel], task: Task) -> RowWork:
+    """Opens the model for a task."""
+    return RowWork(open(), task)
