@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -21,8 +22,10 @@ from antiphon.conversion.datasets import (
     Sums,
     Task,
     TrainedModel,
+    former,
 )
 from antiphon.errors import RequestError, near
+from antiphon.generation.passages import Owner
 
 from .options import (
     ConfigOption,
@@ -36,7 +39,7 @@ from .options import (
     print_json,
     print_table,
 )
-from .select_format import model_format
+from .select_format import select_harmony
 from .terminal import progress_bar, say, tell
 
 command = actions()
@@ -47,7 +50,11 @@ InputArgument = Annotated[
 FormOption = Annotated[str, typer.Option("--from", help=f"The rows' form: {', '.join(ROW_FORMS)}.")]
 FieldOption = Annotated[str | None, typer.Option(help="The field that has a row's transcript.", show_default="text")]
 TrainOption = Annotated[
-    str, typer.Option("--train-on", help="The turns that are trained: all, last, or roles with commas.")
+    str, typer.Option("--train-on", help="What is trained: all that the model samples, last, or owners with commas.")
+]
+DayOption = Annotated[
+    str | None,
+    typer.Option("--date", help="The day that a template is told, YYYY-MM-DD.", show_default="when the run began"),
 ]
 ProcessesOption = Annotated[
     int | None, typer.Option("--workers", help="Processes that work on rows.", min=1, show_default="one for each core")
@@ -60,6 +67,7 @@ MaybeOutOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="The folder of the findings. A run that was ended goes on in it.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Begin anew in the folder.")]
+ShardOption = Annotated[int, typer.Option("--shard-rows", help="Rows of a file of results at least.", min=1)]
 KindOption = Annotated[str, typer.Option("--to", help=f"The kind of files: {', '.join(FILES)}.")]
 LongestOption = Annotated[
     int | None, typer.Option("--context", "--ctx-size", help="Tokens that a row may have.", min=1)
@@ -73,15 +81,24 @@ class Selected(msgspec.Struct, frozen=True):
     model: str | None
     format: str | None
     chat_template: str | None
+    day: date
 
     def open(self) -> TrainedModel:
         """Opens the vocabulary and the format. Raises `ModelError` where the model's files are not here."""
-        from antiphon.training import Renderer  # in the processes that render, and not in the one that prints
+        # In the processes that render, and not in the one that prints.
+        from antiphon.catalog.loading import model_format
+        from antiphon.library.training import Renderer
 
-        loaded = configure(self.config, model=self.model, format=self.format, chat_template=self.chat_template)
-        format, text = model_format(loaded.config)
-        controls = [control.spelling for control in text.tokenizer.controls]
-        return TrainedModel(Renderer((format, text.tokenizer)), controls, f"{format.name} {text.tokenizer.name}")
+        harmony = select_harmony(self.format, self.model)
+        if harmony is not None and self.chat_template is None:
+            renderer = Renderer("harmony", date=self.day)
+        else:
+            loaded = configure(self.config, model=self.model, format=self.format, chat_template=self.chat_template)
+            format, text = model_format(loaded.config)
+            renderer = Renderer((format, text.tokenizer), date=self.day)
+        tokenizer = renderer.tokenizer
+        controls = [control.spelling for control in tokenizer.controls]
+        return TrainedModel(renderer, controls, f"{renderer.format.name}, {tokenizer.name}")
 
 
 @command.command("check")
@@ -93,10 +110,12 @@ def check_rows(
     format: FormatOption = None,
     chat_template: TemplateOption = None,
     train_on: TrainOption = "all",
+    day: DayOption = None,
     context: LongestOption = None,
     workers: ProcessesOption = None,
     limit: RowsOption = None,
     output: MaybeOutOption = None,
+    shard_rows: ShardOption = 10_000,
     fix: Annotated[
         bool, typer.Option("--fix", help="Write the rows too: what is sure is mended, and what is wrong is left out.")
     ] = False,
@@ -110,16 +129,18 @@ def check_rows(
     """
     if fix and output is None:
         raise RequestError("--fix writes rows into a folder", hint="Name one with --output.")
-    task = Task(form=known(source, ROW_FORMS, "--from"), field=field, train_on=train_on, check=True, fix=fix,
+    task = Task(form=known(source, ROW_FORMS, "--from"), field=field, train_on=trained(train_on), check=True, fix=fix,
                 context=context)  # fmt: skip
-    selected = Selected(config, model, format, chat_template)
-    run = Run(paths, selected.open, task, workers, limit, output, force)
+    selected = Selected(config, model, format, chat_template, day_of(day, output))
+    run = Run(paths, selected.open, task, workers=workers, limit=limit, out=output, force=force, shard_rows=shard_rows,
+              settings={"date": str(selected.day)})  # fmt: skip
     errors = follow(run, json=json)
     if json:
         tell(as_json({"sums": summary(run.sums)}, indent=False))
     else:
         tell(f"{run.sums.rows} rows, {errors} with errors, {sum(run.sums.kinds.values())} findings")
-        print_table(("finding", "rows"), sorted(run.sums.kinds.items(), key=by_count, reverse=True))
+        kinds = run.sums.kinds
+        print_table(("finding", "rows"), [(kind, kinds[kind]) for kind in sorted(kinds, key=kinds.__getitem__)][::-1])
     if errors:
         raise typer.Exit(1)
 
@@ -138,9 +159,11 @@ def render_rows(
     format: FormatOption = None,
     chat_template: TemplateOption = None,
     train_on: TrainOption = "all",
+    day: DayOption = None,
     context: LongestOption = None,
     workers: ProcessesOption = None,
     limit: RowsOption = None,
+    shard_rows: ShardOption = 10_000,
     force: ForceOption = False,
     config: ConfigOption = None,
     json: JsonOption = False,
@@ -150,10 +173,11 @@ def render_rows(
     Exit code 1 where there are any.
     """
     names = tuple(known(name.strip(), (*COLUMNS, "source"), "--columns") for name in columns.split(","))
-    task = Task(form=known(source, ROW_FORMS, "--from"), field=field, train_on=train_on, columns=names,
+    task = Task(form=known(source, ROW_FORMS, "--from"), field=field, train_on=trained(train_on), columns=names,
                 kind=known(to, FILES, "--to"), context=context)  # fmt: skip
-    selected = Selected(config, model, format, chat_template)
-    run = Run(paths, selected.open, task, workers, limit, output, force)
+    selected = Selected(config, model, format, chat_template, day_of(day, output))
+    run = Run(paths, selected.open, task, workers=workers, limit=limit, out=output, force=force, shard_rows=shard_rows,
+              settings={"date": str(selected.day)})  # fmt: skip
     conclude(run, output, json=json)
 
 
@@ -169,6 +193,7 @@ def pack_rows(
     format: FormatOption = None,
     chat_template: TemplateOption = None,
     train_on: TrainOption = "all",
+    day: DayOption = None,
     workers: ProcessesOption = None,
     limit: RowsOption = None,
     force: ForceOption = False,
@@ -179,10 +204,11 @@ def pack_rows(
 
     No row is cut: one that is longer than a sequence is named and left out, and the exit code is 1.
     """
-    task = Task(form=known(source, ROW_FORMS, "--from"), field=field, train_on=train_on, packed=True,
+    task = Task(form=known(source, ROW_FORMS, "--from"), field=field, train_on=trained(train_on), packed=True,
                 kind=known(to, FILES, "--to"), context=length)  # fmt: skip
-    selected = Selected(config, model, format, chat_template)
-    run = Run(paths, selected.open, task, workers, limit, output, force, length)
+    selected = Selected(config, model, format, chat_template, day_of(day, output))
+    run = Run(paths, selected.open, task, workers=workers, limit=limit, out=output, force=force, length=length,
+              settings={"date": str(selected.day)})  # fmt: skip
     conclude(run, output, json=json)
 
 
@@ -195,14 +221,16 @@ def count_rows(
     format: FormatOption = None,
     chat_template: TemplateOption = None,
     train_on: TrainOption = "all",
+    day: DayOption = None,
     workers: ProcessesOption = None,
     limit: RowsOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Count rows and tokens: how long rows are, whose the tokens are, and how many are trained."""
-    task = Task(form=known(source, ROW_FORMS, "--from"), field=field, train_on=train_on)
-    run = Run(paths, Selected(config, model, format, chat_template).open, task, workers, limit)
+    task = Task(form=known(source, ROW_FORMS, "--from"), field=field, train_on=trained(train_on))
+    selected = Selected(config, model, format, chat_template, day_of(day, None))
+    run = Run(paths, selected.open, task, workers=workers, limit=limit)
     follow(run, json=False)
     if json:
         print_json(summary(run.sums))
@@ -212,8 +240,26 @@ def count_rows(
         raise typer.Exit(1)
 
 
-def by_count(item: tuple[str, int]) -> int:
-    return item[1]
+def trained(words: str) -> Literal["all", "last"] | tuple[Owner, ...]:
+    """The value of `--train-on`. Raises `RequestError` for a word that it does not know."""
+    if words == "all":
+        return "all"
+    if words == "last":
+        return "last"
+    owners = {owner.name.lower(): owner for owner in Owner}
+    return tuple(owners[known(word.strip(), ("all", "last", *owners), "--train-on")] for word in words.split(","))
+
+
+def day_of(day: str | None, output: Path | None) -> date:
+    """The day of `--date`, or of the run that goes on in the folder, or today. Raises `RequestError` for no day."""
+    before = former(output) if day is None and output is not None else None
+    given = day or (before.settings.get("date") if before is not None else None)
+    try:
+        return date.fromisoformat(given) if given else date.today()
+    except ValueError:
+        raise RequestError(
+            f"--date: {given!r} is no day", code="invalid_value", hint="For example 2026-01-31."
+        ) from None
 
 
 def known(name: str, names: Any, option: str) -> str:

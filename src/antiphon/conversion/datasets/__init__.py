@@ -4,6 +4,7 @@ from .columns import COLUMNS, DEFAULT_COLUMNS, FILES
 from .forms import ROW_FORMS
 from .rows import Chunk
 from .run import Run
+from .shards import former
 from .work import Result, Sums, Task, TrainedModel
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "Sums",
     "Task",
     "TrainedModel",
+    "former",
 ]

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Literal, Protocol
 
 import msgspec
 
 from antiphon.conversation import Conversation
 from antiphon.errors.extras import extra
+from antiphon.generation.passages import Change, Owner, Passage
 from antiphon.writing import written
 
 IGNORED = -100
-"""The label of an id that is not trained: what PyTorch's cross entropy leaves out unless it is told otherwise."""
+"""The label of an id that is not trained: PyTorch's cross entropy leaves it out."""
 GROUP = 1024
 """Rows of a group of a Parquet file at least, but for the last one."""
-_UNTRAINED = re.compile(rb"\x00+")
 
 
 class Sample(Protocol):
-    """The ids of a conversation, and of each the model's part in it; all of one length.
-
-    ``sampled`` is 1 where the model samples the id, ``weights`` its loss weight, ``owners`` and ``parts`` whose it is
-    and what of a reply, ``messages`` the index of the message whose text it is, -1 for the template's. ``losses`` are
-    what the template changed: the kind, the index of the message, and a sentence.
-    """
+    """The ids of a conversation, and of each the model's part in it, as `antiphon.training.Sample` has them."""
 
     @property
     def ids(self) -> array[int]: ...
@@ -43,28 +37,33 @@ class Sample(Protocol):
     @property
     def messages(self) -> array[int]: ...
     @property
-    def losses(self) -> Sequence[tuple[str, int, str]]: ...
+    def passages(self) -> Sequence[Passage]: ...
+    @property
+    def changes(self) -> Sequence[Change]: ...
+
+
+TrainOn = Literal["all", "last"] | Collection[Owner]
+"""The part of a conversation that is trained: all that the model samples, its last reply, or texts of these owners."""
 
 
 class Renderer(Protocol):
     """Renders conversations for one model."""
 
     def render(
-        self, conversation: Conversation, *, train_on: str = "all", weights: Sequence[float] | None = None
+        self, messages: Conversation, *, train_on: TrainOn = "all", weights: Mapping[int, float] | None = None
     ) -> Sample:
-        """Raises `RenderError` for a conversation that the model's template refuses."""
+        """The ids of a conversation; ``weights`` are of messages by their index.
 
-
-def trained(sample: Sample) -> bytes:
-    """1 for each id that has a weight, else 0."""
-    return bytes(map(bool, sample.weights))
+        Raises `RenderError` for one that the model's template refuses.
+        """
 
 
 def labels(sample: Sample) -> array[int]:
-    """The ids, `IGNORED` where one is not trained."""
+    """The ids, `IGNORED` in the place of those that are not trained."""
     found = array("i", sample.ids)
-    for gap in _UNTRAINED.finditer(trained(sample)):
-        found[gap.start() : gap.end()] = array("i", [IGNORED]) * (gap.end() - gap.start())
+    for start, end, *_ in sample.passages:
+        if not sample.weights[start]:
+            found[start:end] = array("i", (IGNORED,)) * (end - start)
     return found
 
 

@@ -28,14 +28,14 @@ AUTO = "auto"
 class Row:
     """A row that was read. ``elements``: for each message the index of the element of ``path`` that it is of.
 
-    ``weights``: the loss weight of each message that has one; None where no message has. ``is_chat``: chat JSON, in
+    ``weights``: the loss weights of the messages that have one, by their index. ``is_chat``: chat JSON, in
     which a change can be written back.
     """
 
     conversation: Conversation
     path: str = "messages"
     elements: Sequence[int] = ()
-    weights: tuple[float | None, ...] | None = None
+    weights: Mapping[int, float] | None = None
     is_chat: bool = False
 
     def place(self, message: int) -> str:
@@ -124,19 +124,19 @@ def read_chat_row(value: Any, data: bytes) -> Row:
     calls = GivenCalls()
     messages: list[Message] = []
     elements: list[int] = []
-    weights: list[float | None] = []
+    weights: dict[int, float] = {}
     for i, message in enumerate(row.messages):
         if message.thinking and not (message.reasoning or message.reasoning_content):
             message.reasoning = message.thinking
         frames = to_messages([message], earlier=calls, first=i, in_order=True)
+        if message.weight is not None:
+            weights |= dict.fromkeys(range(len(messages), len(messages) + len(frames)), message.weight)
         messages += frames
         elements += [i] * len(frames)
-        weights += [message.weight] * len(frames)
     effort = next((effort for effort in ReasoningEffort if effort == row.reasoning_effort), None)
     settings = Settings(reasoning_effort=effort, template_kwargs=row.chat_template_kwargs or {})
     conversation = Conversation(tuple(messages), read_functions(row.tools), settings=settings)
-    given = None if weights.count(None) == len(weights) else tuple(weights)
-    return Row(conversation, "messages", elements, given, is_chat=True)
+    return Row(conversation, "messages", elements, weights, is_chat=True)
 
 
 def _give_ids(messages: Any) -> bool:

@@ -148,8 +148,11 @@ def _lines(path: Path, start: Place) -> Iterator[Chunk]:
         file.seek(start.offset)
         while data := file.read(CHUNK):
             data += file.readline(LONGEST_ROW) if not data.endswith(b"\n") else b""
-            cut = len(data) >= LONGEST_ROW and not data.endswith(b"\n") and bool(_rest_of_line(file))
-            whole, _, begun = data.rpartition(b"\n") if cut else (data, b"", b"")
+            before, _, last = data.removesuffix(b"\n").rpartition(b"\n")
+            cut = len(last) > LONGEST_ROW
+            if cut and not data.endswith(b"\n"):
+                _pass_line(file)
+            whole = before if cut else data
             if whole:
                 end = Place(start.file, row + whole.count(b"\n") + (not whole.endswith(b"\n")), file.tell())
                 text = whole if row else whole.removeprefix(b"\xef\xbb\xbf")
@@ -158,17 +161,13 @@ def _lines(path: Path, start: Place) -> Iterator[Chunk]:
             if cut:
                 row += 1
                 problem = ("not_json", f"the row has more than {LONGEST_ROW} bytes")
-                yield Chunk(name, row, "text", b"", Place(start.file, row, file.tell()), len(begun), problem)
+                yield Chunk(name, row, "text", b"", Place(start.file, row, file.tell()), len(last), problem)
 
 
-def _rest_of_line(file: BufferedReader) -> int:
-    """Passes over the rest of a line that is too long, and returns how long that was."""
-    passed = 0
-    while rest := file.readline(LONGEST_ROW):
-        passed += len(rest)
-        if rest.endswith(b"\n"):
-            break
-    return passed
+def _pass_line(file: BufferedReader) -> None:
+    """Passes over the rest of a line that is too long."""
+    while (rest := file.readline(LONGEST_ROW)) and not rest.endswith(b"\n"):
+        pass
 
 
 def _json(path: Path, start: Place) -> Iterator[Chunk]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,17 +60,20 @@ class Run:
 
     ``open`` opens the model, in each process anew: a function that processes find by its name. ``out`` is the
     folder of the results, in which a run that was ended goes on; ``force`` begins anew. ``length``: rows are packed
-    into sequences of so many tokens. ``progress`` is called with the bytes that are done, and all.
+    into sequences of so many tokens. ``shard_rows`` are the rows of a file of results at least. ``settings`` are
+    others that a run which goes on must share. ``progress`` is called with the bytes that are done, and all.
     """
 
     paths: Sequence[Path]
     open: Callable[[], TrainedModel]
     task: Task
+    _: KW_ONLY
     workers: int | None = None
     limit: int | None = None
     out: Path | None = None
     force: bool = False
     length: int | None = None
+    shard_rows: int = 10_000
     settings: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[int, int | None], None] = lambda done, total: None
     sums: Sums = field(default_factory=Sums)
@@ -121,9 +124,11 @@ class Run:
 
     def _folder(self, inputs: Sequence[Input], identity: str) -> Folder:
         assert self.out is not None
-        task = msgspec.to_builtins(self.task)
-        settings = {**task, **self.settings, "limit": self.limit, "length": self.length, "model": identity}
-        return Folder(self.out, settings, inputs, kind=self.task.kind, length=self.length, force=self.force)
+        own = {"limit": self.limit, "length": self.length, "shard_rows": self.shard_rows, "model": identity}
+        settings = msgspec.json.decode(msgspec.json.encode({**msgspec.to_builtins(self.task), **self.settings, **own}))
+        return Folder(
+            self.out, settings, inputs, kind=self.task.kind, rows=self.shard_rows, length=self.length, force=self.force
+        )
 
     def _workers(self, inputs: Sequence[Input]) -> int:
         """As many as are asked for, or one for each core that has four chunks: a process takes a second to begin."""

@@ -22,8 +22,6 @@ from .rows import Chunk, Place
 from .work import PackedRow, Result, Sums
 
 STATE = ".state.json"
-SHARD_ROWS = 10_000
-"""Rows of a shard at least, but for the last one."""
 WINDOW = 4_000_000
 """Tokens of rows that are packed together at least, but for the last ones."""
 WINDOW_SEQUENCES = 128
@@ -57,10 +55,21 @@ class State(msgspec.Struct, kw_only=True):
     done: bool = False
 
 
+def former(path: Path) -> State | None:
+    """The state of the run whose results a folder has; None without one. Raises `ConfigError` for an unreadable one."""
+    try:
+        return msgspec.json.decode((path / STATE).read_bytes(), type=State)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _refused(f"the record of {path} cannot be read", "--force begins anew.") from None
+
+
 class Folder:
     """The folder of a run. Results are added in order; a shard is there only when it is whole.
 
-    ``length``: rows are packed into sequences of so many tokens. Raises `ConfigError` (``unwritable_output``) for a
+    ``rows``: as many has a shard at least, but for the last one. ``length``: rows are packed into sequences of so many
+    tokens, and a shard has `WINDOW` of them. Raises `ConfigError` (``unwritable_output``) for a
     folder of another run, or of other files; ``force`` begins anew in it.
     """
 
@@ -70,39 +79,31 @@ class Folder:
         settings: Mapping[str, Any],
         inputs: Sequence[Input],
         *,
-        kind: str = "jsonl",
+        kind: str,
+        rows: int,
         length: int | None = None,
         force: bool = False,
     ) -> None:
-        self._path, self._kind, self._length = path, kind, length
+        self._path, self._kind, self._rows, self._length = path, kind, rows, length
         self.state = State(version=__version__, settings=dict(settings), inputs=list(inputs))
         path.mkdir(parents=True, exist_ok=True)
-        if force:
-            self._remove(0)
-        elif (path / STATE).exists():
-            self.state = self._former()
-            self._remove(self.state.shards)
-        elif any(path.iterdir()):
+        before = None if force else former(path)
+        if before is not None:
+            self.state = self._same(before)
+        elif not force and any(path.iterdir()):
             raise _refused(f"the folder {path} is not empty", "Name another one; --force replaces a former run.")
+        self._remove(self.state.shards)
         self._shard = _Shard(self._named, self.state.sums)
 
-    def _former(self) -> State:
-        """The state of the run that is to go on. Raises `ConfigError` where it is another run's."""
-        try:
-            former = msgspec.json.decode((self._path / STATE).read_bytes(), type=State)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise _refused(f"the record of {self._path} cannot be read", "--force begins anew.") from None
-        now = self.state
-        other = [name for name in now.settings if former.settings.get(name) != now.settings[name]]
-        other += [name for name in former.settings if name not in now.settings]
-        if former.version != now.version:
-            other.append("version")
-        if former.inputs != now.inputs:
-            other.append("files")
+    def _same(self, before: State) -> State:
+        """The state of the run that is to go on. Raises `ConfigError` where that is another run than this one."""
+        now = {**self.state.settings, "version": self.state.version, "files": self.state.inputs}
+        then = {**before.settings, "version": before.version, "files": before.inputs}
+        other = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
         if other:
-            what = f"the folder {self._path} has a run with other {', '.join(sorted(set(other)))}"
+            what = f"the folder {self._path} has a run with other {', '.join(other)}"
             raise _refused(what, "Name another folder; --force begins anew in this one.")
-        return former
+        return before
 
     def _remove(self, shards: int) -> None:
         """Removes what is no part of the first so many shards: all of them with 0, and what was never whole."""
@@ -135,13 +136,9 @@ class Folder:
             shard.write(".rows", ".bin", "jsonl", rows)
         shard.packed += result.packed
         shard.tokens += sum(len(row.ids) // 4 for row in result.packed)
-        full = shard.tokens >= self._window if self._length else shard.sums.rows - self.state.sums.rows >= SHARD_ROWS
-        if full:
+        window = None if self._length is None else max(WINDOW, WINDOW_SEQUENCES * self._length)
+        if shard.rows >= self._rows if window is None else shard.tokens >= window:
             self._commit(chunk.end)
-
-    @property
-    def _window(self) -> int:
-        return max(WINDOW, WINDOW_SEQUENCES * (self._length or 0))
 
     def _commit(self, place: Place, *, done: bool = False) -> None:
         """Makes a shard of what was added since the last one: first its files, then the record of them."""

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from antiphon.conversation import Conversation
 from antiphon.errors import AntiphonError
+from antiphon.generation.passages import Owner, Part
 
 from .checks import THOUGHT, Finding, controls_pattern, conversation_findings, digest_of, finding
 from .columns import COLUMNS, Renderer, Sample, encode, labels
 from .forms import AUTO, Row, RowReader, error_of
 from .rows import Chunk
 
-OWNERS = ("template", "system", "user", "assistant", "tool")
-PARTS = ("none", "reasoning", "content", "name", "arguments", "markup", "end")
 MOST_NAMES = 1_000
 """Names of tools that are counted apart."""
 OTHERS = "(others)"
@@ -46,7 +45,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     form: str = AUTO
     field: str | None = None
-    train_on: str = "all"
+    train_on: Literal["all", "last"] | tuple[Owner, ...] = "all"
     check: bool = False
     fix: bool = False
     columns: tuple[str, ...] = ()
@@ -175,8 +174,7 @@ class RowWork:
             yield from conversation_findings(row, number, self._controls)
 
     def _rendered(self, row: Row) -> Sample:
-        weights = None if row.weights is None else [1.0 if weight is None else weight for weight in row.weights]
-        return self._renderer.render(row.conversation, train_on=self._task.train_on, weights=weights)
+        return self._renderer.render(row.conversation, train_on=self._task.train_on, weights=row.weights)
 
     def _of_sample(self, row: Row, sample: Sample, number: int) -> Iterator[Finding]:
         task = self._task
@@ -184,8 +182,8 @@ class RowWork:
             yield finding(number, "", "too_long", f"{len(sample.ids)} tokens, of which there may be {task.context}")
         if not task.check:
             return
-        for kind, message, reason in sample.losses:
-            yield finding(number, row.place(message), kind, reason)
+        for change in sample.changes:
+            yield finding(number, row.place(change.message), change.kind, str(change))
         if row.conversation.messages and not any(sample.weights):
             yield finding(number, "", "untrained", "no token of the row is trained")
 
@@ -217,8 +215,8 @@ def sums_of(conversation: Conversation, sample: Sample) -> Sums:
         sampled=sample.sampled.count(1),
         trained=len(sample.weights) - sample.weights.count(0.0),
         lengths={len(sample.ids): 1},
-        owners={name: count for i, name in enumerate(OWNERS) if (count := sample.owners.count(i))},
-        parts={name: count for i, name in enumerate(PARTS) if i and (count := sample.parts.count(i))},
+        owners={owner.name.lower(): count for owner in Owner if (count := sample.owners.count(owner))},
+        parts={part.name.lower(): count for part in Part if part and (count := sample.parts.count(part))},
         roles=Counter(message.role.value for message in conversation.messages),
         tools=Counter(calls),
     )
