@@ -14,7 +14,7 @@ from antiphon.conversion.datasets import rows as reading
 from antiphon.conversion.datasets.forms import RowReader
 from antiphon.conversion.datasets.rows import Chunk, Place, chunks, files_of
 from antiphon.errors import AntiphonError, ConfigError
-from kit.datasets import TOOL, called, jsonl, said
+from kit.datasets import FUNCTION, TOOL, called, jsonl, said
 
 ROWS = [said(("user", f"question {i}"), ("assistant", f"answer {i}")) for i in range(40)]
 
@@ -201,11 +201,11 @@ def test_a_prompt_is_not_trained_and_its_completion_is() -> None:
     assert RowReader().read(json.dumps(SAME["prompt-completion"]).encode()).weights == {0: 0, 1: 0}
 
 
-@pytest.mark.parametrize("tools", [[TOOL], [TOOL["function"]], json.dumps([TOOL])])
+@pytest.mark.parametrize("tools", [[TOOL], [FUNCTION], json.dumps([TOOL])])
 def test_tools_may_be_a_list_with_or_without_types_or_its_json(tools: Any) -> None:
     row = RowReader().read(json.dumps({**called(), "tools": tools}).encode())
     assert [tool.recipient for tool in row.conversation.tools] == ["functions.weather"]
-    assert row.conversation.tools[0].parameters == TOOL["function"]["parameters"]
+    assert row.conversation.tools[0].parameters == FUNCTION["parameters"]
 
 
 def test_calls_without_ids_get_the_same_ones_each_time_and_results_answer_them_in_order() -> None:

@@ -14,14 +14,12 @@ from antiphon.conversion.datasets.columns import Sample, TrainOn
 from antiphon.errors import ModelError
 from antiphon.training import Renderer
 
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "description": "The weather of a city.",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-    },
+FUNCTION: dict[str, Any] = {
+    "name": "weather",
+    "description": "The weather of a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
+TOOL = {"type": "function", "function": FUNCTION}
 
 
 def said(*turns: tuple[str, str], **more: Any) -> dict[str, Any]:

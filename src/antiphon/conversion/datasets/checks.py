@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
@@ -161,7 +160,7 @@ def _schema(tool: ToolSpec) -> bytes:
 
 @lru_cache(maxsize=512)
 def _validator(schema: bytes) -> Validator | str:
-    """What judges values by a schema, or why it cannot be used."""
+    """Returns the judge of values by a schema, or the reason why it cannot be used."""
     import jsonschema_rs  # here and not above: rows without calls need none
 
     try:
@@ -183,48 +182,3 @@ def digest_of(conversation: Conversation) -> bytes:
     ]
     tools = [(tool.recipient, tool.description, tool.parameters) for tool in conversation.tools]
     return blake2b(msgspec.msgpack.encode((messages, tools)), digest_size=16).digest()
-
-
-# Duplicates among any number of rows, in 64 bytes a row at most.
-
-_BITS = 40
-"""Bits of a row's number."""
-
-
-class SeenRows:
-    """Digests of rows, each with where it was seen first: a table of integers with open addressing."""
-
-    def __init__(self) -> None:
-        self._size = 0
-        self._low, self._high, self._places = _slots(1 << 12)
-
-    def first(self, digest: bytes, place: tuple[int, int]) -> tuple[int, int]:
-        """The place, a file's number and a row's, where the digest was seen first: this one where it is new."""
-        if 4 * self._size >= 3 * len(self._low):
-            self._grow()
-        low, high = int.from_bytes(digest[:8]) or 1, int.from_bytes(digest[8:])
-        at = self._slot(low, high)
-        if not self._low[at]:
-            self._size += 1
-            self._low[at], self._high[at], self._places[at] = low, high, place[0] << _BITS | place[1]
-        return self._places[at] >> _BITS, self._places[at] & (1 << _BITS) - 1
-
-    def _slot(self, low: int, high: int) -> int:
-        """Where the digest is, or the free slot where it would be."""
-        mask = len(self._low) - 1
-        at = low & mask
-        while self._low[at] and (self._low[at], self._high[at]) != (low, high):
-            at = at + 1 & mask
-        return at
-
-    def _grow(self) -> None:
-        before = zip(self._low, self._high, self._places, strict=True)
-        self._low, self._high, self._places = _slots(2 * len(self._low))
-        for low, high, place in before:
-            if low:
-                at = self._slot(low, high)
-                self._low[at], self._high[at], self._places[at] = low, high, place
-
-
-def _slots(count: int) -> tuple[array[int], array[int], array[int]]:
-    return array("Q", bytes(8 * count)), array("Q", bytes(8 * count)), array("Q", bytes(8 * count))

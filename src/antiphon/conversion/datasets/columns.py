@@ -91,7 +91,9 @@ def encode(rows: Sequence[Mapping[str, Any]], kind: str) -> bytes:
     if not rows:
         return b""
     if kind == "jsonl":
-        lines = ({name: _plain(value) for name, value in row.items()} for row in rows)
+        lines = (
+            {name: value if isinstance(value, str) else list(value) for name, value in row.items()} for row in rows
+        )
         return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     import pyarrow
 
@@ -101,10 +103,6 @@ def encode(rows: Sequence[Mapping[str, Any]], kind: str) -> bytes:
         stream.write_batch(batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str) else list(value)
 
 
 def _arrow(values: Sequence[Any], type: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -64,7 +64,11 @@ class RowReader:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ParseError(f"the row is not JSON: {error}", code="not_json", hint="One JSON object a line.") from None
         form = form_of(value, self.field) if self.form == AUTO else self.form
-        return FORMS[form](value, data) if form in FORMS else _transcript(form, _text_of(value, self.field))
+        if form in FORMS:
+            return FORMS[form](value, data)
+        if not isinstance(text := value.get(self.field or "text"), str):
+            raise wrong(self.field or "text", "is no text")
+        return _transcript(form, text.encode("utf-8", "surrogateescape"))
 
     def _text(self, data: bytes, name: str) -> Row:
         """A row that is no object: a transcript that is a file of its own."""
@@ -198,35 +202,19 @@ def read_alpaca(value: Any, data: bytes) -> Row:
         if not isinstance(text, str):
             raise wrong(name, "is no text")
     question = "\n".join(filter(None, (texts["instruction"], texts["input"])))
-    turns = [*_history(value.get("history") or []), (question, texts["output"])]
-    system = [Message(role=Role.SYSTEM, text=texts["system"])] if texts["system"] else []
-    return Row(Conversation((*system, *(message for turn in turns for message in _turn(*turn)))))
-
-
-def _history(history: Any) -> Iterator[tuple[str, str]]:
-    for i, turn in enumerate(history if isinstance(history, list) else [None]):
+    messages = [Message(role=Role.SYSTEM, text=texts["system"])] if texts["system"] else []
+    history = value.get("history") or []
+    for i, turn in enumerate([*(history if isinstance(history, list) else [history]), [question, texts["output"]]]):
         match turn:
-            case [str(question), str(answer)]:
-                yield question, answer
+            case [str(asked), str(answer)]:
+                messages.append(Message(role=Role.USER, text=asked))
+                messages.append(Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=answer))
             case _:
                 raise wrong(f"history[{i}]", "is no question with its answer")
-
-
-def _turn(question: str, answer: str) -> tuple[Message, Message]:
-    return (
-        Message(role=Role.USER, text=question),
-        Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=answer),
-    )
+    return Row(Conversation(tuple(messages)))
 
 
 # Transcripts: one in a field of the row, or in a file of its own.
-
-
-def _text_of(value: Mapping[str, Any], field: str | None) -> bytes:
-    text = value.get(field or "text")
-    if not isinstance(text, str):
-        raise wrong(field or "text", "is no text")
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _transcript(form: str, data: bytes) -> Row:

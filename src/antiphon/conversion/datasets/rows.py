@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +121,12 @@ def _first(chunk: Chunk, left: int) -> Chunk:
     end = chunk.end
     if chunk.problem is not None or chunk.count <= left:
         return chunk
-    match chunk.kind:
-        case "lines":
-            data = b"\n".join(chunk.data.split(b"\n", left)[:left])
-        case _:
-            data = _sliced(chunk.data, left)
+    if chunk.kind == "lines":
+        data = b"\n".join(chunk.data.split(b"\n", left)[:left])
+    else:
+        import pyarrow
+
+        data = _stream(pyarrow.ipc.open_stream(chunk.data).read_next_batch().slice(0, left))
     return msgspec.structs.replace(chunk, data=data, end=Place(end.file, chunk.first - 1 + left, end.offset))
 
 
@@ -150,8 +150,9 @@ def _lines(path: Path, start: Place) -> Iterator[Chunk]:
             data += file.readline(LONGEST_ROW) if not data.endswith(b"\n") else b""
             before, _, last = data.removesuffix(b"\n").rpartition(b"\n")
             cut = len(last) > LONGEST_ROW
-            if cut and not data.endswith(b"\n"):
-                _pass_line(file)
+            rest = data
+            while cut and rest and not rest.endswith(b"\n"):
+                rest = file.readline(LONGEST_ROW)
             whole = before if cut else data
             if whole:
                 end = Place(start.file, row + whole.count(b"\n") + (not whole.endswith(b"\n")), file.tell())
@@ -162,12 +163,6 @@ def _lines(path: Path, start: Place) -> Iterator[Chunk]:
                 row += 1
                 problem = ("not_json", f"the row has more than {LONGEST_ROW} bytes")
                 yield Chunk(name, row, "text", b"", Place(start.file, row, file.tell()), len(last), problem)
-
-
-def _pass_line(file: BufferedReader) -> None:
-    """Passes over the rest of a line that is too long."""
-    while (rest := file.readline(LONGEST_ROW)) and not rest.endswith(b"\n"):
-        pass
 
 
 def _json(path: Path, start: Place) -> Iterator[Chunk]:
@@ -237,12 +232,6 @@ def _stream(batch: Any) -> bytes:
         stream.write_batch(batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
-
-
-def _sliced(data: bytes, rows: int) -> bytes:
-    import pyarrow
-
-    return _stream(pyarrow.ipc.open_stream(data).read_next_batch().slice(0, rows))
 
 
 def _json_rows(data: bytes) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
@@ -12,12 +13,53 @@ from typing import Any
 
 import msgspec
 
-from .checks import SeenRows, finding
+from .checks import finding
 from .columns import check_kind
 from .pool import Pool
 from .rows import CHUNK, Chunk, Place, chunks, files_of
 from .shards import Folder, Input
 from .work import Result, RowWork, Sums, Task, TrainedModel
+
+# Duplicates among any number of rows, in 64 bytes a row at most.
+
+_BITS = 40
+"""Bits of a row's number."""
+
+
+class SeenRows:
+    """Digests of rows, each with where it was seen first: a table of integers with open addressing."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._low, self._high, self._places = _slots(1 << 12)
+
+    def first(self, digest: bytes, place: tuple[int, int]) -> tuple[int, int]:
+        """The place, a file's number and a row's, where the digest was seen first: this one where it is new."""
+        if 4 * self._size >= 3 * len(self._low):
+            before = zip(self._low, self._high, self._places, strict=True)
+            self._low, self._high, self._places = _slots(2 * len(self._low))
+            for low, high, known in filter(any, before):
+                at = self._slot(low, high)
+                self._low[at], self._high[at], self._places[at] = low, high, known
+        low, high = int.from_bytes(digest[:8]) or 1, int.from_bytes(digest[8:])
+        at = self._slot(low, high)
+        if not self._low[at]:
+            self._size += 1
+            self._low[at], self._high[at], self._places[at] = low, high, place[0] << _BITS | place[1]
+        return self._places[at] >> _BITS, self._places[at] & (1 << _BITS) - 1
+
+    def _slot(self, low: int, high: int) -> int:
+        """Finds the digest's slot, or the free one where it would be."""
+        mask = len(self._low) - 1
+        at = low & mask
+        while self._low[at] and (self._low[at], self._high[at]) != (low, high):
+            at = at + 1 & mask
+        return at
+
+
+def _slots(count: int) -> tuple[array[int], array[int], array[int]]:
+    return array("Q", bytes(8 * count)), array("Q", bytes(8 * count)), array("Q", bytes(8 * count))
+
 
 _ROW = 24
 """Bytes of a row in `Result.digests`; in a folder 4 for the number of its file are before them."""
@@ -91,9 +133,19 @@ class Run:
         inputs = list(map(Input.of, files))
         duplicates = Duplicates(files) if self.task.check else None
         with Pool(partial(work_of, self.open, self.task), self._workers(inputs)) as pool:
-            folder = self._folder(inputs, pool.identity) if self.out is not None else None
-            start = Place()
-            if folder is not None:
+            folder, start = None, Place()
+            if self.out is not None:
+                own = {
+                    "limit": self.limit,
+                    "length": self.length,
+                    "shard_rows": self.shard_rows,
+                    "model": pool.identity,
+                }
+                settings = msgspec.json.encode({**msgspec.to_builtins(self.task), **self.settings, **own})
+                folder = Folder(
+                    self.out, msgspec.json.decode(settings), inputs,
+                    kind=self.task.kind, rows=self.shard_rows, length=self.length, force=self.force,
+                )  # fmt: skip
                 start, self.earlier = folder.state.next, folder.state.sums.rows
                 for rows in folder.rows() if duplicates is not None else ():
                     duplicates.restore(rows)  # type: ignore[union-attr]
@@ -122,18 +174,10 @@ class Run:
         if folder is not None:
             self.sums = folder.close()
 
-    def _folder(self, inputs: Sequence[Input], identity: str) -> Folder:
-        assert self.out is not None
-        own = {"limit": self.limit, "length": self.length, "shard_rows": self.shard_rows, "model": identity}
-        settings = msgspec.json.decode(msgspec.json.encode({**msgspec.to_builtins(self.task), **self.settings, **own}))
-        return Folder(
-            self.out, settings, inputs, kind=self.task.kind, rows=self.shard_rows, length=self.length, force=self.force
-        )
-
     def _workers(self, inputs: Sequence[Input]) -> int:
-        """As many as are asked for, or one for each core that has four chunks: a process takes a second to begin."""
+        """As many as are asked for, or one for each core that has sixteen chunks: a process takes a second to begin."""
         chunks = sum(1 + file.size // CHUNK for file in inputs)
-        return self.workers or max(1, min(os.cpu_count() or 1, chunks // 4))
+        return self.workers or max(1, min(os.cpu_count() or 1, chunks // 16))
 
 
 def work_of(open: Callable[[], TrainedModel], task: Task) -> RowWork:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.conversation import Conversation
-from antiphon.errors import AntiphonError
 from antiphon.generation.passages import Owner, Part
 
 from .checks import THOUGHT, Finding, controls_pattern, conversation_findings, digest_of, finding
@@ -36,7 +35,7 @@ class TrainedModel:
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done with each row, beside that it is read and rendered.
+    """The work on each row, beside that it is read and rendered.
 
     ``form`` and ``field`` are those of `RowReader`, ``train_on`` that of the renderer. ``check``: everything is looked
     for that may be wrong; ``fix``: rows are written with the changes that are sure. ``columns`` are written as files of
@@ -140,7 +139,7 @@ class RowWork:
 
     def run(self, chunk: Chunk) -> Result:
         """The result of a chunk. What is wrong with a row is a finding, whatever it is."""
-        result, rows = Result(), list[dict[str, Any]]()
+        task, result, rows = self._task, Result(), list[dict[str, Any]]()
         if chunk.problem is not None:
             code, reason = chunk.problem
             result.sums.rows = result.sums.failed = int(chunk.first > 0)
@@ -150,31 +149,27 @@ class RowWork:
             name = chunk.path if chunk.kind == "text" else ""
             try:
                 row = self._reader.read(data, name)
-                found = list(self._checked(row, number, result))
-                sample = self._rendered(row)
+                found = list(conversation_findings(row, number, self._controls)) if task.check else []
+                digest = digest_of(row.conversation) if task.check else b""
+                sample = self._renderer.render(row.conversation, train_on=task.train_on, weights=row.weights)
             except Exception as error:  # noqa: BLE001 - one row that nothing can be done with is named, and ends no run
                 result.sums.failed += 1
-                self._note(result, [_failure(number, error_of(error))])
+                failure = error_of(error)
+                place = str(failure.position or "")
+                self._note(result, [Finding(number, place, failure.code, "error", failure.message)])
                 continue
+            result.digests += digest + number.to_bytes(8) if digest else b""
             found += self._of_sample(row, sample, number)
             self._note(result, found)
             result.sums.add(sums_of(row.conversation, sample))
-            too_long = self._task.context is not None and len(sample.ids) > self._task.context
-            if self._task.fix and not any(one.severity == "error" and one.fix is None for one in found):
+            too_long = task.context is not None and len(sample.ids) > task.context
+            if task.fix and not any(one.severity == "error" and one.fix is None for one in found):
                 result.fixed.append((number, fixed(data, found)))
             if not too_long:
                 self._write(sample, f"{chunk.path}:{number}", rows, result)
         if rows:
-            result.output.append(encode(rows, self._task.kind))
+            result.output.append(encode(rows, task.kind))
         return result
-
-    def _checked(self, row: Row, number: int, result: Result) -> Iterator[Finding]:
-        if self._task.check:
-            result.digests += digest_of(row.conversation) + number.to_bytes(8)
-            yield from conversation_findings(row, number, self._controls)
-
-    def _rendered(self, row: Row) -> Sample:
-        return self._renderer.render(row.conversation, train_on=self._task.train_on, weights=row.weights)
 
     def _of_sample(self, row: Row, sample: Sample, number: int) -> Iterator[Finding]:
         task = self._task
@@ -200,11 +195,6 @@ class RowWork:
         result.sums.wrong += any(one.severity == "error" for one in found)
         for one in found:
             result.sums.kinds[one.kind] = result.sums.kinds.get(one.kind, 0) + 1
-
-
-def _failure(number: int, error: AntiphonError) -> Finding:
-    place = str(error.position) if error.position is not None else ""
-    return Finding(number, place, error.code, "error", error.message, None)
 
 
 def sums_of(conversation: Conversation, sample: Sample) -> Sums:
