@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
@@ -73,6 +74,12 @@ def test_what_is_wrong_is_found_with_its_place(tmp_path: Path, row: Any, expecte
     found = check(tmp_path, row)
     assert [(one.kind, one.place) for one in found] == expected
     assert all(one.severity == KINDS[one.kind][0] and one.row == 1 for one in found)
+
+
+def test_the_page_has_each_kind_with_its_severity_and_meaning() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`\w+`) \| (error|warning) \| (.*) \|$", page, re.MULTILINE)
+    assert rows == [(f"`{kind}`", severity, meaning) for kind, (severity, meaning) in KINDS.items()]
 
 
 def test_a_schema_that_is_too_costly_to_judge_by_is_named(tmp_path: Path) -> None:
