@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.conversion.datasets import Run, Task, pool
+from antiphon.conversion.datasets import pool
+from antiphon.conversion.datasets.run import Run
+from antiphon.conversion.datasets.work import Task
 from antiphon.errors import ModelError
 from kit.datasets import called, failing, harmony, jsonl, missing, said
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.conversion.datasets import Run, Task, TrainedModel
 from antiphon.conversion.datasets.checks import KINDS, Finding
-from antiphon.conversion.datasets.run import SeenRows
+from antiphon.conversion.datasets.run import Run, SeenRows
 from antiphon.conversion.datasets.shards import best_fit
+from antiphon.conversion.datasets.work import Task, TrainedModel
 from antiphon.errors import ConfigError
 from kit.datasets import called, failing, harmony, jsonl, said
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from antiphon.conversation import Conversation
-from antiphon.conversion.datasets import TrainedModel
 from antiphon.conversion.datasets.columns import Sample, TrainOn
+from antiphon.conversion.datasets.work import TrainedModel
 from antiphon.errors import ModelError
 from antiphon.training import Renderer
 

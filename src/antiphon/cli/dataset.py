@@ -11,19 +11,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 import typer
 
-from antiphon.conversion.datasets import (
-    COLUMNS,
-    DEFAULT_COLUMNS,
-    FILES,
-    ROW_FORMS,
-    Chunk,
-    Result,
-    Run,
-    Sums,
-    Task,
-    TrainedModel,
-    former,
-)
+from antiphon.conversion.datasets.columns import COLUMNS, DEFAULT_COLUMNS, FILES
+from antiphon.conversion.datasets.forms import ROW_FORMS
+from antiphon.conversion.datasets.rows import Chunk
+from antiphon.conversion.datasets.run import Run
+from antiphon.conversion.datasets.shards import former
+from antiphon.conversion.datasets.work import Result, Sums, Task, TrainedModel
 from antiphon.errors import RequestError, near
 from antiphon.generation.passages import Owner
 
