@@ -263,6 +263,21 @@ def test_a_folder_of_other_files_is_refused_and_those_stay(many: Path) -> None:
     assert (many / "out" / "thesis.txt").read_text() == "mine"
 
 
+def test_what_a_killed_run_had_begun_to_write_is_gone_and_other_files_stay(many: Path) -> None:
+    list(run_in(many, many / "whole").results())
+    list(run_in(many, many / "out").results())
+    begun = (
+        ".part-00001.jsonl.1a2b.part",
+        "..rows-00001.bin.1a2b.part",
+        "..state.json.1a2b.part",
+        "findings-00001.jsonl",
+    )
+    for name in (*begun, "thesis.part"):
+        (many / "out" / name).write_text("half")
+    list(run_in(many, many / "out").results())
+    assert contents(many / "out") == {**contents(many / "whole"), "thesis.part": b"half"}
+
+
 def test_a_limit_holds_across_a_run_that_goes_on(many: Path) -> None:
     results = run_in(many, many / "out", limit=30, shard_rows=5).results()
     for _ in range(4):

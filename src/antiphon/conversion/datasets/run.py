@@ -70,11 +70,12 @@ class Duplicates:
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._files = list(map(str, files))
+        self._numbers = {name: number for number, name in enumerate(self._files)}
         self._seen = SeenRows()
 
     def note(self, path: str, result: Result) -> bytes:
         """Adds the findings to the result, whose fixed rows have none of them; returns its rows for `restore`."""
-        file = self._files.index(path)
+        file = self._numbers[path]
         known = [file.to_bytes(4) + result.digests[at : at + _ROW] for at in range(0, len(result.digests), _ROW)]
         twice = {row: where for row, where in map(self._first, known) if where is not None}
         if twice:

@@ -26,7 +26,8 @@ WINDOW = 4_000_000
 """Tokens of rows that are packed together at least, but for the last ones."""
 WINDOW_SEQUENCES = 128
 """Sequences of them at least."""
-_OURS = re.compile(r"\.?(?P<name>part|findings|rows|state)(?:-(?P<number>\d{5}))?\.\w+(?:\.\w+\.part)?")
+_OURS = re.compile(r"\.{0,2}(?:part|findings|rows|state)(?:-(?P<number>\d{5}))?\.\w+(?P<partial>\.\w+\.part)?")
+"""The names of a run's files, and of those that it had not written whole when it ended."""
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -90,9 +91,14 @@ class Folder:
         before = None if force else former(path)
         if before is not None:
             self.state = self._same(before)
-        elif not force and any(path.iterdir()):
+        elif force:
+            (path / STATE).unlink(missing_ok=True)
+        elif any(path.iterdir()):
             raise _refused(f"the folder {path} is not empty", "Name another one; --force replaces a former run.")
-        self._remove(self.state.shards)
+        for file in path.iterdir():
+            ours = _OURS.fullmatch(file.name)
+            if ours and (ours["partial"] or int(ours["number"] or -1) >= self.state.shards):
+                file.unlink()
         self._shard = _Shard(self._named, self.state.sums)
 
     def _same(self, before: State) -> State:
@@ -104,13 +110,6 @@ class Folder:
             what = f"the folder {self._path} has a run with other {', '.join(other)}"
             raise _refused(what, "Name another folder; --force begins anew in this one.")
         return before
-
-    def _remove(self, shards: int) -> None:
-        """Removes what is no part of the first so many shards: all of them with 0, and what was never whole."""
-        for file in self._path.iterdir():
-            ours = _OURS.fullmatch(file.name)
-            if ours and (file.suffix == ".part" or not shards or int(ours["number"] or -1) >= shards):
-                file.unlink()
 
     def _named(self, name: str, ending: str) -> Path:
         return self._path / f"{name}-{self.state.shards:05}{ending}"
