@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from datetime import date
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -84,14 +85,17 @@ class Selected(msgspec.Struct, frozen=True):
 
         harmony = select_harmony(self.format, self.model)
         if harmony is not None and self.chat_template is None:
-            renderer = Renderer("harmony", date=self.day)
+            renderer, template = Renderer("harmony", date=self.day), ""
         else:
             loaded = configure(self.config, model=self.model, format=self.format, chat_template=self.chat_template)
             format, text = model_format(loaded.config)
-            renderer = Renderer((format, text.tokenizer), date=self.day)
+            renderer, template = Renderer((format, text.tokenizer), date=self.day), text.template or ""
+        if self.chat_template is not None and Path(self.chat_template).is_file():
+            template = Path(self.chat_template).read_text("utf-8", "replace")
         tokenizer = renderer.tokenizer
         controls = [control.spelling for control in tokenizer.controls]
-        return TrainedModel(renderer, controls, f"{renderer.format.name}, {tokenizer.name}")
+        digest = blake2b(template.encode("utf-8", "replace"), digest_size=8).hexdigest()
+        return TrainedModel(renderer, controls, f"{renderer.format.name} {digest} {tokenizer.name}")
 
 
 @command.command("check")
@@ -133,7 +137,7 @@ def check_rows(
     else:
         tell(f"{run.sums.rows} rows, {errors} with errors, {sum(run.sums.kinds.values())} findings")
         kinds = run.sums.kinds
-        print_table(("finding", "rows"), [(kind, kinds[kind]) for kind in sorted(kinds, key=kinds.__getitem__)][::-1])
+        print_table(("finding", "rows"), [(kind, kinds[kind]) for kind in sorted(kinds, key=lambda k: (-kinds[k], k))])
     if errors:
         raise typer.Exit(1)
 
@@ -280,8 +284,8 @@ def show(chunk: Chunk, result: Result, *, json: bool) -> None:
             continue
         line = f"{chunk.path}:{found.row}" if found.row else chunk.path
         place = f" {found.place}:" if found.place else ""
-        fix = f"  ({found.fix})" if found.fix else ""
-        tell(f"{line}:{place} {found.reason}  [{found.kind}]{fix}")
+        more = f"  (--fix: {found.fix})" if found.fix else f"  {found.hint}" if found.hint else ""
+        tell(f"{line}:{place} {found.reason}  [{found.kind}]{more}")
 
 
 def conclude(run: Run, output: Path, *, json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from antiphon.conversation import Conversation, Message, Role, ToolSpec
+from antiphon.conversation import Channel, Conversation, Message, Role, ToolSpec
 from antiphon.grammar.schema.judging import MOST, work_of
 
 from .forms import Row
@@ -45,7 +45,10 @@ THOUGHT = re.compile(r"\s*<think>\n?(.*?)\n?</think>\s*", re.DOTALL)
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong with row number ``row``. ``place`` is the path in it, ``fix`` the change that is sure."""
+    """One thing that is wrong with row number ``row``. ``place`` is the path in it, ``fix`` the change that is sure.
+
+    ``hint`` says what may be done where none is.
+    """
 
     row: int
     place: str
@@ -53,6 +56,7 @@ class Finding(msgspec.Struct, frozen=True):
     severity: Severity
     reason: str
     fix: str | None = None
+    hint: str | None = None
 
 
 def finding(row: int, place: str, kind: str, reason: str, fix: str | None = None) -> Finding:
@@ -71,8 +75,13 @@ def conversation_findings(row: Row, number: int, controls: re.Pattern[str] | Non
     for i, message in enumerate(messages):
         if message.role is Role.ASSISTANT and not message.is_call and THOUGHT.match(message.text):
             reason = "the text begins with reasoning in think tags"
+            alone = not (i and messages[i - 1].channel == Channel.ANALYSIS and row.place(i - 1) == row.place(i))
             yield finding(
-                number, row.place(i), "thought_in_text", reason, "move it to reasoning" if row.is_chat else None
+                number,
+                row.place(i),
+                "thought_in_text",
+                reason,
+                "move it to reasoning" if row.is_chat and alone else None,
             )
         elif controls is not None and (spelled := controls.search(message.text)):
             yield finding(number, row.place(i), "control_spelled", f"the text spells {spelled.group()!r}")

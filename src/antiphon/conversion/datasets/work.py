@@ -56,9 +56,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 class Sums(msgspec.Struct):
     """Counts of rows, of their tokens, and of whose these are. ``wrong`` rows have errors, ``failed`` are not rendered.
 
-    ``lengths``: how many rows have so many tokens.
-
-    ``kinds``: findings by their kind. ``sequences``: those that rows were packed into, and ``packed`` the tokens there.
+    ``lengths``: how many rows have so many tokens. ``kinds``: findings by their kind. ``sequences``: those that rows were
+    packed into, and ``packed`` the tokens there.
     """
 
     rows: int = 0
@@ -154,9 +153,10 @@ class RowWork:
                 sample = self._renderer.render(row.conversation, train_on=task.train_on, weights=row.weights)
             except Exception as error:  # noqa: BLE001 - one row that nothing can be done with is named, and ends no run
                 result.sums.failed += 1
-                failure = error_of(error)
-                place = str(failure.position or "")
-                self._note(result, [Finding(number, place, failure.code, "error", failure.message)])
+                one = error_of(error)
+                place = str(one.position or "")
+                reason = one.message.removeprefix(f"{place}: ")
+                self._note(result, [Finding(number, place, one.code, "error", reason, hint=one.hint)])
                 continue
             result.digests += digest + number.to_bytes(8) if digest else b""
             found += self._of_sample(row, sample, number)
