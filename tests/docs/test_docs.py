@@ -17,8 +17,11 @@ import pytest
 
 import antiphon
 from docs.blocks import ADDRESS, PAGES, ROOT, Block, blocks
+from kit.datasets import called, jsonl
+from kit.program import in_process
 
 GUIDE = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "internals").glob("*.md"))]
+PACKED = ("--format", "harmony", "--to", "parquet", "--length", "1000")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -51,6 +54,9 @@ def put_files(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     code = "".join(block.code for block in blocks(page, "python") if block.runs)
     if '"model.gguf"' in code:
         (folder / "model.gguf").symlink_to(request.getfixturevalue("smollm2_path"))
+    if '"batches/part-00000.parquet"' in code:
+        (folder / "chats.jsonl").write_bytes(jsonl([called()] * 20))
+        in_process("dataset", "pack", "chats.jsonl", "-o", "batches", *PACKED, home=folder)
     if '"in.jsonl"' in code:
         (folder / "in.jsonl").write_text(next(blocks(page, "json")).code)
 

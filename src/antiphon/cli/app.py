@@ -65,6 +65,7 @@ COMMANDS = {
     "render": "Write a conversation (JSON) as the prompt of a format.",
     "parse": "Read a model's raw reply back into messages.",
     "convert": "Convert a conversation from one form to another.",
+    "dataset": "Check, render, pack and count the rows of data sets for training.",
     "completion": "Print the script with which bash, zsh or fish completes commands and names.",
     "lsp": "Serve an editor: what is wrong with a transcript, and more.",
     "validate": "Check transcripts of any length.",

@@ -269,7 +269,7 @@ class ShareGptReader(JsonReader):
         if not isinstance(tools, list):
             raise _wrong("tools", "is not a list")
         self.about = Conversation(
-            tools=tuple(_tool(tool, f"tools[{i}]") for i, tool in enumerate(msgspec.to_builtins(tools)))
+            tools=tuple(read_function(tool, f"tools[{i}]") for i, tool in enumerate(msgspec.to_builtins(tools)))
         )
         taken = {self.path: members.get(self.path), "system": self._system, "tools": members.get("tools")}
         self.unread = list(unread("", members, taken))
@@ -320,7 +320,8 @@ def _json_of(value: Any, path: str) -> Any:
         raise _wrong(path, "is no JSON") from None
 
 
-def _tool(value: Any, path: str) -> ToolSpec:
+def read_function(value: Any, path: str) -> ToolSpec:
+    """Reads a function tool, with or without ``type`` around it. Raises `ParseError`."""
     function = value.get("function", value) if isinstance(value, dict) else None
     if not isinstance(function, dict):
         raise _wrong(path, "is no function")
