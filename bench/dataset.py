@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -228,7 +228,8 @@ def main() -> None:
             print(f"{action:<12} {row}, {seconds:.0f} s, {memory / 1e6:.0f} MB")
         if options.transformers:
             some = folder / "some.jsonl"
-            some.write_text("".join(data.read_text().splitlines(keepends=True)[: options.transformers_rows]))
+            with data.open() as file:
+                some.write_text("".join(islice(file, options.transformers_rows)))
             command = [options.transformers, "-c", OTHER_WAY, str(model), str(some), str(folder / "cache")]
             found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout.splitlines()[-1])
             own = json.loads(subprocess.run(
