@@ -1,0 +1,148 @@
+"""What a template marks as the assistant's, what of that no model samples, and why: by characters, without our code.
+
+A template for training marks with ``{% generation %}`` what it writes for an assistant. A model samples a little less:
+its prompt opens the reply, and it stops at its stop. So what is expected of us are the marks, less what is argued here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from kit.plain_jinja import MARKS, plain_prompt
+
+Messages = Sequence[Mapping[str, Any]]
+
+OPENED = "opened by the prompt"
+BLANK = "blank behind the stop"
+SECOND_END = "second end behind the stop"
+OTHER_END = "another end in the stop's place"
+STOP = "stop without a mark"
+ARGUED = (OPENED, BLANK, SECOND_END, OTHER_END, STOP)
+"""Why what is marked is not sampled; the last: why what is sampled is not marked."""
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "look",
+            "description": "Looks.",
+            "parameters": {"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}}},
+        },
+    }
+]
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str, thought: str = "") -> dict[str, Any]:
+    return {"role": "assistant", "content": text, **({"reasoning_content": thought} if thought else {})}
+
+
+def call(thought: str = "") -> dict[str, Any]:
+    function = {"name": "look", "arguments": {"q": "a b", "n": 3}}
+    return {**assistant("", thought), "tool_calls": [{"id": "call_a1b2", "type": "function", "function": function}]}
+
+
+def result(text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": "call_a1b2", "name": "look", "content": text}
+
+
+CHATS: dict[str, list[dict[str, Any]]] = {
+    "turns": [user("Hi"), assistant("Hello there."), user("And?"), assistant("Nothing.")],
+    "system": [{"role": "system", "content": "Be brief."}, user("Hi"), assistant("Hello."), user("So"), assistant("N")],
+    "blanks": [user("Hi"), assistant("\n\n  Hello.\n"), user("And?"), assistant(" Nothing. ")],
+    "thought": [user("Hi"), assistant("Hello there.", "They greet.")],
+    "thoughts": [user("Hi"), assistant("Hello there.", "They greet."), user("And?"), assistant("Nothing.", "Hm.")],
+    "call": [user("Look"), call(), result("42 hits"), assistant("It is 42.")],
+    "thought call": [user("Look"), call("I look."), result("42 hits"), assistant("It is 42.", "So.")],
+    "calls": [
+        user("Look"), call(), result("42 hits"), assistant("It is 42."),
+        user("More"), call("Hmm."), result("7 hits"), assistant("It is 7."),
+    ],
+}  # fmt: skip
+"""Texts of users and results differ from each other, so that each has one place."""
+
+
+def tools_of(messages: Messages) -> list[dict[str, Any]]:
+    return TOOLS if any(message["role"] == "tool" for message in messages) else []
+
+
+class Template(NamedTuple):
+    """A template's text, the values of its special tokens, its model's stops, and whether it takes texts in parts."""
+
+    text: str
+    special: Mapping[str, Any]
+    stops: Collection[str]
+    parts: bool = False
+
+    def write(self, messages: Messages, *, opens: bool = False, marked: bool = False) -> str:
+        if self.parts:
+            messages = [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]
+        tools = tools_of(messages) or None
+        return plain_prompt(self.text, messages, tools, marked=marked, add_generation_prompt=opens, **self.special)
+
+    def marks(self, messages: Messages) -> tuple[str, list[bool]]:
+        """The conversation as the template writes it, and which characters it marks."""
+        marked, inside = list[tuple[str, bool]](), False
+        for char in self.write(messages, marked=True):
+            if char in MARKS:
+                inside = char == MARKS[0]
+            else:
+                marked.append((char, inside))
+        return "".join(char for char, _ in marked), [own for _, own in marked]
+
+    def expected(self, messages: Messages, text: str, marked: Sequence[bool]) -> tuple[list[bool], Counter[str]]:
+        """Which characters a model samples, by the marks, and how often each difference is argued."""
+        sampled, why = list(marked), Counter[str]()
+        for start, end in self._openings(messages, text):
+            why[OPENED] += any(sampled[start:end])
+            sampled[start:end] = [False] * (end - start)
+        for start, end in _runs(sampled):
+            ends = [at + len(stop) for stop in self.stops if (at := text.find(stop, start, end)) >= 0]
+            stopped = min(ends, default=0)
+            if stopped:
+                behind = text[stopped:end].strip()
+                assert not behind or behind in self.stops, f"more is marked behind the stop: {behind!r}"
+                why[SECOND_END if behind else BLANK] += stopped < end
+            elif stop := next((stop for stop in self.stops if text.startswith(stop, end)), ""):
+                why[STOP] += 1
+                stopped = end + len(stop)
+            else:
+                assert text[start:end].endswith("<|end|>"), f"no stop ends {text[start:end]!r}"
+                why[OTHER_END] += 1
+                stopped = end - len("<|end|>")
+            sampled[start : max(end, stopped)] = [True] * (stopped - start) + [False] * (end - stopped)
+        return sampled, +why
+
+    def _openings(self, messages: Messages, text: str) -> Iterator[tuple[int, int]]:
+        """Where the text has what the prompt for a reply wrote behind the message before it.
+
+        A prompt may go on to a thought that the history has otherwise or not at all: then its header is looked for. One
+        template writes none before a second call.
+        """
+        at = 0
+        for i in (i for i, message in enumerate(messages) if message["role"] == "assistant"):
+            prompt, last = self.write(messages[:i], opens=True), messages[i - 1]["content"]
+            last = next(form for form in (last, json.dumps(last)[1:-1]) if form in prompt)
+            opened = prompt[prompt.rindex(last) + len(last) :]
+            forms = (opened, opened.rstrip(), opened.partition("<think>")[0], "")
+            form = next(form for form in forms if text.find(last + form, at) >= 0)
+            at = text.index(last + form, at) + len(last)
+            yield at, at + len(form)
+
+
+def spans(text: str, sampled: Sequence[bool]) -> list[tuple[int, str]]:
+    """The place and the text of each run that is sampled."""
+    return [(start, text[start:end]) for start, end in _runs(sampled)]
+
+
+def _runs(values: Sequence[bool]) -> list[tuple[int, int]]:
+    """Start and end of each run that is true."""
+    places = (list(run) for own, run in groupby(range(len(values)), values.__getitem__) if own)
+    return [(run[0], run[-1] + 1) for run in places]
