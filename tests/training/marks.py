@@ -7,7 +7,6 @@ its prompt opens the reply, and it stops at its stop. So what is expected of us 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -97,28 +96,30 @@ class Template(NamedTuple):
                 marked.append((char, inside))
         return "".join(char for char, _ in marked), [own for _, own in marked]
 
-    def expected(self, messages: Messages, text: str, marked: Sequence[bool]) -> tuple[list[bool], Counter[str]]:
-        """Which characters a model samples, by the marks, and how often each difference is argued."""
-        sampled, why = list(marked), Counter[str]()
+    def expected(self, messages: Messages, text: str, marked: Sequence[bool]) -> tuple[list[bool], dict[int, str]]:
+        """Which characters a model samples, by the marks, and of each that is marked otherwise why that is so."""
+        sampled, why = list(marked), dict[int, str]()
         for start, end in self._openings(messages, text):
-            why[OPENED] += any(sampled[start:end])
+            why |= {i: OPENED for i in range(start, end) if sampled[i]}
             sampled[start:end] = [False] * (end - start)
         for start, end in _runs(sampled):
-            ends = [at + len(stop) for stop in self.stops if (at := text.find(stop, start, end)) >= 0]
-            stopped = min(ends, default=0)
-            if stopped:
-                behind = text[stopped:end].strip()
-                assert not behind or behind in self.stops, f"more is marked behind the stop: {behind!r}"
-                why[SECOND_END if behind else BLANK] += stopped < end
-            elif stop := next((stop for stop in self.stops if text.startswith(stop, end)), ""):
-                why[STOP] += 1
-                stopped = end + len(stop)
-            else:
-                assert text[start:end].endswith("<|end|>"), f"no stop ends {text[start:end]!r}"
-                why[OTHER_END] += 1
-                stopped = end - len("<|end|>")
-            sampled[start : max(end, stopped)] = [True] * (stopped - start) + [False] * (end - stopped)
-        return sampled, +why
+            stopped, reason = self._end(text, start, end)
+            sampled[start:stopped] = [True] * (stopped - start)
+            sampled[stopped:end] = [False] * (end - stopped)
+            why |= dict.fromkeys((*range(stopped, end), *range(end, stopped)), reason)
+        return sampled, why
+
+    def _end(self, text: str, start: int, end: int) -> tuple[int, str]:
+        """Where what is sampled ends of what is marked, and why."""
+        ends = [at + len(stop) for stop in self.stops if (at := text.find(stop, start, end)) >= 0]
+        if ends:
+            behind = text[min(ends) : end].strip()
+            assert not behind or behind in self.stops, f"more is marked behind the stop: {behind!r}"
+            return min(ends), SECOND_END if behind else BLANK
+        if stop := next((stop for stop in self.stops if text.startswith(stop, end)), ""):
+            return end + len(stop), STOP
+        assert text.endswith("<|end|>", start, end), f"no stop ends {text[start:end]!r}"
+        return end - len("<|end|>"), OTHER_END
 
     def _openings(self, messages: Messages, text: str) -> Iterator[tuple[int, int]]:
         """Where the text has what the prompt for a reply wrote behind the message before it.
