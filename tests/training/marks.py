@@ -1,4 +1,4 @@
-"""What a template marks as the assistant's, what of that no model samples, and why: by characters, without our code.
+"""What a template marks as the assistant's, what of that no model samples, and why: by characters, without our masks.
 
 A template for training marks with ``{% generation %}`` what it writes for an assistant. A model samples a little less:
 its prompt opens the reply, and it stops at its stop. So what is expected of us are the marks, less what is argued here.
@@ -7,11 +7,14 @@ its prompt opens the reply, and it stops at its stop. So what is expected of us 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kit.plain_jinja import MARKS, plain_prompt
+from bridge.templates import Source, names, text_of
+from kit.plain_jinja import MARKS, TODAY, plain_prompt
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -73,18 +76,22 @@ def tools_of(messages: Messages) -> list[dict[str, Any]]:
 
 
 class Template(NamedTuple):
-    """A template's text, the values of its special tokens, its model's stops, and whether it takes texts in parts."""
+    """A template's text, the values of its special tokens, its model's stops, whether it takes texts in parts, a day."""
 
     text: str
     special: Mapping[str, Any]
     stops: Collection[str]
     parts: bool = False
+    today: date = TODAY
 
     def write(self, messages: Messages, *, opens: bool = False, marked: bool = False) -> str:
-        if self.parts:
-            messages = [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]
-        tools = tools_of(messages) or None
-        return plain_prompt(self.text, messages, tools, marked=marked, add_generation_prompt=opens, **self.special)
+        messages, tools, more = self.given(messages), tools_of(messages) or None, self.special
+        return plain_prompt(self.text, messages, tools, self.today, marked=marked, add_generation_prompt=opens, **more)
+
+    def given(self, messages: Messages) -> Messages:
+        if not self.parts:
+            return messages
+        return [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]
 
     def marks(self, messages: Messages) -> tuple[str, list[bool]]:
         """The conversation as the template writes it, and which characters it marks."""
@@ -147,3 +154,27 @@ def _runs(values: Sequence[bool]) -> list[tuple[int, int]]:
     """Start and end of each run that is true."""
     places = (list(run) for own, run in groupby(range(len(values)), values.__getitem__) if own)
     return [(run[0], run[-1] + 1) for run in places]
+
+
+MARKED = [name for name in names() if re.search(r"\{%[-+]?\s*generation\b", text_of(name))]
+NO_TOOLS = (
+    "tests: smol", "trl: cohere", "trl: gemma", "trl: idefics3", "trl: llama3", "trl: llava", "trl: phi3",
+    "trl: qwen2_5_vl", "trl: smolvlm",
+)  # fmt: skip
+"""Those that write no tools or no results; where we describe tools in words the texts differ."""
+NO_SYSTEM = ("trl: gemma_training",)
+IN_PARTS = ("trl: idefics3", "trl: llava", "trl: smolvlm")
+"""Those that take the texts of messages only as parts."""
+
+
+def chats(name: str) -> Iterator[tuple[str, Messages]]:
+    for chat, messages in CHATS.items():
+        left_out = (tools_of(messages) and name.startswith(NO_TOOLS)) or (chat == "system" and name in NO_SYSTEM)
+        if not left_out:
+            yield chat, messages
+
+
+def template_of(known: Source) -> Template:
+    special = {"bos_token": "", "eos_token": known.eos_token}
+    stops = [str(stop) for stop in known.format.stops]
+    return Template(text_of(known.name), special, stops, known.name.startswith(IN_PARTS))

@@ -2,39 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from antiphon.generation.sampled import Tracer
-from bridge.templates import Source, names, source, text_of
+from bridge.templates import Source, source
 from kit.plain_jinja import conversation_of
-from training.marks import CHATS, Messages, Template, spans, tools_of
-
-MARKED = [name for name in names() if re.search(r"\{%[-+]?\s*generation\b", text_of(name))]
-NO_TOOLS = (
-    "tests: smol", "trl: cohere", "trl: gemma", "trl: idefics3", "trl: llama3", "trl: llava", "trl: phi3",
-    "trl: qwen2_5_vl", "trl: smolvlm",
-)  # fmt: skip
-"""Those that write no tools or no results; where we describe tools in words the texts differ."""
-NO_SYSTEM = ("trl: gemma_training",)
-IN_PARTS = ("trl: idefics3", "trl: llava", "trl: smolvlm")
-"""Those that take the texts of messages only as parts."""
-
-
-def chats(name: str) -> Iterator[tuple[str, Messages]]:
-    for chat, messages in CHATS.items():
-        left_out = (tools_of(messages) and name.startswith(NO_TOOLS)) or (chat == "system" and name in NO_SYSTEM)
-        if not left_out:
-            yield chat, messages
-
-
-def template_of(known: Source) -> Template:
-    special = {"bos_token": "", "eos_token": known.eos_token}
-    stops = [str(stop) for stop in known.format.stops]
-    return Template(text_of(known.name), special, stops, known.name.startswith(IN_PARTS))
+from training.marks import CHATS, MARKED, Messages, chats, spans, template_of, tools_of
 
 
 def traced(known: Source, messages: Messages) -> tuple[str, list[bool]]:
