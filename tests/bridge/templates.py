@@ -31,11 +31,12 @@ _END = re.compile(r"eo[tsm](?:_id)?\b|(?<!action_)end|return|</s>|\[/?EOS\]", re
 
 @dataclass(frozen=True)
 class Source:
-    """``name``: where it is from, and its own name."""
+    """``name``: where it is from, and its own name. ``eos_token``: what a template of Jinja is given by that name."""
 
     name: str
     format: Format
     tokenizer: ByteTokenizer
+    eos_token: str = ""
 
     @property
     def description(self) -> ReplyDescription:
@@ -68,14 +69,20 @@ def source(name: str) -> Source:
     if origin == "declared":
         controls = _controls(repr(vars(builtin_templates().get(own)())))
         return Source(name, template_format(own, controls), ByteTokenizer(controls))
-    return jinja(name, (_own() | _fetched() if origin in ("trl", "unsloth") else _own())[name])
+    return jinja(name, text_of(name))
+
+
+def text_of(name: str) -> str:
+    """The text of a template; an empty one where the source is none."""
+    return (_fetched() if name.startswith(("trl: ", "unsloth: ")) else _own()).get(name, "")
 
 
 def jinja(name: str, text: str) -> Source:
     controls = _controls(text)
     end = next((control for control in controls if _END.search(str(control))), Control("</s>"))
     known = list(dict.fromkeys([*controls, end]))
-    return Source(name, jinja_format(text, known, {"bos_token": "", "eos_token": str(end)}), ByteTokenizer(known))
+    format = jinja_format(text, known, {"bos_token": "", "eos_token": str(end)})
+    return Source(name, format, ByteTokenizer(known), str(end))
 
 
 def _controls(text: str) -> list[Control]:

@@ -18,6 +18,7 @@ from antiphon import read_chat
 from antiphon.conversation import Conversation, Settings
 
 TODAY = date(2024, 7, 26)
+MARKS = "\ue100\ue101"
 
 
 class Generation(Extension):
@@ -28,15 +29,23 @@ class Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def plain_jinja(source: str, variables: dict[str, Any], today: date = TODAY) -> str:
-    """The text; raises what Jinja raises."""
-    return _compiled(source, today).render(**variables)
+class Marked(Generation):
+    """Writes a character before and behind what a template marks."""
+
+    def parse(self, parser: Parser) -> list[jinja2.nodes.Node]:
+        opens, closes = (jinja2.nodes.Output([jinja2.nodes.TemplateData(mark)]) for mark in MARKS)
+        return [opens, *super().parse(parser), closes]
+
+
+def plain_jinja(source: str, variables: dict[str, Any], today: date = TODAY, *, marked: bool = False) -> str:
+    """The text, with `MARKS` where it is wanted ``marked``; raises what Jinja raises."""
+    return _compiled(source, today, marked).render(**variables)
 
 
 @lru_cache(maxsize=64)
-def _compiled(source: str, today: date) -> jinja2.Template:
+def _compiled(source: str, today: date, marked: bool) -> jinja2.Template:
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Marked if marked else Generation]
     )
 
     def tojson(
@@ -62,6 +71,8 @@ def plain_prompt(
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]] | None = None,
     today: date = TODAY,
+    *,
+    marked: bool = False,
     **more: Any,
 ) -> str:
     """The prompt for messages in the form of the chat API, their arguments objects, reasoning under every name."""
@@ -70,7 +81,7 @@ def plain_prompt(
         if reasoning := message.get("reasoning_content"):
             message |= dict.fromkeys(("reasoning", "thinking", "thought"), reasoning)
     variables = {"messages": offered, "tools": tools, "documents": None, "add_generation_prompt": True}
-    return plain_jinja(source, {**variables, **more}, today)
+    return plain_jinja(source, {**variables, **more}, today, marked=marked)
 
 
 def conversation_of(

@@ -127,7 +127,7 @@ class Page:
 
     def _end_behind(self, start: int, lead: str) -> tuple[int, int]:
         """The end of a reply, and the length of its stop; -1 where a control stands in it that no reply has."""
-        before = start
+        closed = -1
         for mark in self._writing.marks.finditer(self.text, start):
             char = mark.group()
             if char in self._writing.stops:
@@ -135,9 +135,9 @@ class Page:
             if char not in self._writing.inside:
                 return -1, 0
             if char == lead[0] and not self.text.startswith(lead, mark.start()):
-                blank = not self.text[before + 1 : mark.start()].strip()
-                return len(self.text[: before if blank else mark.start()].rstrip()), 0
-            before = mark.start()
+                ended = closed >= 0 and not self.text[closed + 1 : mark.start()].strip()
+                return (closed if ended else len(self.text[: mark.start()].rstrip())), 0
+            closed = mark.start()
         return len(self.text.rstrip()), 0
 
     def _by_prompts(self, groups: Sequence[list[int]]) -> Iterator[ReplyPlace]:
