@@ -76,7 +76,7 @@ class Page:
                 while one is not None and one.start < limit:
                     if one.start >= at:
                         passages += _filled(at, one.start, own, one.message)
-                        passages.append(one._replace(sampled=own is not None))
+                        passages.append(Passage(*one[:5], own is not None))
                         at = one.end
                     one = next(found, None)
                 passages += _filled(at, limit, own, passages[-1].message if passages else -1)

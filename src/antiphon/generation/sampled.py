@@ -133,16 +133,16 @@ class Tracer:
 
     def _begun(self, ids: Sequence[int], text: str, size: int) -> int:
         """How many of the text's ids begin in its first ``size`` characters."""
-        pieces = [piece for piece in map(self.tokenizer.piece, ids) if isinstance(piece, bytes)]
-        length, whole, place = len(utf8(text)), len(b"".join(pieces)), len(utf8(text[:size]))
+        sizes = [*map(len, map(self.tokenizer.piece, ids))]  # type: ignore[arg-type]  # no text has a control's id
+        length, whole, place = len(utf8(text)), sum(sizes), len(utf8(text[:size]))
         if whole != length:  # The vocabulary writes a blank before a text, or normalises it.
             place = place + whole - length if length < whole <= length + 3 else place * whole // max(length, 1)
         at = 0
-        for i, piece in enumerate(pieces):
+        for i, one in enumerate(sizes):
             if at >= place:
                 return i
-            at += len(piece)
-        return len(pieces)
+            at += one
+        return len(sizes)
 
 
 def _cut(pieces: Sequence[Piece], passages: Sequence[Passage]) -> Iterator[Piece]:
@@ -169,7 +169,7 @@ def _counted(passages: Sequence[Passage], counts: Sequence[int]) -> Iterator[Pas
     at = 0
     for passage, count in zip(passages, counts, strict=True):
         if count:
-            yield passage._replace(start=at, end=at + count)
+            yield Passage(at, at + count, *passage[2:])
         at += count
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace as replace_fields
 
 from antiphon.catalog.loading import model_format
 from antiphon.config import ModelEntry, load_config
+from antiphon.engines.scripted import Scripted
 from antiphon.errors import Position, RequestError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.harmony import Harmony
@@ -255,6 +256,7 @@ def _opened(model: ModelSource, chat_template: str | Path | None) -> tuple[Forma
     template = None if chat_template is None else str(chat_template)
     config = load_config(os.environ, {"model": str(model), "chat_template": template}).config
     if Path(model).is_dir():
-        config = replace_fields(config, models={**config.models, str(model): ModelEntry(tokenizer=str(model))})
+        entry = ModelEntry(engine=Scripted(), tokenizer=str(model))  # An engine that has no file of its own.
+        config = replace_fields(config, models={**config.models, str(model): entry})
     format, text = model_format(config)
     return format, text.tokenizer

@@ -56,8 +56,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 class Sums(msgspec.Struct):
     """Counts of rows, of their tokens, and of whose these are. ``wrong`` rows have errors, ``failed`` are not rendered.
 
-    ``lengths``: how many rows have so many tokens. ``kinds``: findings by their kind. ``sequences``: those that rows were
-    packed into, and ``packed`` the tokens there.
+    ``lengths``: how many rows have so many tokens. ``kinds``: findings by their kind. ``sequences``: those that rows
+    were packed into, and ``packed`` the tokens there.
     """
 
     rows: int = 0
