@@ -232,6 +232,16 @@ loops: model     ## loops of tools with the default model at temperature 1, unde
 check-ray-vllm: model ## the same in front of a real vLLM on the CPU, both environments: RAY and VLLM name their folders
 	PYTHONPATH=tests $(BIN)/python tests/clients/check_ray_vllm.py $(or $(RAY),.ray) $(or $(VLLM),.vllm)
 
+.PHONY: check-training
+check-training: model oracles .peers/training/.ready ## our samples beside TRL, transformers and torch on the CPU, in an environment of 1.5 GB (TRAINING="--only qwen", --page)
+	PYTHONPATH=src:tests .peers/training/bin/python -m training.trainers.check $(TRAINING)
+
+.peers/training/.ready: requirements/training.lock | $(READY)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
+
 check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
 	PYTHONPATH=tests $(BIN)/python tests/clients/check_vllm.py $(VLLM)
 
@@ -315,6 +325,11 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/pip-compile --quiet --strip-extras --extra dev --build-deps-for editable --generate-hashes --allow-unsafe \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate \
 	  --output-file requirements/dev.lock pyproject.toml
+	printf '%s\n' accelerate datasets gguf torch==2.13.0 transformers trl==1.16.0 > .venv/training.in
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --unsafe-package torch \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate \
+	  --output-file requirements/training.lock pyproject.toml .venv/training.in
+	sed -i '/^#/d' requirements/training.lock
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
 	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/playground/pages.zip .vllm .ray .lmdeploy .peers .suites .nightly .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -76,7 +76,7 @@ def tools_of(messages: Messages) -> list[dict[str, Any]]:
 
 
 class Template(NamedTuple):
-    """A template's text, the values of its special tokens, its model's stops, whether it takes texts in parts, a day."""
+    """A template's text, its special tokens, its model's stops, whether it takes texts in parts, and the day."""
 
     text: str
     special: Mapping[str, Any]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
 
 import antiphon
 from antiphon import training
@@ -155,6 +159,19 @@ def test_a_template_is_told_the_day(tmp_path: Path) -> None:
         for day in (date(1999, 1, 1), None)
     ]
     assert told == ["1999", str(date.today().year)]
+
+
+def test_a_folder_of_hugging_faces_is_a_model(tmp_path: Path, renderer: Renderer) -> None:
+    letters = sorted(ByteLevel.alphabet())
+    vocabulary = tokenizers.Tokenizer(BPE({letter: id for id, letter in enumerate(letters)}, []))
+    vocabulary.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    vocabulary.decoder = tokenizers.decoders.ByteLevel()
+    vocabulary.add_special_tokens([str(control) for control in CONTROLS])
+    vocabulary.save(str(tmp_path / "tokenizer.json"))
+    settings = {"chat_template": CHATML, "eos_token": "<|im_end|>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    known = Renderer(tmp_path)
+    assert texts(known, known.render(TALK)) == texts(renderer, renderer.render(TALK))
 
 
 def test_a_model_that_is_not_here_is_named() -> None:

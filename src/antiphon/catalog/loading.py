@@ -196,7 +196,13 @@ def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
 
 
 def model_format(config: Config) -> tuple[Format, ModelText]:
-    """The configured model's format, and what its files say. Raises `ModelError` when they are not here."""
+    """The configured model's format, and what its files say; a model may be a folder of Hugging Face's too.
+
+    Raises `ModelError` when they are not here.
+    """
+    if config.model not in config.entries and Path(config.model).is_dir():
+        text = read_model_text(config.model)
+        return choose_format(config.model, with_flags(ModelEntry(), config), text, known_formats()), text
     name, entry = find_entry(config.model, config.entries)
     entry = with_flags(entry, config)
     path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)

@@ -13,11 +13,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Literal, TypeGuard
 
-from msgspec.structs import replace as replace_fields
-
 from antiphon.catalog.loading import model_format
-from antiphon.config import ModelEntry, load_config
-from antiphon.engines.scripted import Scripted
+from antiphon.config import load_config
 from antiphon.errors import Position, RequestError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.harmony import Harmony
@@ -255,8 +252,5 @@ def _opened(model: ModelSource, chat_template: str | Path | None) -> tuple[Forma
         return Harmony(), o200k_harmony()
     template = None if chat_template is None else str(chat_template)
     config = load_config(os.environ, {"model": str(model), "chat_template": template}).config
-    if Path(model).is_dir():
-        entry = ModelEntry(engine=Scripted(), tokenizer=str(model))  # An engine that has no file of its own.
-        config = replace_fields(config, models={**config.models, str(model): entry})
     format, text = model_format(config)
     return format, text.tokenizer
