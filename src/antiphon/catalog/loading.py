@@ -18,7 +18,7 @@ import msgspec
 
 from antiphon.config import Config, EngineConfig, ModelEntry, SessionsConfig, find_entry
 from antiphon.engines import Engine, EngineSettings, ModelSpec
-from antiphon.errors import ConfigError, ModelError
+from antiphon.errors import ConfigError, ModelError, NotFoundError
 from antiphon.formats import Format, FormatFactory, FormatRegistry
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
 from antiphon.store import MEMORY, RunLimits, SessionLimits, Store, StoreFactory, TurnLimits, store_at, store_name
@@ -196,14 +196,24 @@ def with_flags(entry: ModelEntry, config: Config) -> ModelEntry:
 
 
 def model_format(config: Config) -> tuple[Format, ModelText]:
-    """The configured model's format, and what its files say. Raises `ModelError` when they are not here."""
-    name, entry = find_entry(config.model, config.entries)
+    """The configured model's format, and what its files say. Raises `ModelError` when they are not here.
+
+    The model may be a folder of Hugging Face's too, which no engine runs: a vocabulary and a template.
+    """
+    folder = None
+    try:
+        name, entry = find_entry(config.model, config.entries)
+    except NotFoundError:
+        if not Path(config.model).is_dir():
+            raise
+        name = folder = config.model
+        entry = ModelEntry()
     entry = with_flags(entry, config)
-    path = entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
+    path = folder or entry.tokenizer or ModelStore(Path(config.store.folder)).path(name, entry)
     if path is None:
         hint = f"Run antiphon pull {name}, or name a --format."
         raise ModelError(f"the model {name!r} is not on this machine", code="model_not_here", hint=hint)
-    entry, _ = recognized(name, entry, None if entry.tokenizer else Path(path))
+    entry, _ = recognized(name, entry, None if folder or entry.tokenizer else Path(path))
     text = read_model_text(str(path))
     return choose_format(name, entry, text, known_formats()), text
 
