@@ -227,6 +227,24 @@ def test_a_real_vocabulary_and_template_give_the_same_as_the_library(rows: Path,
     ]
 
 
+def test_a_folder_of_a_tokenizer_and_a_template_is_a_model(rows: Path, tmp_path: Path) -> None:
+    (folder := tmp_path / "model").mkdir()
+    vocabulary = {letter: id for id, letter in enumerate(map(chr, range(33, 127)))} | {"Ġ": 94, "<|im_end|>": 95}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": []}
+    end = {"id": 95, "content": "<|im_end|>", "special": True, "single_word": False, "lstrip": False, "rstrip": False}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    tokenizer = {"version": "1.0", "model": model, "pre_tokenizer": level, "decoder": level}
+    (folder / "tokenizer.json").write_text(json.dumps({**tokenizer, "added_tokens": [{**end, "normalized": False}]}))
+    template = "{% for m in messages %}{{ m.role }}:{{ m.content }}<|im_end|>{% endfor %}"
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template, "eos_token": "<|im_end|>"}))
+    rows.write_bytes(jsonl([said(("user", "Why?"), ("assistant", "So."))]))
+    done = in_process("dataset", "render", str(rows), "-m", str(folder), "-o", str(tmp_path / "out"), home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    spelled = {id: letter for letter, id in vocabulary.items()}
+    [row] = table(tmp_path / "out")
+    assert "".join(map(spelled.__getitem__, row["input_ids"])) == "user:Why?<|im_end|>assistant:So.<|im_end|>"
+
+
 def test_a_killed_run_goes_on_and_gives_what_a_whole_one_gives(rows: Path) -> None:
     text = "word " * 12_000
     rows.write_bytes(jsonl([said(("user", f"{i}"), ("assistant", text)) for i in range(40)]))

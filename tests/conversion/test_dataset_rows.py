@@ -168,6 +168,12 @@ def test_each_form_is_found_by_its_fields_and_says_the_same(form: str, named: bo
     assert row.conversation.messages[-1].channel == "final"
 
 
+def test_harmony_may_be_a_text_or_the_json_of_the_reference() -> None:
+    read = RowReader("harmony").read
+    text, value = (read(json.dumps(SAME[form]).encode()).conversation for form in ("harmony", "harmony-json"))
+    assert [message.text for message in text.messages] == [message.text for message in value.messages]
+
+
 def test_alpaca_has_its_input_below_the_instruction_and_earlier_turns_before() -> None:
     value = {"instruction": "Add.", "input": "1 2", "output": "3", "history": [["Hi", "Hello"]]}
     row = RowReader().read(json.dumps(value).encode())

@@ -64,6 +64,7 @@ class RowReader:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ParseError(f"the row is not JSON: {error}", code="not_json", hint="One JSON object a line.") from None
         form = form_of(value, self.field) if self.form == AUTO else self.form
+        form = "harmony-json" if form == "harmony" and "messages" in value else form
         if form in FORMS:
             return FORMS[form](value, data)
         if not isinstance(text := value.get(self.field or "text"), str):
