@@ -55,6 +55,8 @@ class Draft:
     """Its share of an earlier prompt, where the request has ``explain_prefix``."""
     incidents: tuple[Incident, ...] = field(default=(), kw_only=True)
     """The repairs of its history, which the format could not write as it was."""
+    strict: bool = field(default=False, kw_only=True)
+    """What the reader of its reply would repair is a `ParseError`."""
 
     @property
     def remembered(self) -> bool:
@@ -73,12 +75,13 @@ class Draft:
         parser = self.format.parser(
             reply_as=Role.ASSISTANT,
             prompt=self.prompt,
+            strict=self.strict,
             tools=conversation.offered,
             response_format=conversation.response_format,
             calls=None if request.reads_miscalls or self.format.framed else request.calls,  # `InferredChannels` knows
         )
         tools = self.model.called_in_any_form(self.request)
-        return OtherCalls(parser, Offered(tools), sure) if tools else parser
+        return OtherCalls(parser, Offered(tools), sure) if tools and not self.strict else parser
 
 
 @dataclass(frozen=True, slots=True)
