@@ -38,6 +38,7 @@ from kit.api import (
     scripted,
     served,
 )
+from kit.call_ids import numbered
 from kit.obedient import catalog
 from kit.toolbox import server_toolbox
 

@@ -293,7 +293,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _within("n", request.n, Range(1, info.slots))
     _within("top_logprobs", request.logprobs, Range(0, info.logprobs))
     _check_scored(info, request)
-    _check_stops(model, request)
+    check_stops(model, request)
     _refuse_unconstrained(model, request)
     if request.finish is not None:
         _check_finish(model, request)
@@ -350,7 +350,8 @@ def _check_finish(model: Model, request: TurnRequest) -> None:
         raise UnsupportedError("finish cannot be honoured together with logprobs", position=position, hint=hint)
 
 
-def _check_stops(model: Model, request: TurnRequest) -> None:
+def check_stops(model: Model, request: TurnRequest) -> None:
+    """That what ends the reply besides its format is of a possible number and length. Raises `RequestError`."""
     stops, ids = request.stop, request.stop_token_ids
     if len(stops) > MAX_STOPS:
         raise _refused("stop", f"stop has {len(stops)} strings; at most {MAX_STOPS} are possible")

@@ -28,7 +28,7 @@ from antiphon.conversation.json import message_json
 from antiphon.engines import EngineEnd
 from antiphon.errors import FormatError, RequestError
 from antiphon.generation import Draft, Model, check_conversation, check_numbers, normalized
-from antiphon.generation.plan import prompt_of
+from antiphon.generation.plan import check_stops, prompt_of
 from antiphon.generation.reader.elsewhere import Kept, ReplyReading, draft_elsewhere, pack_kept, unpack_kept
 from antiphon.structs import ready
 from antiphon.tokens import Piece
@@ -121,7 +121,7 @@ def request_digest(wire: msgspec.Struct, model: Model) -> bytes:
 
 
 def draft_of(
-    wire: ChatRequest, prompt: Sequence[Piece] | None, model: Model, reading: Reading, *, strict: bool
+    wire: ChatRequest, prompt: Sequence[Piece] | None, model: Model, reading: Reading, *, strict: bool = False
 ) -> Draft:
     """The turn that the reply answers, as the chat would plan it; ``prompt`` None: that of the messages.
 
@@ -129,6 +129,7 @@ def draft_of(
     """
     turn = normalized(model, to_turn(wire if wire.messages else replace_fields(wire, messages=[_ANY]), reading))
     check_numbers(turn)
+    check_stops(model, turn)
     check_conversation(model, turn)
     if not (wire.messages or wire.tools):
         turn = replace(turn, any_call=True)
