@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -21,11 +20,9 @@ from antiphon.conversation import (
     ResponseFormat,
     Role,
     TextDelta,
-    ToolSpec,
     TurnEnded,
 )
 from antiphon.engines import EngineEnd, ScriptedEngine
-from antiphon.errors import FormatError
 from antiphon.formats import Format
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml import OpenChatML
@@ -34,12 +31,11 @@ from antiphon.formats.raw import RawFormat
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.generation import Draft, Model, TurnRequest
 from antiphon.generation.reader.elsewhere import ReplyReading, draft_elsewhere, pack_kept, unpack_kept
-from antiphon.tokens import ByteTokenizer, Control, Piece, SampledText
+from antiphon.tokens import ByteTokenizer, Control, Piece, spell
 from kit.api import sampled
-from kit.family_server import EVERY, family
 from kit.reply_fragments import DESCRIPTIONS, TOOL, compiled, controls, replies
 
-LONG = 16
+LONG, MOST = 16, 2500
 
 
 class Described(ReplyFormat):
@@ -55,12 +51,6 @@ class Described(ReplyFormat):
         self.vocabulary = frozenset(self.controls)
         self._compiled = compiled(name, owned)
         self.replies = DESCRIPTIONS[name]
-
-
-@cache
-def model(format: Callable[[], Format]) -> Model:
-    made = format()
-    return Model(name="m", engine=ScriptedEngine([]), tokenizer=ByteTokenizer(made.controls), format=made)
 
 
 def draft(model: Model, *, response_format: ResponseFormat | None = None, stop: tuple[str, ...] = ()) -> Draft:
@@ -117,21 +107,63 @@ def lengthened(pieces: Sequence[Piece], times: int) -> list[Piece]:
     return [one if isinstance(one, Control) else one.replace("word", "wörd. And so on: \\n " * times) for one in pieces]
 
 
-@settings(max_examples=30, deadline=None)
+@cache
+def described(name: str, owned: int) -> Model:
+    format = Described(name, owned)
+    return Model(name="m", engine=ScriptedEngine([]), tokenizer=ByteTokenizer(format.controls), format=format)
+
+
+@settings(max_examples=5, deadline=None)
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 @given(data=st.data())
 def test_a_reply_of_each_family_is_read_alike_in_parts_of_any_size(name: str, data: st.DataObject) -> None:
     owned = data.draw(st.sampled_from((0, 2**12 - 1)))
-    said = lengthened(data.draw(replies(name, owned)), data.draw(st.sampled_from((1, LONG))))
-    end, size = data.draw(st.sampled_from((EngineEnd.STOP, EngineEnd.LENGTH_OUTPUT))), data.draw(st.integers(1, 40))
-    format = data.draw(st.sampled_from((None, ResponseFormat("json_object"))))
-    made = _described(name, owned)
-    reply = sampled(made.tokenizer, said)
-    asked = draft(made, response_format=format)
+    said = lengthened(data.draw(replies(name, owned)), data.draw(st.sampled_from((0, 1, LONG))))
+    end = data.draw(st.sampled_from((EngineEnd.STOP, EngineEnd.LENGTH_OUTPUT)))
+    form = data.draw(st.sampled_from((None, ResponseFormat("json_object"))))
+    made = described(name, owned)
+    reply = sampled(made.tokenizer, said)[:MOST]
+    asked = draft(made, response_format=form)
+    size = data.draw(st.integers(1 + len(reply) // 20, 1 + len(reply)))
     assert in_parts(asked, reply, end, size)[0] == whole(asked, reply, end)
 
 
-@cache
-def _described(name: str, owned: int) -> Model:
-    format = Described(name, owned)
-    return Model(name="m", engine=ScriptedEngine([]), tokenizer=ByteTokenizer(format.controls), format=format)
+WORDS = st.sampled_from(
+    ("word ", "analysis", "final", "commentary to=functions.f ", " <|constrain|>json", "to=functions.f", "assistant",
+     "user", '{"a": "word", "b": [1, "word"]}', '{"a": "', "```json\n", '{"name": "f", "arguments": {"a": "x"}}', "\n",
+     "functions.f", "<", ">", '"', "[1, 2", "é", "e.g. ")
+)  # fmt: skip
+
+
+def frames(controls: Sequence[Control]) -> st.SearchStrategy[list[Piece]]:
+    """Frames with everything that models make of them."""
+    head: list[Piece] = [controls_named(controls, "<|channel|>"), "analysis", controls_named(controls, "<|message|>")]
+    parts = st.one_of(WORDS, st.sampled_from(list(controls)), st.just("word " * 40))
+    return st.lists(parts, max_size=24).map(lambda said: [*head, "word", *said])
+
+
+def controls_named(controls: Sequence[Control], spelling: str) -> Control:
+    return next(control for control in controls if control.spelling == spelling)
+
+
+@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("format", [Harmony(), Harmony(spelled=True), OpenChatML(controls=FRAMES)], ids=str)
+@given(data=st.data())
+def test_a_reply_in_frames_is_read_alike_in_parts_of_any_size(format: Format, data: st.DataObject) -> None:
+    said = lengthened(data.draw(frames(list(format.controls))), data.draw(st.sampled_from((0, 1, LONG))))
+    end = data.draw(st.sampled_from((EngineEnd.STOP, EngineEnd.LENGTH_OUTPUT)))
+    made = Model(name="m", engine=ScriptedEngine([]), tokenizer=ByteTokenizer(format.controls), format=format)
+    reply = sampled(made.tokenizer, said)[:MOST]
+    asked = draft(made, stop=data.draw(st.sampled_from(((), ("so on: \\n wörd", "rd. A")))))
+    size = data.draw(st.integers(1 + len(reply) // 20, 1 + len(reply)))
+    assert in_parts(asked, reply, end, size)[0] == whole(asked, reply, end)
+
+
+@settings(max_examples=5, deadline=None)
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+@given(data=st.data())
+def test_a_text_in_which_controls_are_spelled_is_read_alike_in_parts(name: str, data: st.DataObject) -> None:
+    said = spell(lengthened(data.draw(replies(name, 2**12 - 1)), data.draw(st.sampled_from((0, LONG)))))[:MOST]
+    asked = draft(described(name, 2**12 - 1))
+    size = data.draw(st.integers(1 + len(said) // 20, 1 + len(said)))
+    assert in_parts(asked, said, EngineEnd.STOP, size)[0] == whole(asked, said, EngineEnd.STOP)

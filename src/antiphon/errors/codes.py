@@ -51,6 +51,8 @@ REQUESTS = {
     "invalid_value": error(400, "A field has a value out of its range, or one that it does not know.", RequestError),
     "missing_required_parameter": error(400, "A field that must be there is not.", RequestError),
     "unknown_parameter": error(400, "There is no such field; it is likely a known one, misspelt.", RequestError),
+    "no_engine": error(400, "The model is rendered for and its replies are read here, and no engine runs it.",
+                       UnsupportedError),
     "invalid_state": error(400, "The state of a reply is of another request, model or key, or was changed.",
                            RequestError),
     "state_too_long": error(400, "A reply cannot be gone on with: too much of it waits to be decided.", RequestError),

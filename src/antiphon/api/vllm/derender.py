@@ -29,6 +29,7 @@ from antiphon.wire.projection import VisibleText, whole
 from antiphon.wire.sampling import stop_strings
 
 from .schema import (
+    NO_REQUEST,
     DerenderChatRequest,
     DerenderCompletionRequest,
     DerenderedChat,
@@ -49,9 +50,9 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 # What comes of an engine, checked.
 
 
-def _nested(raw: msgspec.Raw | None, kind: type[Body], path: str) -> Body | None:
+def _nested(raw: msgspec.Raw, kind: type[Body], path: str) -> Body | None:
     """The request within a body, read as its own route reads it. Raises `RequestError` at its place there."""
-    if raw is None or bytes(raw) == b"null":
+    if bytes(raw).strip() == bytes(NO_REQUEST):
         return None
     try:
         return decode(bytes(raw), kind)[0]

@@ -43,6 +43,10 @@ _IMPOSSIBLE = (
 """Those that no engine here is told."""
 
 
+_OTHERS = {"prompt", "model", "stream", "stream_options", "echo", "suffix", "use_raw_prompt", "best_of", "cache_salt"}
+"""Fields of completions that are no sampling parameters."""
+
+
 class Generate(PostRoute):
     """Samples behind the ids of a prompt, which are it as they stand."""
 
@@ -64,9 +68,13 @@ class Generate(PostRoute):
 def _check_possible(wire: GenerateRequest) -> None:
     """Refuses by name what no engine here can honour."""
     check_stream_options(wire.stream_options, stream=bool(wire.stream))
+    if not wire.token_ids:
+        raise refused("token_ids", "there are none.")
     for name in ("features", "content_parts", "kv_transfer_params", "ec_transfer_params"):
         if getattr(wire, name):
             raise refused(name, "the engines here read ids alone.", code="unsupported_parameter")
+    if clash := sorted(wire.sampling_params.keys() & _OTHERS):
+        raise refused(f"{PLACE}.{clash[0]}", "it is no sampling parameter.", code="unknown_parameter")
     for name in _IMPOSSIBLE:
         if wire.sampling_params.get(name):
             raise refused(f"{PLACE}.{name}", "it cannot be honoured.", code="unsupported_parameter")
@@ -78,11 +86,9 @@ def _check_possible(wire: GenerateRequest) -> None:
 def completion_of(wire: GenerateRequest) -> CompletionRequest:
     """The raw completion that samples the same, which has the same fields by the same names. Raises `RequestError`."""
     given = {name: value for name, value in wire.sampling_params.items() if name not in {*_HARMLESS, "logprobs"}}
-    if clash := sorted(given.keys() & {"prompt", "model", "stream", "echo", "suffix", "use_raw_prompt"}):
-        raise refused(clash[0], "it is no sampling parameter.", code="unknown_parameter")
     body: dict[str, Any] = {
         **given,
-        "prompt": wire.token_ids or [[]],
+        "prompt": wire.token_ids,
         "stream": bool(wire.stream),
         "use_raw_prompt": "force",
         "return_token_ids": True,
@@ -97,13 +103,13 @@ def _at_their_place(params: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except RequestError as error:
-        path = error.position.path if error.position and error.position.path else ""
-        first = path.partition(".")[0].partition("[")[0]
-        if first == "prompt":
-            path = f"token_ids{path.removeprefix('prompt')}"
-        elif first in params or first in ("top_logprobs", "response_format"):
-            path = f"{PLACE}.{'logprobs' if first == 'top_logprobs' else path}"
-        error.position = Position(path=path) if path else error.position
+        theirs = error.position.path if error.position and error.position.path else ""
+        first = theirs.partition(".")[0].partition("[")[0]
+        ours = f"{PLACE}.{theirs}" if first in params else theirs
+        ours = {"prompt": "token_ids", "top_logprobs": f"{PLACE}.logprobs"}.get(first, ours)
+        error.message = f"{ours}{error.message.removeprefix(theirs)}" if theirs else error.message
+        error.args = (error.message,)
+        error.position = Position(path=ours) if ours else None
         raise
 
 
@@ -206,15 +212,13 @@ class GenerateWriter:
 
     def _scored_ids(self, choice: _Choice) -> Iterator[TokenLogprob]:
         """Takes ids with their log probabilities; a control has none that is reported."""
-        piece = self._draft.model.tokenizer.piece
         while choice.ids:
             id = choice.ids[0]
+            piece = self._draft.model.tokenizer.piece(id)
             if choice.logprobs and choice.logprobs[0].id == id:
                 yield choice.logprobs.popleft()
-            elif choice.ended is not None or isinstance(found := piece(id), Control):
-                found = piece(id)
-                data = found.spelling.encode() if isinstance(found, Control) else found
-                yield TokenLogprob(id, data, NO_LOGPROB)
+            elif choice.ended is not None or isinstance(piece, Control):
+                yield TokenLogprob(id, piece.spelling.encode() if isinstance(piece, Control) else piece, NO_LOGPROB)
             else:
                 return
             choice.ids.popleft()

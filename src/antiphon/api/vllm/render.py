@@ -110,26 +110,28 @@ def _id(post: Post, given: str | None) -> str:
 
 
 async def rendered(post: Post, draft: Draft, id: str, *, offsets: bool = False, **more: Any) -> GenerateRequest:
-    """The draft as a request of ids; its grammar is in vLLM's ``structured_outputs``, of the whole reply.
+    """The draft as a request of ids; a grammar that it requires is in ``structured_outputs``, of the whole reply.
 
     Raises `RequestError` for a schema, pattern or choice that no grammar can enforce.
     """
-    plan = draft if isinstance(draft, Plan) else await constrain(draft)
+    required = draft.request.requires_grammar
+    plan = await constrain(draft) if required and not isinstance(draft, Plan) else draft
+    grammar = plan.grammar if required and isinstance(plan, Plan) else None
     for incident in plan.incidents:
         post.exchange.note_incident(incident.code)
     ids = list(plan.prompt_ids)
     return GenerateRequest(
         request_id=id,
         token_ids=ids,
-        sampling_params=sampling_params(plan),
+        sampling_params=sampling_params(plan, grammar),
         model=plan.model.name,
         token_offsets=token_offsets(ids, plan.model.tokenizer) if offsets else None,
-        reasoning_ended=None if plan.grammar is None else True,
+        reasoning_ended=None if grammar is None else True,
         **more,
     )
 
 
-def sampling_params(plan: Plan) -> dict[str, Any]:
+def sampling_params(plan: Draft, grammar: str | None) -> dict[str, Any]:
     """The settings that count, in vLLM's names: what is not there is its default."""
     request, sampling = plan.request, plan.sampling
     params: dict[str, Any] = {
@@ -152,8 +154,8 @@ def sampling_params(plan: Plan) -> dict[str, Any]:
     }
     if sampling.logit_bias:
         params["logit_bias"] = {str(id): bias for id, bias in sampling.logit_bias.items()}
-    if plan.grammar is not None:
-        params["structured_outputs"] = {"grammar": plan.grammar}
+    if grammar is not None:
+        params["structured_outputs"] = {"grammar": grammar}
     return params
 
 

@@ -102,6 +102,9 @@ class Generated(msgspec.Struct, kw_only=True):
 
 # Replies of ids as chats and completions.
 
+NO_REQUEST = msgspec.Raw(b"null")
+"""The request that a reply answers is not known."""
+
 
 class SampledChoice(msgspec.Struct, kw_only=True):
     """A choice that an engine answered, ids alone."""
@@ -164,7 +167,7 @@ class DerenderChatRequest(msgspec.Struct, kw_only=True):
     stream_state: StreamState | None = None
     prompt_tokens: int | None = None
     prompt_token_ids: list[int] | None = None
-    chat_request: msgspec.Raw | None = None
+    chat_request: msgspec.Raw = NO_REQUEST
 
 
 class DerenderCompletionRequest(msgspec.Struct, kw_only=True):
@@ -177,7 +180,7 @@ class DerenderCompletionRequest(msgspec.Struct, kw_only=True):
     stream_state: StreamState | None = None
     prompt_tokens: int | list[int] | None = None
     prompt_token_ids: list[int | list[int] | None] | None = None
-    completion_request: msgspec.Raw | None = None
+    completion_request: msgspec.Raw = NO_REQUEST
 
 
 class DerenderedChat(ChatCompletion, frozen=True, kw_only=True):
