@@ -84,8 +84,9 @@ def told(events: Sequence[Event]) -> Told:
 
 def whole(draft: Draft, reply: Sequence[int] | str, end: EngineEnd) -> Told:
     reading = ReplyReading(draft)
-    events = reading.read_text(reply) if isinstance(reply, str) else reading.read_ids(reply)
-    return told([*events, *reading.end(end)])
+    if isinstance(reply, str):
+        return told([*reading.read_text(reply), *reading.end(end)])
+    return told(reading.read_whole(reply, end))
 
 
 def in_parts(draft: Draft, reply: Sequence[int] | str, end: EngineEnd, size: int) -> tuple[Told, int]:

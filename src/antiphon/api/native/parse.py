@@ -161,8 +161,8 @@ def _read(wire: ParseRequest, reply: ReplyReading) -> list[Event]:
 def parse(wire: ParseRequest, model: Model, reading: Reading) -> Parsed:
     """A reply as messages. Raises `ParseError` only for ``strict``, and `ContextError` for what no context holds."""
     reply = ReplyReading(_draft(wire, model, reading))
-    events = _read(wire, reply)
-    events += reply.end(ENDS[wire.finish_reason or "stop"])
+    end = ENDS[wire.finish_reason or "stop"]
+    events = reply.read_whole(wire.ids, end) if wire.ids is not None else [*_read(wire, reply), *reply.end(end)]
     ended = reply.over
     assert ended is not None, "a reply without its end"
     return Parsed(

@@ -174,8 +174,7 @@ class DerenderChat(PostRoute):
         )
 
     def _choice(self, choice: SampledChoice, number: int, draft: Draft, *, ids: bool) -> ChatChoice:
-        reply = ReplyReading(draft)
-        events = [*reply.read_ids(choice.token_ids or ()), *reply.end(_end(choice))]
+        events = ReplyReading(draft).read_whole(choice.token_ids or (), _end(choice))
         answer = whole(events, expose_reasoning=True)
         assert answer.finished is not None, "a choice without its end"
         place = f"generate_response.choices[{number}].logprobs"
@@ -250,8 +249,7 @@ class DerenderCompletions(PostRoute):
             _check_reply(reply, f"generate_responses[{i}]", draft.model, limits.max_n)
             for j, choice in enumerate(reply.choices):
                 place = f"generate_responses[{i}].choices[{j}].logprobs"
-                reading = ReplyReading(draft)
-                events = [*reading.read_ids(choice.token_ids or ()), *reading.end(_end(choice))]
+                events = ReplyReading(draft).read_whole(choice.token_ids or (), _end(choice))
                 text = "".join(whole(events).text)
                 made = self._choice(choice, text, place, draft.model, request, 0, over=True)
                 choices.append(replace(made, index=len(choices), prompt_index=i, sample_index=j))

@@ -23,7 +23,7 @@ from antiphon.generation.model import Model
 from antiphon.generation.plan import Draft
 from antiphon.generation.request import TurnRequest
 from antiphon.structs import ready
-from antiphon.tokens import Piece, PieceDecoder, spell
+from antiphon.tokens import Piece, PieceDecoder, spell, well_formed
 
 from .choice import ChoiceReader
 from .confidence import REPEATED
@@ -108,9 +108,18 @@ class ReplyReading:
         """The events of more of the reply. Raises `FormatError` where it came as text so far."""
         return self._read_all(ids, text=False)
 
+    def read_whole(self, ids: Sequence[int], end: EngineEnd) -> list[Event]:
+        """The events of a whole reply: sooner than in parts, and nothing is kept of it."""
+        counts = self._reader.counts
+        events = self._reader.read(Step(tuple(ids)))
+        behind = ids[counts.completion :]
+        events += self._after_end(behind) if behind else self.end(end)
+        self.over = next((event for event in events if isinstance(event, TurnEnded)), self.over)
+        return self._of_reply(events)
+
     def read_text(self, text: str) -> list[Event]:
         """The same for a text in which controls are spelled. Raises `FormatError` where it came as ids."""
-        return self._read_all([part.group() for part in _UNIT.finditer(text)], text=True)
+        return self._read_all([part.group() for part in _UNIT.finditer(well_formed(text))], text=True)
 
     def _read_all(self, units: Sequence[Unit], *, text: bool) -> list[Event]:
         if self._text not in (None, text):
@@ -119,9 +128,12 @@ class ReplyReading:
         events: list[Event] = []
         for i, unit in enumerate(units):
             if self.over is not None:
-                return [*events, Incident("after_end", self._reader.counts.completion, self._spelled(units[i:]))]
+                return [*events, *self._after_end(units[i:])]
             events += self._read(unit)
         return events
+
+    def _after_end(self, units: Sequence[Unit]) -> list[Event]:
+        return [Incident("after_end", self._reader.counts.completion, self._spelled(units))]
 
     def end(self, end: EngineEnd) -> list[Event]:
         """The events of the reply's end, which its sampler reports; none where it has ended."""
@@ -162,6 +174,11 @@ class ReplyReading:
                     self.over = event
         if (rest := self._reader.rest) is not None:
             self._places.append(_Place(rest, len(self._units), self._length))
+        return self._of_reply(events)
+
+    @staticmethod
+    def _of_reply(events: Sequence[Event]) -> list[Event]:
+        """The events without what is told of a whole turn: that a call was made before."""
         return [event for event in events if not (isinstance(event, Incident) and event.code == REPEATED)]
 
     def _leave_out(self, last: int) -> None:
