@@ -176,7 +176,7 @@ BUILT_IN = (
         described="antiphon.api.messages.routes:DESCRIBED",
     ),
     OLLAMA,
-    Wire(name="vllm", routes=_vllm, described="antiphon.api.vllm.described:DESCRIBED"),
+    Wire(name="vllm", routes=_vllm, described="antiphon.api.vllm.schema:DESCRIBED"),
     Wire(name="rerank", routes=_rerank, described="antiphon.api.rerank.routes:DESCRIBED"),
     Wire(name="serving-endpoints", routes=_endpoints, places=(ENDPOINTS,), errors=ENDPOINT_ERRORS),
 )

@@ -56,7 +56,7 @@ class Draft:
     incidents: tuple[Incident, ...] = field(default=(), kw_only=True)
     """The repairs of its history, which the format could not write as it was."""
     strict: bool = field(default=False, kw_only=True)
-    """What the reader of its reply would repair is a `ParseError`."""
+    """Each repair of its reply is a `ParseError` instead."""
 
     @property
     def remembered(self) -> bool:

@@ -139,7 +139,7 @@ def draft_of(
 
 
 _ANY = ChatMessage(role="user", content="?")
-"""What a reply answers of which no message is known."""
+"""The question of a reply of which no message is known."""
 ENDS = {"stop": EngineEnd.STOP, "length": EngineEnd.LENGTH_OUTPUT}
 
 

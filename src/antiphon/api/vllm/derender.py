@@ -29,7 +29,6 @@ from antiphon.wire.projection import VisibleText, whole
 from antiphon.wire.sampling import stop_strings
 
 from .schema import (
-    NO_REQUEST,
     DerenderChatRequest,
     DerenderCompletionRequest,
     DerenderedChat,
@@ -52,7 +51,7 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 
 def _nested(raw: msgspec.Raw, kind: type[Body], path: str) -> Body | None:
     """The request within a body, read as its own route reads it. Raises `RequestError` at its place there."""
-    if bytes(raw).strip() == bytes(NO_REQUEST):
+    if bytes(raw).strip() == b"null":
         return None
     try:
         return decode(bytes(raw), kind)[0]
@@ -94,7 +93,8 @@ def _logprobs(choice: SampledChoice, path: str, model: Model) -> list[TokenLogpr
 
 def _logprob(one: Any, path: str, model: Model) -> TokenLogprob:
     spelled = (one.token or "").removeprefix(_PLACEHOLDER)
-    id = one.token_id if one.token_id is not None else int(spelled) if spelled.isdecimal() and len(spelled) < 12 else -1
+    placed = int(spelled) if spelled.isdecimal() and len(spelled) < 12 else -1
+    id = one.token_id if isinstance(one.token_id, int) else placed
     known_ids((id,), path, model.tokenizer)
     piece = model.tokenizer.piece(id)
     data = piece.spelling.encode() if isinstance(piece, Control) else piece

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from antiphon.api.chat.request import reading_of
-from antiphon.api.chat.schema import ChoiceLogprobs
-from antiphon.api.chat.write import completion_usage, logprob_entries
+from antiphon.api.chat.write import completion_usage
 from antiphon.api.completions.read import read_completion
 from antiphon.api.completions.schema import CompletionRequest
 from antiphon.conversation import Event, FinishReason, TextDelta, TokenLogprob, TurnEnded, Usage
@@ -40,7 +39,7 @@ _IMPOSSIBLE = (
     "prompt_logprob_token_ids", "prompt_logprob_start", "logprob_token_ids", "include_stop_str_in_output",
     "extra_args", "skip_reading_prefix_cache", "repetition_detection", "trace_decode_token_ids", "watermarking",
 )  # fmt: skip
-"""Those that no engine here is told."""
+"""Fields that no engine here is told."""
 
 
 _OTHERS = {"prompt", "model", "stream", "stream_options", "echo", "suffix", "use_raw_prompt", "best_of", "cache_salt"}
@@ -192,7 +191,7 @@ class GenerateWriter:
                 choice.ended = happened
 
     def _written(self, index: int) -> GeneratedChoice:
-        """What of a choice is whole: its ids up to the first whose log probability has still to come."""
+        """Writes what of a choice is whole: its ids up to the first whose log probability has still to come."""
         choice = self._choices[index]
         scored = list(self._scored_ids(choice)) if self._most is not None else None
         ids = [one.id for one in scored] if scored is not None else list(choice.ids)
@@ -206,7 +205,7 @@ class GenerateWriter:
             finish_reason=None if ended is None else _word(ended.reason),
             stop_reason=stop,
             token_ids=ids,
-            logprobs=None if scored is None else self._logprobs(scored),
+            logprobs=None if scored is None else IdLogprobs([self._sampled(one) for one in scored]),
             text=text if self._wire.output_mode == "text" else msgspec.UNSET,
         )
 
@@ -223,20 +222,17 @@ class GenerateWriter:
                 return
             choice.ids.popleft()
 
-    def _logprobs(self, scored: list[TokenLogprob]) -> IdLogprobs | ChoiceLogprobs:
-        if self._wire.output_mode == "text":
-            return ChoiceLogprobs(logprob_entries(scored))
-        return IdLogprobs([self._sampled(one) for one in scored])
-
     def _sampled(self, one: TokenLogprob) -> SampledLogprob:
         """The token first and then the others, as many as were requested together, and one at least."""
         others = [other for other in one.top if other.id != one.id]
         top = [one, *others][: max(1, self._most or 0)]
-        return SampledLogprob(
-            token_id=one.id,
-            logprob=finite(one.logprob),
-            top_logprobs=[IdLogprob(token_id=each.id, logprob=finite(each.logprob)) for each in top],
-        )
+        return SampledLogprob(**self._entry(one), top_logprobs=[IdLogprob(**self._entry(each)) for each in top])
+
+    def _entry(self, one: TokenLogprob) -> dict[str, Any]:
+        if self._wire.output_mode == "tokens":
+            return {"token_id": one.id, "logprob": finite(one.logprob)}
+        text = one.data.decode("utf-8", "replace")
+        return {"token": text, "logprob": finite(one.logprob), "bytes": list(one.data)}
 
 
 def _word(reason: FinishReason) -> str:

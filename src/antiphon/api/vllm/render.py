@@ -160,7 +160,7 @@ def sampling_params(plan: Draft, grammar: str | None) -> dict[str, Any]:
 
 
 def token_offsets(ids: Sequence[int], tokenizer: Tokenizer) -> list[tuple[int, int]]:
-    """Where each token begins and ends in the text, in characters; one that is part of a character has all of it."""
+    """Begin and end of each token in the text, in characters; one that is part of a character has all of it."""
     decoder, at, offsets = _utf8("replace"), 0, list[tuple[int, int]]()
     for id in ids:
         piece = tokenizer.piece(id)

@@ -6,8 +6,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon.api.chat.schema import ChatChunk, ChatCompletion, ChatRequest, ChoiceLogprobs, CompletionUsage
+from antiphon.api.chat.schema import ChatChunk, ChatCompletion, ChatRequest, CompletionUsage
 from antiphon.api.completions.schema import Completion, CompletionRequest
+from antiphon.api.messages.schema import MessagesRequest
+from antiphon.api.openapi.parts import Described, operation, schema
+from antiphon.api.responses.schema import ResponsesRequest
 from antiphon.wire.prompt_notes import PromptLogprobs
 from antiphon.wire.sampling import StreamOptions
 
@@ -59,13 +62,13 @@ class GenerateRequest(msgspec.Struct, kw_only=True, omit_defaults=False):
 
 
 class IdLogprob(msgspec.Struct, kw_only=True):
-    """A token by its id, or as ``token_id:N``, as earlier releases have it."""
+    """A token by its id, or as ``token_id:N``, as earlier releases have it; its text and bytes in text's answers."""
 
     logprob: float
-    token_id: int | None = None
-    token: str | None = None
+    token_id: int | msgspec.UnsetType | None = msgspec.UNSET
+    token: str | msgspec.UnsetType | None = msgspec.UNSET
     rank: int | None = None
-    bytes: list[int] | None = None
+    bytes: list[int] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class SampledLogprob(IdLogprob, kw_only=True):
@@ -83,7 +86,7 @@ class GeneratedChoice(msgspec.Struct, kw_only=True):
     finish_reason: str | None = None
     stop_reason: int | str | None = None
     token_ids: list[int] | None = None
-    logprobs: IdLogprobs | ChoiceLogprobs | None = None
+    logprobs: IdLogprobs | None = None
     text: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -102,8 +105,10 @@ class Generated(msgspec.Struct, kw_only=True):
 
 # Replies of ids as chats and completions.
 
-NO_REQUEST = msgspec.Raw(b"null")
-"""The request that a reply answers is not known."""
+
+def _no_request() -> msgspec.Raw:
+    """The request that a reply answers is not known."""
+    return msgspec.Raw(b"null")
 
 
 class SampledChoice(msgspec.Struct, kw_only=True):
@@ -123,7 +128,7 @@ class SampledUsage(msgspec.Struct, kw_only=True):
 
 
 class SampledReply(msgspec.Struct, kw_only=True):
-    """What an engine answered; what else it has is handed on as it is."""
+    """An engine's answer; what else it has is handed on as it is."""
 
     choices: list[SampledChoice]
     request_id: str = ""
@@ -167,7 +172,7 @@ class DerenderChatRequest(msgspec.Struct, kw_only=True):
     stream_state: StreamState | None = None
     prompt_tokens: int | None = None
     prompt_token_ids: list[int] | None = None
-    chat_request: msgspec.Raw = NO_REQUEST
+    chat_request: msgspec.Raw = msgspec.field(default_factory=_no_request)
 
 
 class DerenderCompletionRequest(msgspec.Struct, kw_only=True):
@@ -180,7 +185,7 @@ class DerenderCompletionRequest(msgspec.Struct, kw_only=True):
     stream_state: StreamState | None = None
     prompt_tokens: int | list[int] | None = None
     prompt_token_ids: list[int | list[int] | None] | None = None
-    completion_request: msgspec.Raw = NO_REQUEST
+    completion_request: msgspec.Raw = msgspec.field(default_factory=_no_request)
 
 
 class DerenderedChat(ChatCompletion, frozen=True, kw_only=True):
@@ -204,3 +209,54 @@ class DerenderedCompletion(Completion, frozen=True, kw_only=True):
 class DerenderedPart(msgspec.Struct, frozen=True):
     chunk: Completion
     stream_state: StreamState
+
+
+# The part of the API document that describes these routes.
+
+
+def _either(summary: str, answers: tuple[type, type], body: type) -> dict[str, Any]:
+    """A route whose answer is whole, or a chunk."""
+    described = operation(summary, answers[0], body=body)
+    kinds = [schema(kind)["schema"] for kind in answers]
+    described["responses"]["200"]["content"]["application/json"] = {"schema": {"anyOf": kinds}}
+    return described
+
+
+def _several(summary: str, answer: type, body: type) -> dict[str, Any]:
+    described = operation(summary, answer, body=body)
+    listed = {"schema": {"type": "array", "items": schema(answer)["schema"]}}
+    described["responses"]["200"]["content"]["application/json"] = listed
+    return described
+
+
+DESCRIBED = Described(
+    (
+        RenderChatRequest, RenderCompletionRequest, GenerateRequest, Generated, DerenderChatRequest, DerenderedChat,
+        DerenderedChunk, DerenderCompletionRequest, DerenderedCompletion, DerenderedPart,
+    ),
+    {
+        "/v1/chat/completions/render": {
+            "post": operation("A chat as a request of ids.", GenerateRequest, body=RenderChatRequest)
+        },
+        "/v1/messages/render": {
+            "post": operation("A message's prompt as a request of ids.", GenerateRequest, body=MessagesRequest)
+        },
+        "/v1/responses/render": {
+            "post": operation("A response's prompt as a request of ids.", GenerateRequest, body=ResponsesRequest)
+        },
+        "/v1/completions/render": {
+            "post": _several("Prompts as requests of ids.", GenerateRequest, RenderCompletionRequest)
+        },
+        "/v1/chat/completions/derender": {
+            "post": _either("A reply of ids as a chat.", (DerenderedChat, DerenderedChunk), DerenderChatRequest)
+        },
+        "/v1/completions/derender": {
+            "post": _either(
+                "Replies of ids as completions.", (DerenderedCompletion, DerenderedPart), DerenderCompletionRequest
+            )
+        },
+        "/inference/v1/generate": {
+            "post": operation("Samples behind ids.", Generated, body=GenerateRequest, events=Generated)
+        },
+    },
+)  # fmt: skip

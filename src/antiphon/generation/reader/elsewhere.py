@@ -90,7 +90,7 @@ class ReplyReading:
         self._tokenizer = draft.model.tokenizer
         self._units: list[Unit] = []
         self._places: list[_Place] = []
-        """Where the readers were at rest in the open message."""
+        """Places in the open message at which the readers were at rest."""
         self._said: list[str] = []
         """The text of the open message."""
         self._length = 0
@@ -195,7 +195,7 @@ class ReplyReading:
         self._units, self._places = [*units, *self._units[at:]], []
 
     def _shorter(self, said: str, first: _Place, behind: _Place) -> Sequence[Unit]:
-        """What stands for the units between two places of a JSON text: a text, where they were just text."""
+        """Replaces the units between two places of a JSON text by a shorter text, where they were just text."""
         between = self._units[first.units : behind.units]
         came = self._spelled(between)
         if came != said[first.length :]:
