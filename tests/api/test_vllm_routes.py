@@ -344,6 +344,7 @@ def test_the_text_of_ids_comes_where_it_is_requested(base: str) -> None:
         ({"sampling_params": {"min_tokens": 4}}, "sampling_params.min_tokens"),
         ({"sampling_params": {"bad_words": ["x"]}}, "sampling_params.bad_words"),
         ({"sampling_params": {"prompt": "x"}}, "sampling_params.prompt"),
+        ({"sampling_params": {"sharpness": 1}}, "sampling_params.sharpness"),
         ({"sampling_params": {"max_tokens": "x"}}, "sampling_params.max_tokens"),
         ({"output_mode": "html"}, "output_mode"),
         ({"stream_options": {"include_usage": True}}, "stream_options"),

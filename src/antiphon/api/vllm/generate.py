@@ -93,7 +93,10 @@ def completion_of(wire: GenerateRequest) -> CompletionRequest:
         "return_token_ids": True,
         "cache_salt": wire.cache_salt,
     }
-    return decode(encode(body), CompletionRequest)[0]
+    completion, names = decode(encode(body), CompletionRequest)
+    if names.ignored:
+        raise refused(names.ignored[0], "it is no sampling parameter that is known here.", code="unknown_parameter")
+    return completion
 
 
 @contextmanager
