@@ -15,8 +15,22 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import ScriptedEngine
 from antiphon.generation import Model
 from antiphon.http.gate.keys import new_key
-from antiphon.tokens import ByteTokenizer
-from kit.api import CHATML, END, THINK, UNTHINK, app, call, ids, post, post_in_process, request, running, served
+from kit.api import (
+    CALL,
+    CHATML,
+    END,
+    THINK,
+    TOKENIZER,
+    UNTHINK,
+    app,
+    call,
+    ids,
+    post,
+    post_in_process,
+    request,
+    running,
+    served,
+)
 from kit.family_server import family
 
 HI = [{"role": "user", "content": "Hi"}]
@@ -171,7 +185,7 @@ def test_a_state_stays_small_and_the_answer_whole_however_long_the_reply(base: s
 
 def test_another_replica_goes_on_where_it_has_the_key() -> None:
     def replica() -> Starlette:
-        model = Model(name="small", engine=ScriptedEngine([]), tokenizer=_vocabulary(), format=CHATML)
+        model = Model(name="small", engine=ScriptedEngine([]), tokenizer=TOKENIZER, format=CHATML)
         return create_app(StaticCatalog({"small": model}), reasoning_key=KEY)
 
     with running(replica()) as one, running(replica()) as other:
@@ -179,12 +193,6 @@ def test_another_replica_goes_on_where_it_has_the_key() -> None:
         answers.append(ask(other, ids=REPLY[30:], state=answers[0]["state"]))
     assert joined(answers)["reasoning"] == "hm " * 8 + "hm"
     assert joined(answers)["finish"] == "tool_calls"
-
-
-def _vocabulary() -> ByteTokenizer:
-    from kit.api import TOKENIZER
-
-    return TOKENIZER
 
 
 # What is wrong is named.
@@ -229,6 +237,13 @@ def test_too_much_that_waits_to_be_decided_is_said_and_the_reply_can_be_sent_who
     got = post(base, "/v1/parse", text=waits, state="", tools=[TOOL])
     assert (got.status, got.error["code"], got.error["param"]) == (400, "state_too_long", "state")
     assert "send the whole reply at once" in got.error["message"]
+
+
+def test_what_would_be_read_again_with_each_part_is_bounded_too(base: str) -> None:
+    """Of so many equal marks a state would be short, and long to read."""
+    got = post(base, "/v1/parse", ids=[TOKENIZER.controls[CALL]] * 5000, state="", tools=[TOOL])
+    assert (got.status, got.error["code"]) == (400, "state_too_long")
+    assert ask(base, ids=[TOKENIZER.controls[CALL]] * 5000, tools=[TOOL])["incidents"]
 
 
 def test_sessions_have_no_replies_to_parse(base: str) -> None:

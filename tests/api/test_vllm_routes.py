@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +25,14 @@ from kit.api import (
     chat,
     ids,
     post,
+    post_in_process,
     running,
     sampled,
     scripted,
     served,
 )
 from kit.family_server import family
+from kit.real import chatml_model
 
 MODEL = "small"
 SAID = ids(THINK, "hm", UNTHINK, "Fine, thanks.", END)
@@ -369,6 +372,20 @@ def test_render_generate_and_derender_are_the_chat_in_three_steps() -> None:
         made = ask(base, DERENDER, generate_response=answer, chat_request=request, prompt_token_ids=prompt)
         assert made["choices"][0]["message"] == chat(base, **request).json["choices"][0]["message"]
         assert made["choices"][0]["message"]["reasoning"] == "hm"
+
+
+async def test_the_real_model_says_the_same_in_three_steps_and_in_one(smollm2_path: Path) -> None:
+    request = {"messages": [{"role": "user", "content": "Name three colours."}], "temperature": 0, "max_tokens": 24}
+    async with chatml_model(smollm2_path, context=512, slots=1) as model:
+        application = create_app(StaticCatalog({"smollm2": model}))
+        rendered = (await post_in_process(application, "/v1/chat/completions/render", **request)).json
+        answer = (await post_in_process(application, "/inference/v1/generate", **rendered)).json
+        given = {"generate_response": answer, "chat_request": request}
+        made = (await post_in_process(application, DERENDER, **given)).json["choices"][0]
+        theirs = (await post_in_process(application, "/v1/chat/completions", **request)).json["choices"][0]
+    assert made["message"] == theirs["message"]
+    assert made["message"]["content"]
+    assert made["finish_reason"] == theirs["finish_reason"]
 
 
 def test_ids_whose_reasoning_nobody_may_see_are_sampled_for_nobody() -> None:

@@ -97,6 +97,7 @@ def in_parts(draft: Draft, reply: Sequence[int] | str, end: EngineEnd, size: int
         reading, part = ReplyReading(draft, kept), reply[at : at + size]
         events += reading.read_text(part) if isinstance(part, str) else reading.read_ids(part)
         packed = pack_kept(reading.keep())
+        assert packed is not None
         kept, most = unpack_kept(packed), max(most, len(packed))
         if reading.over is not None:
             return told(events), most

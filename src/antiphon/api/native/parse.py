@@ -53,6 +53,8 @@ from .write import check_length, pieces_of
 
 MOST_STATE = 4096
 """Characters of a state."""
+STATE_WEIGHT = 64
+"""Bytes of a body that take as long as a character of a state, of which all is read again."""
 _SIGNATURE = 16
 
 
@@ -80,18 +82,20 @@ class StateSigner(msgspec.Struct, frozen=True):
     most: int = MOST_STATE
     path: str = "state"
 
-    def sign(self, state: ReplyState) -> str:
-        """Raises `RequestError` for a state that is too long."""
-        packed = msgspec.msgpack.encode(state)
-        signed = base64.urlsafe_b64encode(self._signature(packed) + packed).decode()
-        if len(signed) > self.most:
-            raise refused(
-                self.path,
-                f"what is not decided yet of the reply is longer than a state of {self.most} characters can be.",
-                code="state_too_long",
-                hint="Nothing is lost: send the whole reply at once, without a state.",
-            )
-        return signed
+    def sign(self, key: str, created: int, kept: Kept) -> str:
+        """The state. Raises `RequestError` for one that is too long."""
+        content = pack_kept(kept)
+        if content is not None:
+            packed = msgspec.msgpack.encode(ReplyState(key, created, content))
+            signed = base64.urlsafe_b64encode(self._signature(packed) + packed).decode()
+            if len(signed) <= self.most:
+                return signed
+        raise refused(
+            self.path,
+            f"what is not decided yet of the reply is more than a state of {self.most} characters can be.",
+            code="state_too_long",
+            hint="Nothing is lost: send the whole reply at once, without a state.",
+        )
 
     def read(self, signed: str) -> ReplyState:
         """Raises `RequestError` for what was not signed for this owner and request."""
@@ -206,10 +210,11 @@ def read_part(
 
     Raises `RequestError` for a state of another request, and where the next one would be too long.
     """
-    begun = signer.read(state) if state else ReplyState(secrets.token_hex(16), created, pack_kept(Kept()))
+    begun = signer.read(state) if state else ReplyState(secrets.token_hex(16), created, b"")
     draft = replace(draft, request=replace(draft.request, call_key=begun.key))
     try:
-        reply, projection = ReplyReading(draft, unpack_kept(begun.kept)), Projection(expose_reasoning=True)
+        kept = unpack_kept(begun.kept) if begun.kept else None
+        reply, projection = ReplyReading(draft, kept), Projection(expose_reasoning=True)
         for event in reply.replayed:
             projection.feed(event)
         if reply.over is not None:
@@ -220,7 +225,7 @@ def read_part(
     changes = tuple(change for event in events if (change := projection.feed(event)) is not None)
     after = None
     if reply.over is None:
-        after = signer.sign(ReplyState(begun.key, begun.created, pack_kept(reply.keep())))
+        after = signer.sign(begun.key, begun.created, reply.keep())
     return Part(changes, tuple(events), not state, begun.key, begun.created, reply.over, after)
 
 

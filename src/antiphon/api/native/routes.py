@@ -20,7 +20,7 @@ from antiphon.wire.dialect import session_name
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
 
-from .parse import StateSigner, parse, parse_part, request_digest, same_in_parts
+from .parse import STATE_WEIGHT, StateSigner, parse, parse_part, request_digest, same_in_parts
 from .schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from .schema_check import CHECK, MOST_TEXT, SchemaCheckRequest
 from .template_work import checked_template, tried_own, tried_template
@@ -131,4 +131,5 @@ class Parse(PostRoute):
             return
         digest, created = request_digest(same_in_parts(wire), model), int(post.created_at)
         signer = StateSigner(context.cipher, post.exchange.owner, digest)
-        await post.send_json(await post.off_loop(lambda: parse_part(wire, model, reading, signer, created)))
+        again = STATE_WEIGHT * len(wire.state)  # All that the state has is read once more.
+        await post.send_json(await post.off_loop(lambda: parse_part(wire, model, reading, signer, created), more=again))

@@ -13,7 +13,16 @@ from antiphon.api.chat.schema import ChatChoice, ChatChunk, ChatRequest, ChoiceL
 from antiphon.api.chat.write import answer_message, logprob_entries
 from antiphon.api.completions.schema import Completion, CompletionChoice, CompletionLogprobs, CompletionRequest
 from antiphon.api.completions.write import LogprobWriter
-from antiphon.api.native.parse import ENDS, Part, StateSigner, delta_of, draft_of, read_part, request_digest
+from antiphon.api.native.parse import (
+    ENDS,
+    STATE_WEIGHT,
+    Part,
+    StateSigner,
+    delta_of,
+    draft_of,
+    read_part,
+    request_digest,
+)
 from antiphon.api.native.write import check_length, known_ids, pieces_of
 from antiphon.conversation import Conversation, Event, TokenLogprob
 from antiphon.engines import EngineEnd
@@ -153,7 +162,8 @@ class DerenderChat(PostRoute):
             prompt = pieces_of(wire.prompt_token_ids, "prompt_token_ids", model.tokenizer)
         draft = await post.off_loop(lambda: draft_of(chat, prompt, model, reading))
         made = self._chunk if wire.stream else self._whole
-        await post.send_json(await post.off_loop(lambda: made(post, wire, chat, draft)))
+        again = STATE_WEIGHT * sum(map(len, wire.stream_state.prev_tokens if wire.stream_state else ()))
+        await post.send_json(await post.off_loop(lambda: made(post, wire, chat, draft), more=again))
 
     def _whole(self, post: Post, wire: DerenderChatRequest, chat: ChatRequest, draft: Draft) -> DerenderedChat:
         reply, path = wire.generate_response, "generate_response"

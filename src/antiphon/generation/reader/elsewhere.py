@@ -28,8 +28,8 @@ from antiphon.tokens import Piece, PieceDecoder, spell, well_formed
 from .choice import ChoiceReader
 from .confidence import REPEATED
 
-MOST_PACKED = 2**20
-"""Bytes of what is kept of a reply, unpacked."""
+MOST_PACKED, MOST_UNITS = 2**16, 4096
+"""Bytes and parts of what is kept of a reply, unpacked: the next part waits until all of it is read again."""
 _UNIT = re.compile(r"\s*\S{1,16}|\s+")
 """Parts of a text that are read one by one, as tokens are."""
 
@@ -57,8 +57,10 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Kept] = msgspec.msgpack.Decoder(ready(Kept))
 
 
-def pack_kept(kept: Kept) -> bytes:
-    return zlib.compress(_ENCODER.encode(kept), 9)
+def pack_kept(kept: Kept) -> bytes | None:
+    """The bytes of what is kept; None where that is too much."""
+    raw = _ENCODER.encode(kept)
+    return zlib.compress(raw, 9) if len(raw) <= MOST_PACKED and len(kept.units) <= MOST_UNITS else None
 
 
 def unpack_kept(packed: bytes) -> Kept:
