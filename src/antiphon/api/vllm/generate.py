@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -58,7 +59,8 @@ class Generate(PostRoute):
             requested = await post.off_loop(
                 lambda: read_completion(completion_of(wire), model, reading, reveals=post.may_see_reasoning)
             )
-            turn = replace(requested.turns[0], logprobs=wire.sampling_params.get("logprobs"))
+            own_words = partial(reworded, wire.sampling_params)
+            turn = replace(requested.turns[0], logprobs=wire.sampling_params.get("logprobs"), reword=own_words)
             draft = await post.off_loop(lambda: plan_turn(model, turn))
         id = wire.request_id or f"generate-tokens-{post.exchange.id}"
         await post.answer([draft], GenerateWriter(wire, draft, id, int(began), post.form))
@@ -99,20 +101,38 @@ def completion_of(wire: GenerateRequest) -> CompletionRequest:
     return completion
 
 
+_OURS = {
+    "prompt": "token_ids",
+    "top_logprobs": f"{PLACE}.logprobs",
+    "response_format": f"{PLACE}.structured_outputs",
+}
+"""Fields of a completion that have another name here."""
+
+
 @contextmanager
 def _at_their_place(params: dict[str, Any]) -> Iterator[None]:
     """Errors of the completion's fields are at those of the request of ids."""
     try:
         yield
     except RequestError as error:
-        theirs = error.position.path if error.position and error.position.path else ""
-        first = theirs.partition(".")[0].partition("[")[0]
-        ours = f"{PLACE}.{theirs}" if first in params else theirs
-        ours = {"prompt": "token_ids", "top_logprobs": f"{PLACE}.logprobs"}.get(first, ours)
-        error.message = f"{ours}{error.message.removeprefix(theirs)}" if theirs else error.message
-        error.args = (error.message,)
-        error.position = Position(path=ours) if ours else None
+        reworded(params, error)
         raise
+
+
+def reworded(params: dict[str, Any], error: RequestError) -> None:
+    """Puts an error of a completion at its place in the request of ids that has these sampling parameters."""
+    theirs = error.position.path if error.position and error.position.path else ""
+    first = theirs.partition(".")[0].partition("[")[0]
+    ours = f"{PLACE}.{theirs}" if first in params else theirs
+    known = {
+        "prompt": "token_ids",
+        "top_logprobs": f"{PLACE}.logprobs",
+        "response_format": f"{PLACE}.structured_outputs",
+    }
+    ours = known.get(first, ours)
+    if theirs:
+        error.message = f"{ours}{error.message[len(theirs) :]}" if error.message.startswith(theirs) else error.message
+        error.args, error.position = (error.message,), Position(path=ours)
 
 
 class _Choice:
