@@ -192,6 +192,8 @@ def test_a_reply_without_ids_is_refused(base: str, token_ids: list[int] | None) 
         ({"generate_response": generated([1]), "prompt_token_ids": [-1]}, "prompt_token_ids[0]"),
         ({"generate_response": generated([1]), "chat_request": {"messages": [{"role": "x"}]}},
          "chat_request.messages[0].role"),
+        ({"generate_response": generated([1]), "chat_request": {"messages": HELLO, "tool_choice": "required"}},
+         "chat_request.tool_choice"),
         ({"generate_response": {**generated([1]), "output_mode": "text"}}, "generate_response.output_mode"),
         ({"generate_response": generated([1], logprobs={"content": [{"logprob": -1, "token": "x"}]})},
          "generate_response.choices[0].logprobs.content[0][0]"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +30,7 @@ from antiphon.engines import EngineEnd
 from antiphon.errors import Position, RequestError
 from antiphon.formats.raw import RawFormat
 from antiphon.generation import Draft, Model, TurnRequest
+from antiphon.generation.plan import check_stops
 from antiphon.generation.reader.elsewhere import ReplyReading, draft_elsewhere
 from antiphon.http.post import Post, PostRoute
 from antiphon.tokens import Control
@@ -58,16 +60,20 @@ Body = TypeVar("Body", bound=msgspec.Struct)
 # What comes of an engine, checked.
 
 
-def _nested(raw: msgspec.Raw, kind: type[Body], path: str) -> Body | None:
-    """The request within a body, read as its own route reads it. Raises `RequestError` at its place there."""
-    if bytes(raw).strip() == b"null":
-        return None
+@contextmanager
+def _within(path: str) -> Iterator[None]:
+    """Errors of a request within a body are at their places there."""
     try:
-        return decode(bytes(raw), kind)[0]
+        yield
     except RequestError as error:
         inner = error.position.path if error.position else None
         error.position = Position(path=f"{path}.{inner}" if inner else path)
         raise
+
+
+def _nested(raw: msgspec.Raw, kind: type[Body]) -> Body | None:
+    """The request within a body, read as its own route reads it; None where there is none. Raises `RequestError`."""
+    return None if bytes(raw).strip() == b"null" else decode(bytes(raw), kind)[0]
 
 
 def _check_reply(reply: SampledReply, path: str, model: Model, most: int, *, empty: bool = False) -> None:
@@ -154,13 +160,15 @@ class DerenderChat(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(DerenderChatRequest)
         model = await post.model(wire.model)
-        chat = _nested(wire.chat_request, ChatRequest, "chat_request") or ChatRequest(messages=[])
-        reading = reading_of(post, chat.stream, offered(self._context, chat, model))
+        with _within("chat_request"):
+            chat = _nested(wire.chat_request, ChatRequest) or ChatRequest(messages=[])
+            reading = reading_of(post, chat.stream, offered(self._context, chat, model))
         check_length(len(wire.prompt_token_ids or ()), "prompt_token_ids", model)
         prompt = None
         if wire.prompt_token_ids is not None:
             prompt = pieces_of(wire.prompt_token_ids, "prompt_token_ids", model.tokenizer)
-        draft = await post.off_loop(lambda: draft_of(chat, prompt, model, reading))
+        with _within("chat_request"):
+            draft = await post.off_loop(lambda: draft_of(chat, prompt, model, reading))
         made = self._chunk if wire.stream else self._whole
         again = STATE_WEIGHT * sum(map(len, wire.stream_state.prev_tokens if wire.stream_state else ()))
         await post.send_json(await post.off_loop(lambda: made(post, wire, chat, draft), more=again))
@@ -234,10 +242,10 @@ class DerenderCompletions(PostRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(DerenderCompletionRequest)
         model = await post.model(wire.model)
-        request = _nested(wire.completion_request, CompletionRequest, "completion_request")
-        request = request or CompletionRequest(prompt="?")
-        stops = stop_strings(request.stop, self._context.dialect)
-        draft = raw_draft(model, stops, spelled=request.skip_special_tokens is False)
+        with _within("completion_request"):
+            request = _nested(wire.completion_request, CompletionRequest) or CompletionRequest(prompt="?")
+            stops = stop_strings(request.stop, self._context.dialect)
+            draft = raw_draft(model, stops, spelled=request.skip_special_tokens is False)
         made = self._chunk if wire.stream else self._whole
         await post.send_json(await post.off_loop(lambda: made(post, wire, request, draft)))
 
@@ -330,7 +338,9 @@ def raw_draft(model: Model, stops: Sequence[str], *, spelled: bool) -> Draft:
     """The turn of a raw completion."""
     ends = [stop for stop in model.format.stops if isinstance(stop, Control)]
     raw = RawFormat(model.tokenizer.controls, stops=ends, spelled=spelled)
-    return draft_elsewhere(model, TurnRequest(conversation=Conversation(), raw=raw, stop=tuple(stops)), ())
+    turn = TurnRequest(conversation=Conversation(), raw=raw, stop=tuple(stops))
+    check_stops(model, turn)
+    return draft_elsewhere(model, turn, ())
 
 
 def _moved(logprobs: CompletionLogprobs, by: int) -> CompletionLogprobs:
