@@ -78,7 +78,7 @@ def told(events: Sequence[Event]) -> Told:
             case Incident(code, _, text) if code != "after_end":  # which nobody asks for part by part
                 seen.append((code, str(text)))
             case TurnEnded(reason, usage, matched):
-                seen.append((reason, usage, matched))
+                seen.append((reason, usage.completion_tokens, matched))
     return seen
 
 

@@ -30,8 +30,8 @@ from .confidence import REPEATED
 
 MOST_PACKED, MOST_UNITS = 2**16, 4096
 """Bytes and parts of what is kept of a reply, unpacked: the next part waits until all of it is read again."""
-_UNIT = re.compile(r"\s*\S{1,16}|\s+")
-"""Parts of a text that are read one by one, as tokens are."""
+_UNIT = re.compile(r"\s*[^\s<>\[\]|]{1,16}|\s+|.")
+"""Parts of a text that are read one by one, as tokens are; a control that is spelled ends where a part does."""
 
 
 class Plain(msgspec.Struct, frozen=True, array_like=True):
@@ -49,7 +49,6 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
     units: tuple[Unit, ...] = ()
     completion: int = 0
-    reasoning: int = 0
     text: bool | None = None
 
 
@@ -103,7 +102,7 @@ class ReplyReading:
 
     def _replay(self, kept: Kept) -> list[Event]:
         events = [event for unit in kept.units for event in self._read(unit)]
-        self._reader.counts.completion, self._reader.counts.reasoning = kept.completion, kept.reasoning
+        self._reader.counts.completion = kept.completion
         return events
 
     def read_ids(self, ids: Sequence[int]) -> list[Event]:
@@ -144,8 +143,7 @@ class ReplyReading:
     def keep(self) -> Kept:
         """Returns what a reading needs to go on from here."""
         self._leave_out(LEAD)
-        counts = self._reader.counts
-        return Kept(tuple(self._units), counts.completion, counts.reasoning, self._text)
+        return Kept(tuple(self._units), self._reader.counts.completion, self._text)
 
     def _read(self, unit: Unit) -> list[Event]:
         match unit:
