@@ -29,7 +29,7 @@ from antiphon.engines import EngineEnd
 from antiphon.errors import FormatError, RequestError
 from antiphon.generation import Draft, Model, check_conversation, check_numbers, normalized
 from antiphon.generation.plan import check_stops, prompt_of
-from antiphon.generation.reader.elsewhere import Kept, ReplyReading, draft_elsewhere, pack_kept, unpack_kept
+from antiphon.generation.reader.elsewhere import KeptReply, ReplyReading, draft_elsewhere, pack_kept, unpack_kept
 from antiphon.structs import ready
 from antiphon.tokens import Piece
 from antiphon.wire.encrypted import ReasoningCipher
@@ -82,7 +82,7 @@ class StateSigner(msgspec.Struct, frozen=True):
     most: int = MOST_STATE
     path: str = "state"
 
-    def sign(self, key: str, created: int, kept: Kept) -> str:
+    def sign(self, key: str, created: int, kept: KeptReply) -> str:
         """The state. Raises `RequestError` for one that is too long."""
         content = pack_kept(kept)
         if content is not None:

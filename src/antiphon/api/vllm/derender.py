@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from antiphon.api.chat.request import offered, reading_of
 from antiphon.api.chat.schema import ChatChoice, ChatChunk, ChatRequest, ChoiceLogprobs, ChunkChoice, CompletionUsage
 from antiphon.api.chat.write import answer_message, logprob_entries
-from antiphon.api.completions.schema import Completion, CompletionChoice, CompletionLogprobs, CompletionRequest
+from antiphon.api.completions.schema import Completion, CompletionChoice, CompletionRequest
 from antiphon.api.completions.write import LogprobWriter
 from antiphon.api.native.parse import (
     ENDS,
@@ -219,7 +219,8 @@ class DerenderChat(PostRoute):
             return DerenderedChunk(chunk, state)
         _check_reply(reply, "generate_chunk", model, 1, empty=True)
         same = replace(wire, generate_chunk=None, stream_state=None, prompt_tokens=None)
-        signer = self._signer(post, request_digest(same, model))
+        digest = request_digest(same, model)
+        signer = StateSigner(self._context.cipher, post.exchange.owner, digest, MOST_STATE, "stream_state")
         part = _derender_part(draft, state, choice, signer, created)
         logprobs = _logprobs(choice, "generate_chunk.choices[0].logprobs", model)
         ended = None if part.over is None else self._context.dialect.word(part.over.reason)
@@ -231,9 +232,6 @@ class DerenderChat(PostRoute):
             token_ids=choice.token_ids or [] if chat.return_token_ids else msgspec.UNSET,
         )
         return DerenderedChunk(replace(chunk, choices=[made]), _state(part))
-
-    def _signer(self, post: Post, digest: bytes) -> StateSigner:
-        return StateSigner(self._context.cipher, post.exchange.owner, digest, MOST_STATE, "stream_state")
 
 
 class DerenderCompletions(PostRoute):
@@ -322,7 +320,8 @@ class DerenderCompletions(PostRoute):
         logprobs, written = _logprobs(choice, path, model), None
         if logprobs is not None:
             most = max((len(one.top) for one in logprobs), default=0)
-            written = _moved(LogprobWriter(most).write(logprobs), before)
+            written = LogprobWriter(most).write(logprobs)
+            written = replace(written, text_offset=[at + before for at in written.text_offset])
         return CompletionChoice(
             index=choice.index,
             text=text,
@@ -341,7 +340,3 @@ def raw_draft(model: Model, stops: Sequence[str], *, spelled: bool) -> Draft:
     turn = TurnRequest(conversation=Conversation(), raw=raw, stop=tuple(stops))
     check_stops(model, turn)
     return draft_elsewhere(model, turn, ())
-
-
-def _moved(logprobs: CompletionLogprobs, by: int) -> CompletionLogprobs:
-    return replace(logprobs, text_offset=[at + by for at in logprobs.text_offset])

@@ -44,7 +44,7 @@ Unit = int | str | Plain
 """An id, a part of a text in which controls are spelled, or what stands for several."""
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class KeptReply(msgspec.Struct, frozen=True, array_like=True):
     """A reply so far, as far as the rest of it depends on that. ``text``: it comes as text, not as ids."""
 
     units: tuple[Unit, ...] = ()
@@ -53,16 +53,16 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Kept] = msgspec.msgpack.Decoder(ready(Kept))
+_DECODER: msgspec.msgpack.Decoder[KeptReply] = msgspec.msgpack.Decoder(ready(KeptReply))
 
 
-def pack_kept(kept: Kept) -> bytes | None:
+def pack_kept(kept: KeptReply) -> bytes | None:
     """The bytes of what is kept; None where that is too much."""
     raw = _ENCODER.encode(kept)
     return zlib.compress(raw, 9) if len(raw) <= MOST_PACKED and len(kept.units) <= MOST_UNITS else None
 
 
-def unpack_kept(packed: bytes) -> Kept:
+def unpack_kept(packed: bytes) -> KeptReply:
     """Raises `FormatError` for other bytes than `pack_kept` gives, and for too many."""
     unpacking = zlib.decompressobj()
     try:
@@ -86,7 +86,7 @@ class ReplyReading:
     ``replayed`` are the events of what was kept: they bring those who follow the events to where they were.
     """
 
-    def __init__(self, draft: Draft, kept: Kept | None = None) -> None:
+    def __init__(self, draft: Draft, kept: KeptReply | None = None) -> None:
         self._reader = ChoiceReader(draft)
         self._tokenizer = draft.model.tokenizer
         self._units: list[Unit] = []
@@ -98,12 +98,9 @@ class ReplyReading:
         self._text = kept.text if kept else None
         self.over: TurnEnded | None = None
         """The end of the reply, once it is there."""
-        self.replayed = self._replay(kept) if kept else []
-
-    def _replay(self, kept: Kept) -> list[Event]:
-        events = [event for unit in kept.units for event in self._read(unit)]
-        self._reader.counts.completion = kept.completion
-        return events
+        self.replayed = [event for unit in (kept.units if kept else ()) for event in self._read(unit)]
+        if kept is not None:
+            self._reader.counts.completion = kept.completion
 
     def read_ids(self, ids: Sequence[int]) -> list[Event]:
         """The events of more of the reply. Raises `FormatError` where it came as text so far."""
@@ -140,10 +137,10 @@ class ReplyReading:
         """The events of the reply's end, which its sampler reports; none where it has ended."""
         return [] if self.over is not None else self._noted(self._reader.read(Step(end=end)))
 
-    def keep(self) -> Kept:
+    def keep(self) -> KeptReply:
         """Returns what a reading needs to go on from here."""
         self._leave_out(LEAD)
-        return Kept(tuple(self._units), self._reader.counts.completion, self._text)
+        return KeptReply(tuple(self._units), self._reader.counts.completion, self._text)
 
     def _read(self, unit: Unit) -> list[Event]:
         match unit:
