@@ -38,6 +38,7 @@ from kit.api import (
     scripted,
     served,
 )
+from kit.call_ids import numbered
 from kit.obedient import catalog
 from kit.toolbox import server_toolbox
 
@@ -155,8 +156,8 @@ def test_an_encoder_s_text_is_counted_as_it_is_embedded() -> None:
 
 def test_a_reply_is_parsed_from_text_or_ids_as_a_completion_would_tell_it(base: str) -> None:
     pieces: list[Piece] = [THINK, "hm", UNTHINK, "Look: ", *call("f", '{"x": 1}'), END]
-    by_ids = ask(base, "/v1/parse", ids=ids(*pieces))
-    by_text = ask(base, "/v1/parse", text="".join(map(str, pieces)))
+    by_ids = numbered(ask(base, "/v1/parse", ids=ids(*pieces)))
+    by_text = numbered(ask(base, "/v1/parse", text="".join(map(str, pieces))))
     assert by_ids == by_text
     assert by_ids["ended"] == "<|im_end|>"
     assert by_ids["incidents"] == []

@@ -291,7 +291,8 @@ async def test_other_routes_show_the_same() -> None:
     assert said.json["text"] == ANSWER
     parsed = (await post_in_process(application, "/v1/parse", model="oss", text=shape.reply)).json
     assert parsed["message"]["content"] == ANSWER
-    assert [message.get("channel") for message in parsed["messages"]] == [None, "analysis", "final"]
+    assert [message.get("channel") for message in parsed["messages"]] == ["analysis", "analysis", "final"]
+    assert "channel-inferred" in {one["code"] for one in parsed["incidents"]}
 
 
 WIRES: dict[str, dict[str, Any] | str] = {

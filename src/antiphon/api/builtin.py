@@ -139,6 +139,21 @@ def _rerank(context: Context) -> list[ApiRoute]:
     ]
 
 
+def _vllm(context: Context) -> list[ApiRoute]:
+    def route(path: str, place: str) -> ApiRoute:
+        return ApiRoute("POST", path, LazyRoutes(context, f"antiphon.api.vllm.{place}")(), INFERENCE)
+
+    return [
+        route("/v1/chat/completions/render", "render:RenderChat"),
+        route("/v1/completions/render", "render:RenderCompletions"),
+        route("/v1/messages/render", "render:RenderMessages"),
+        route("/v1/responses/render", "render:RenderResponses"),
+        route("/v1/chat/completions/derender", "derender:DerenderChat"),
+        route("/v1/completions/derender", "derender:DerenderCompletions"),
+        route("/inference/v1/generate", "generate:Generate"),
+    ]
+
+
 def _endpoints(context: Context) -> list[ApiRoute]:
     """MLflow's client lists them with a slash at the end, the SDK without."""
     endpoints = LazyRoutes(context, "antiphon.api.dialects.endpoint_routes:ServingEndpoints")
@@ -161,6 +176,7 @@ BUILT_IN = (
         described="antiphon.api.messages.routes:DESCRIBED",
     ),
     OLLAMA,
+    Wire(name="vllm", routes=_vllm, described="antiphon.api.vllm.schema:DESCRIBED"),
     Wire(name="rerank", routes=_rerank, described="antiphon.api.rerank.routes:DESCRIBED"),
     Wire(name="serving-endpoints", routes=_endpoints, places=(ENDPOINTS,), errors=ENDPOINT_ERRORS),
 )

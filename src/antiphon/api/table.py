@@ -185,6 +185,7 @@ def _native(context: Context) -> list[AnyRoute]:
         ApiRoute("POST", "/v1/detokenize", _lazy(context, "antiphon.api.native.routes:Detokenize"), INFERENCE),
         ApiRoute("GET", "/v1/tokenizer_info", info("get"), INFERENCE),
         ApiRoute("POST", "/v1/render", _lazy(context, "antiphon.api.native.routes:Render"), INFERENCE),
+        ApiSocket("/v1/parse", _lazy(context, "antiphon.api.native.parse_socket:ParseSocket"), INFERENCE),
         ApiRoute("POST", "/v1/parse", _lazy(context, "antiphon.api.native.routes:Parse"), INFERENCE),
         ApiRoute("POST", "/v1/convert", _lazy(context, "antiphon.conversion.route:Convert"), INFERENCE),
         ApiRoute("GET", "/v1/convert", _lazy(context, "antiphon.conversion.route:Forms"), INFERENCE),

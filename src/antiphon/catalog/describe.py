@@ -258,7 +258,7 @@ async def describe(
         layers=layers,
         opened=opened_context(entry, config, layers),
     )
-    if entry.engine.needs_file:
+    if entry.engine.needs_file and config.open:
         needed = await asyncio.to_thread(entry.engine.memory, described.spec(config, {}))
         described = replace_fields(described, memory=MemoryNeed(needed, free_memory(), config.memory_mib * 2**20))
     facts = described.facts

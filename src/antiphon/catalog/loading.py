@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 
 from antiphon.config import Config, EngineConfig, ModelEntry, SessionsConfig, find_entry
 from antiphon.engines import Engine, EngineSettings, ModelSpec
+from antiphon.engines.none import NoEngine
 from antiphon.errors import ConfigError, ModelError
 from antiphon.formats import Format, FormatFactory, FormatRegistry
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
@@ -284,7 +285,9 @@ async def open_model(
     """
     spec, settings = described.spec(config, environ), described.entry.engine
     engine: Engine
-    if settings.remote:
+    if not config.open:
+        engine = await NoEngine().open(replace(spec, context=spec.context or described.trained_context))
+    elif settings.remote:
         engine = await connect(settings, spec)
     elif settings.needs_file:
         needed, start = settings.memory(spec), partial(opening, settings, spec)

@@ -81,7 +81,7 @@ def pull_missing(config: Config) -> None:
         source = parse_source(entry.source)
         if isinstance(source, FileSource):
             check_file(source.path)
-        if entry.engine.kind == "llama_cpp":
+        if entry.engine.kind == "llama_cpp" and config.engine.open:
             require("xllamacpp", "local", "the embedded engine")  # before a model is fetched for it
         tell(f"fetching {name} ({megabytes(entry.size) or entry.source}) once", file=sys.stderr)
         pull(store, name, entry)

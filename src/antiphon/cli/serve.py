@@ -12,6 +12,7 @@ from typing import Annotated
 
 from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.config import Config, find_entry
+from antiphon.engines.none import NoEngine
 from antiphon.http.gate.keys import KeyFile
 from antiphon.http.server.server import bound, certificate, is_loopback, on_loop, serving
 from antiphon.library.app import ModelSummary, assembled
@@ -34,6 +35,7 @@ from .options import (
     access_option,
     configure,
     dialect_option,
+    engine_option,
     network_option,
     output_option,
     print_json,
@@ -76,6 +78,10 @@ StrictSeedOption = Annotated[
     bool | None,
     dialect_option("--strict-dialect", "--strict-seed", help="Restrict every dialect to the letter of its document."),
 ]
+NoEngineOption = Annotated[
+    bool | None,
+    engine_option("--no-engine", help="Open no engine: prompts are rendered and replies parsed, of a folder too."),
+]
 AccessLogOption = Annotated[
     bool | None,
     output_option(
@@ -96,6 +102,7 @@ def command(
     context: ContextOption = None,
     slots: SlotsOption = None,
     threads: ThreadsOption = None,
+    no_engine: NoEngineOption = None,
     without_keys: WithoutKeysOption = None,
     tls_cert: TlsCertOption = None,
     tls_key: TlsKeyOption = None,
@@ -120,7 +127,8 @@ def command(
         server__host=host, server__port=port, server__without_keys=without_keys,
         server__expose_reasoning=expose_reasoning, server__tls_cert=tls_cert, server__tls_key=tls_key,
         server__origins=origins, server__ollama=ollama, server__workers=workers, server__playground=playground,
-        engine__context=context, engine__slots=slots, engine__threads=threads, tools__names=tools, tools__mcp=mcp,
+        engine__context=context, engine__slots=slots, engine__threads=threads,
+        engine__open=False if no_engine else None, tools__names=tools, tools__mcp=mcp,
         dialect__name=dialect, dialect__strict=strict_seed,
         log__access=access_log, log__form=log_form,
     )  # fmt: skip
@@ -181,11 +189,13 @@ def announce_to(
     tell(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
     body = f'{{"model": "{name}", "messages": [{{"role": "user", "content": "What is the capital of Japan?"}}]}}'
     key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys else ""
-    tell(f"Try:\n  curl {url}/v1/chat/completions -H 'content-type: application/json' \\\n{key}    -d '{body}'\n")
+    route = "chat/completions" if config.engine.open else "render"
+    tell(f"Try:\n  curl {url}/v1/{route} -H 'content-type: application/json' \\\n{key}    -d '{body}'\n")
     tell("\n".join(places(config, url, also, keys=keys)) + "\n")
     tell(f"Ready in {time.monotonic() - began:.1f} s.\n")
     if summary.settings:
-        tell(f"{name}, by the engine {entry.engine.kind} (antiphon config --explain KEY says more):")
+        kind = entry.engine.kind if config.engine.open else NoEngine().kind
+        tell(f"{name}, by the engine {kind} (antiphon config --explain KEY says more):")
         tell("".join(f"  {line}\n" for line in summary.settings))
     if lines := list(capability_lines(summary.capabilities)):
         tell("What it can do here:")

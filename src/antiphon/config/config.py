@@ -10,7 +10,7 @@ from antiphon.errors import ConfigError, Position
 
 from .limits import Count, CountOrNone, LeaseSeconds, Limits, Seconds, SecondsOrNone
 from .model_table import alias_fault, shipped_entries
-from .models import Entries, ModelEntry
+from .models import Entries, ModelEntry, folder_entries
 
 # The table ``[batches]``: files that clients upload, and the batches that run from them. Sizes in bytes.
 
@@ -61,7 +61,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     seconds: a model that was not used for so long is unloaded until it is requested again (0: it stays).
     ``memory_mib`` is what all of them may have together; the one that is longest unused makes room (0: no limit).
     ``share_cache`` lets the requests of one API key find in a cache what those of another left: quicker where keys
-    share long prompts, and each can find out what the others sent.
+    share long prompts, and each can find out what the others sent. ``open`` false opens no engine at all: models are
+    rendered for, and their replies are read.
     """
 
     context: int = 0
@@ -71,6 +72,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     idle_unload: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 0.0
     memory_mib: Annotated[int, msgspec.Meta(ge=0)] = 0
     share_cache: bool = False
+    open: bool = True
 
 
 # The table ``[log]``.
@@ -275,4 +277,4 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for name, entry in shipped_entries().items()
             if name not in self.models
         }
-        return {**self.models, **shipped}
+        return {**({} if self.engine.open else folder_entries(self.model)), **self.models, **shipped}

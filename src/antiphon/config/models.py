@@ -12,6 +12,7 @@ import msgspec
 from antiphon.engines import EngineSettings
 from antiphon.engines.kind import Task
 from antiphon.engines.llama_cpp import LlamaCpp
+from antiphon.engines.none import NoEngine
 from antiphon.errors import ModelError, NotFoundError, near
 from antiphon.formats import SamplingDefaults
 from antiphon.formats.harmony import Dialect, Types
@@ -166,14 +167,31 @@ Entries = Mapping[str, ModelEntry]
 """Models by name."""
 
 
+def folder_name(path: str) -> str:
+    """The name of a model whose folder is at the path; empty for what is no such path."""
+    parts = path.replace("\\", "/").rstrip("/").split("/")
+    is_path = len(parts) > 1 and not path.endswith(".gguf") and not path.startswith(("hf:", "wheel:"))
+    return parts[-1].lower() if is_path and parts[-1].strip(".") else ""
+
+
+def folder_entries(path: str) -> Entries:
+    """The entry of a Hugging Face folder, which no engine here runs; none for another name of a model."""
+    name = folder_name(path)
+    return {name: ModelEntry(tokenizer=path, engine=NoEngine())} if name else {}
+
+
 def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
     """The entry called ``name``, or by one of its aliases; a path of a file and an ``hf:`` source are their own entry.
+
+    A folder is the entry that `folder_entries` makes of it, where that is among them.
 
     Raises `NotFoundError` with the names that are near.
     """
     if name in entries:
         return name, entries[name]
     own = named_by(name, {own: entry.aliases for own, entry in entries.items()})
+    if own is None and (folder := folder_name(name)) in entries and entries[folder].tokenizer == name:
+        own = folder
     if own is not None:
         return own, entries[own]
     if name.startswith(("hf:", "wheel:")) or name.endswith(".gguf"):

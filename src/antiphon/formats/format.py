@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never, runtime_checkable
@@ -123,6 +123,32 @@ class CutParser(Protocol):
 def last_events(parser: Parser, *, cut: bool) -> list[ParserEvent]:
     """The events that close a reply; ``cut``: a limit ended it, and not the model."""
     return parser.cut() if cut and isinstance(parser, CutParser) else parser.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A place in a reply where its reader holds nothing back: text is just more of the open message.
+
+    Text between two equal places of one message may be left out: the reader stands where it stood. With ``json`` the
+    message is the beginning of a JSON value, and its text may be another beginning that goes on in the same way.
+    """
+
+    place: Hashable = None
+    json: bool = False
+
+
+class RestingParser(ABC):
+    """The base of a `Parser` that tells where it is at rest, so that a long reply can be gone on with from little."""
+
+    @property
+    @abstractmethod
+    def rest(self) -> Rest | None:
+        """The place where the reply stands, behind what was fed last; None where its reader is not at rest."""
+
+
+def rest_of(parser: Parser) -> Rest | None:
+    """The place where the parser is at rest; None for one that never tells."""
+    return parser.rest if isinstance(parser, RestingParser) else None
 
 
 class ForeseeingParser(ABC):

@@ -13,7 +13,7 @@ from antiphon.conversation import Channel, End, Incident, Message, MessageEnded,
 from antiphon.errors import ParseError, Position
 from antiphon.tokens import Piece
 
-from .format import Parser, last_events
+from .format import Parser, Rest, RestingParser, last_events, rest_of
 
 NOT_ALLOWED = "call_not_allowed"
 MALFORMED = "malformed_arguments"
@@ -33,7 +33,7 @@ def offered_calls(parser: Parser, calls: Collection[str] | None, *, strict: bool
     return parser if calls is None else OfferedCalls(parser, calls, strict=strict)
 
 
-class OfferedCalls:
+class OfferedCalls(RestingParser):
     """A `Parser` over another. ``strict`` raises `ParseError` for a call that is not allowed."""
 
     def __init__(self, parser: Parser, calls: Collection[str], *, strict: bool) -> None:
@@ -45,6 +45,10 @@ class OfferedCalls:
     @property
     def ended(self) -> str | None:
         return self._parser.ended
+
+    @property
+    def rest(self) -> Rest | None:
+        return rest_of(self._parser)
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
         pieces = list(pieces)

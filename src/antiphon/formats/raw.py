@@ -28,7 +28,7 @@ from antiphon.conversation import (
 from antiphon.errors import ParseError, Position, UnsupportedError
 from antiphon.tokens import Control, Piece
 
-from .format import HistoryPolicy, SamplingDefaults
+from .format import HistoryPolicy, Rest, RestingParser, SamplingDefaults
 
 if TYPE_CHECKING:
     from antiphon.grammar import Grammar, ReplyShape
@@ -112,7 +112,7 @@ class FillInMiddle(msgspec.Struct, frozen=True):
         return RawFormat(controls, begin=(self.prefix,), end=(self.suffix, suffix, self.middle), stops=tuple(ends))
 
 
-class RawParser:
+class RawParser(RestingParser):
     """Reads a reply as a single final message with all the text."""
 
     def __init__(self, stops: Collection[Control], *, spelled: bool = False, strict: bool = False) -> None:
@@ -130,6 +130,10 @@ class RawParser:
             events += self._read(piece)
             self._position += len(piece) if isinstance(piece, str) else 1
         return events
+
+    @property
+    def rest(self) -> Rest | None:
+        return Rest() if self._begun and not self._over else None
 
     def close(self) -> list[ParserEvent]:
         return [] if self._over else self._finish(End.NONE)

@@ -55,6 +55,8 @@ class Draft:
     """Its share of an earlier prompt, where the request has ``explain_prefix``."""
     incidents: tuple[Incident, ...] = field(default=(), kw_only=True)
     """The repairs of its history, which the format could not write as it was."""
+    strict: bool = field(default=False, kw_only=True)
+    """Each repair of its reply is a `ParseError` instead."""
 
     @property
     def remembered(self) -> bool:
@@ -73,12 +75,13 @@ class Draft:
         parser = self.format.parser(
             reply_as=Role.ASSISTANT,
             prompt=self.prompt,
+            strict=self.strict,
             tools=conversation.offered,
             response_format=conversation.response_format,
             calls=None if request.reads_miscalls or self.format.framed else request.calls,  # `InferredChannels` knows
         )
         tools = self.model.called_in_any_form(self.request)
-        return OtherCalls(parser, Offered(tools), sure) if tools else parser
+        return OtherCalls(parser, Offered(tools), sure) if tools and not self.strict else parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +293,7 @@ def check_request(model: Model, request: TurnRequest) -> None:
     _within("n", request.n, Range(1, info.slots))
     _within("top_logprobs", request.logprobs, Range(0, info.logprobs))
     _check_scored(info, request)
-    _check_stops(model, request)
+    check_stops(model, request)
     _refuse_unconstrained(model, request)
     if request.finish is not None:
         _check_finish(model, request)
@@ -347,7 +350,8 @@ def _check_finish(model: Model, request: TurnRequest) -> None:
         raise UnsupportedError("finish cannot be honoured together with logprobs", position=position, hint=hint)
 
 
-def _check_stops(model: Model, request: TurnRequest) -> None:
+def check_stops(model: Model, request: TurnRequest) -> None:
+    """That what ends the reply besides its format is of a possible number and length. Raises `RequestError`."""
     stops, ids = request.stop, request.stop_token_ids
     if len(stops) > MAX_STOPS:
         raise _refused("stop", f"stop has {len(stops)} strings; at most {MAX_STOPS} are possible")

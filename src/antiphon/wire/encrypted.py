@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hmac
 import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _NONCE = 12
+_SIGNED = b"antiphon signature 1"
+"""Signatures have a key of their own, derived from that of the server."""
 Purpose = Literal["reasoning", "compaction"]
 """Purposes of an encrypted message; it is decrypted for no other."""
 SEPARATOR = "."
@@ -54,6 +57,10 @@ class ReasoningCipher:
                 position=Position(path=path),
                 hint="Leave the item out, or send its content.",
             ) from None
+
+    def signature(self, data: bytes, owner: str) -> bytes:
+        """The signature of bytes that a client holds and sends again: 32 bytes, the same for this key and owner."""
+        return hmac.digest(hmac.digest(self._key, _SIGNED, "sha256"), owner.encode() + b"\n" + data, "sha256")
 
     @cached_property
     def _cipher(self) -> AESGCM:

@@ -20,11 +20,12 @@ from antiphon.wire.dialect import session_name
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
 
+from .parse import STATE_WEIGHT, StateSigner, parse, parse_part, request_digest, same_in_parts
 from .schema import DetokenizeRequest, ParseRequest, RenderRequest, TokenizeRequest
 from .schema_check import CHECK, MOST_TEXT, SchemaCheckRequest
 from .template_work import checked_template, tried_own, tried_template
 from .templates import TemplateCheckRequest, TemplateTryRequest
-from .write import EncodeRequest, detokenize, encode_texts, parse, render, tokenize, tokenizer_info
+from .write import EncodeRequest, detokenize, encode_texts, render, tokenize, tokenizer_info
 
 # POST /v1/encode, LMDeploy's way to tokenize. No engine works for it, so it waits for no slot.
 
@@ -117,7 +118,18 @@ class Render(PostRoute):
 
 
 class Parse(PostRoute):
+    """A reply at once, or with ``state`` a part of it."""
+
     async def answer(self, post: Post) -> None:
         wire = await post.read(ParseRequest)
-        model = await post.model(wire.model)
-        await post.send_json(await post.off_loop(lambda: parse(wire, model)))
+        if session_name(wire.session_id) is not None:
+            raise refused("session_id", "replies of sessions are not parsed.", hint=_SESSIONS)
+        model, context = await post.model(wire.model), self._context
+        reading = reading_of(post, wire.stream, offered(context, wire, model))
+        if wire.state is None:
+            await post.send_json(await post.off_loop(lambda: parse(wire, model, reading)))
+            return
+        digest, created = request_digest(same_in_parts(wire), model), int(post.created_at)
+        signer = StateSigner(context.cipher, post.exchange.owner, digest)
+        again = STATE_WEIGHT * len(wire.state)  # All that the state has is read once more.
+        await post.send_json(await post.off_loop(lambda: parse_part(wire, model, reading, signer, created), more=again))

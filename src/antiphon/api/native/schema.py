@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from antiphon.api.chat.schema import AnswerMessage, ChatMessage, ChatRequest, Tool
+from antiphon.api.chat.schema import AnswerMessage, ChatChunk, ChatMessage, ChatRequest, Tool
 from antiphon.conversation.json import MessageJson
 from antiphon.wire.names.translate import PromptFields
 
@@ -214,22 +214,29 @@ class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     next_turn: NextTurn | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class ParseRequest(msgspec.Struct, kw_only=True):
-    """A reply as ``text``, whose control spellings are controls, or as ``ids``.
+class ParseRequest(ChatRequest, kw_only=True):
+    """A reply as ``text``, whose control spellings are controls, or as ``ids``, and the chat request that it answers.
 
-    ``prompt_ids`` is what it answers: its tail says where the reply begins (inside a reasoning tag, say). ``strict``:
-    what would be repaired is an error.
+    Calls, types and the answer's form are read as the chat would read them; with neither ``messages`` nor ``tools``
+    whatever looks like a call is one. ``prompt_ids`` stand for the messages: the tail of a prompt says where the reply
+    begins (inside a reasoning tag, say). ``strict``: what would be repaired is an error. ``finish_reason`` is why
+    sampling ended. ``state`` reads one part of a reply: empty for the first, then the last answer's.
     """
 
-    model: str | None = None
+    messages: list[ChatMessage] = msgspec.field(default_factory=list)
     text: str | None = None
     ids: list[int] | None = None
     prompt_ids: list[int] | None = None
     strict: bool | None = None
+    finish_reason: Literal["stop", "length"] | None = None
+    state: str | None = None
 
 
 class FoundIncident(msgspec.Struct, frozen=True):
-    """A repair, or text that was set aside. ``position`` counts pieces of the reply: ids, or characters of a text."""
+    """A repair, or text that was set aside. ``position`` counts pieces of the reply: ids, or characters of a text.
+
+    Of a reply that is read in parts it is the number of ids that were read when it was found.
+    """
 
     code: str
     position: int
@@ -245,3 +252,15 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[MessageJson]
     incidents: list[FoundIncident]
     ended: str | None
+    finish_reason: str
+
+
+class ParsedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """``chunk`` is what the part adds, as one event of a chat's stream; ``state`` null: the reply is over."""
+
+    model: str
+    format: str
+    chunk: ChatChunk
+    incidents: list[FoundIncident]
+    ended: str | None
+    state: str | None

@@ -1,4 +1,4 @@
-"""Prompts and replies without a turn, as they are answered: tokenized, rendered, parsed."""
+"""Prompts and replies without a turn, as they are answered: tokenized, rendered."""
 
 from __future__ import annotations
 
@@ -11,32 +11,25 @@ import msgspec
 from antiphon.api.chat.messages import place_of
 from antiphon.api.chat.read import Reading, to_turn
 from antiphon.api.chat.schema import ChatMessage, ChatRequest
-from antiphon.api.chat.write import answer_message
-from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
+from antiphon.conversation import Conversation, Message, Role
 from antiphon.conversation.calls import plainly_named
-from antiphon.conversation.json import message_json
 from antiphon.errors import ContextError, Position, UnsupportedError
 from antiphon.formats.format import incidents_of
 from antiphon.formats.template import JinjaFormat, TemplatedHarmony
 from antiphon.generation import Model, check_conversation, check_numbers, normalized
 from antiphon.generation.model import stop_ids
 from antiphon.generation.plan import ids_within, prompt_of
-from antiphon.generation.reader import with_channels
 from antiphon.generation.sampled import Tracer, Written
-from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
+from antiphon.tokens import Control, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 from antiphon.wire.errors import refused
 from antiphon.wire.names.table import KNOWN
 from antiphon.wire.names.translate import PromptFields
-from antiphon.wire.projection import whole
 
 from .schema import (
     AddedToken,
     Detokenized,
     DetokenizeRequest,
-    FoundIncident,
     NextTurn,
-    Parsed,
-    ParseRequest,
     PieceToken,
     Rendered,
     RenderedPiece,
@@ -50,7 +43,7 @@ from .schema import (
 MOST_OWNED = 256
 """Frames whose owners are told. Where each reply is found by its own prompt, so many take two to four seconds."""
 
-# Requests for prompts and replies without a turn → the pieces that they are about.
+# Requests for prompts without a turn → the pieces that they are about.
 
 
 def prompt_pieces(wire: TokenizeRequest, model: Model, reading: Reading) -> list[Piece]:
@@ -77,16 +70,6 @@ def chat_prompt(wire: ChatRequest, model: Model, reading: Reading, *, opens_repl
     check_numbers(turn)
     check_conversation(model, turn)
     return prompt_of(model, turn, opens_reply=opens_reply)
-
-
-def reply_pieces(wire: ParseRequest, model: Model) -> list[Piece]:
-    """The pieces of the reply that is to be read. Raises `RequestError`."""
-    if (wire.text is None) == (wire.ids is None):
-        raise refused("text", "either text or ids must be there.", code="missing_required_parameter")
-    if wire.ids is not None:
-        return pieces_of(wire.ids, "ids", model.tokenizer)
-    scanner = ControlScanner(model.format.controls)
-    return [*scanner.feed(wire.text or ""), *scanner.close()]
 
 
 def pieces_of(ids: Sequence[int], path: str, tokenizer: Tokenizer) -> list[Piece]:
@@ -231,25 +214,6 @@ def detokenize(wire: DetokenizeRequest, model: Model) -> Detokenized:
     check_length(len(wire.tokens), "tokens", model)
     known_ids(wire.tokens, "tokens", model.tokenizer)
     return Detokenized(decode(model.tokenizer, wire.tokens))
-
-
-def parse(wire: ParseRequest, model: Model) -> Parsed:
-    """A reply as messages. Raises `ParseError` only for ``strict``, and `ContextError` for what no context holds."""
-    check_length(len(wire.ids or ()), "ids", model)
-    check_length(len(wire.prompt_ids or ()), "prompt_ids", model)
-    check_length(model.tokenizer.fewest(wire.text or ""), "text", model)
-    pieces = reply_pieces(wire, model)
-    prompt = pieces_of(wire.prompt_ids or (), "prompt_ids", model.tokenizer)
-    parser = model.format.parser(reply_as=Role.ASSISTANT, prompt=prompt, strict=bool(wire.strict))
-    events: list[ParserEvent] = [*parser.feed(pieces), *parser.close()]
-    return Parsed(
-        model=model.name,
-        format=model.format.name,
-        message=answer_message(whole(with_channels(events, model.format), expose_reasoning=True)),
-        messages=[message_json(event.message) for event in events if isinstance(event, MessageEnded)],
-        incidents=[FoundIncident(e.code, e.position, e.text) for e in events if isinstance(e, Incident)],
-        ended=parser.ended,
-    )
 
 
 def ids_of(pieces: Sequence[Piece], model: Model, path: str) -> list[int]:

@@ -22,6 +22,7 @@ from antiphon.api.native.schema import (
     Detokenized,
     DetokenizeRequest,
     Parsed,
+    ParsedPart,
     ParseRequest,
     Rendered,
     RenderRequest,
@@ -58,7 +59,8 @@ _KINDS = (
     ChatRequest, ChatCompletion, ChatChunk, InteractiveRequest, InteractiveAnswer, CompletionRequest, Completion,
     EmbeddingRequest, EmbeddingList, ModelCard, ModelList, TokenizeRequest, Tokens, DetokenizeRequest, Detokenized,
     TokenizerInfo,
-    RenderRequest, Rendered, ParseRequest, Parsed, ResponsesRequest, Response, CompactedResponse, DeletedResponse,
+    RenderRequest, Rendered, ParseRequest, Parsed, ParsedPart, ResponsesRequest, Response, CompactedResponse,
+    DeletedResponse,
     TokensRequest, TokenCount, Conversation, ConversationCreate, ConversationUpdate, DeletedConversation, ItemsCreate,
     ItemList, TemplateCheckRequest, CheckedTemplate, TemplateTryRequest, TriedTemplate, ConvertRequest, Converted,
     ConversionForms, SchemaCheckRequest, SchemaChecked, EncodeRequest, Encoded, StoredChatCompletion,
@@ -97,7 +99,7 @@ def openai_routes() -> Described:
                 "parameters": [{"name": "model", "in": "query", "schema": {"type": "string"}}],
             },
             "/v1/render": {"post": operation("The prompt of a chat request.", Rendered, body=RenderRequest)},
-            "/v1/parse": {"post": operation("The messages of a reply.", Parsed, body=ParseRequest)},
+            "/v1/parse": {"post": _parse()},
             "/v1/convert": {
                 "get": operation("The forms of conversations.", ConversionForms),
                 "post": operation("A conversation in another form.", Converted, body=ConvertRequest),
@@ -193,6 +195,14 @@ def _stored_chat() -> dict[str, Any]:
             "get": {**operation("What it answers.", ItemList), "parameters": _page()},
         },
     }
+
+
+def _parse() -> dict[str, Any]:
+    """A reply at once, or in parts."""
+    parsed = operation("The messages of a reply, or what a part adds to them.", Parsed, body=ParseRequest)
+    kinds = [schema(kind)["schema"] for kind in (Parsed, ParsedPart)]
+    parsed["responses"]["200"]["content"]["application/json"] = {"schema": {"anyOf": kinds}}
+    return parsed
 
 
 def _stream() -> dict[str, Any]:

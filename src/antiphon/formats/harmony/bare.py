@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
 from antiphon.conversation import Channel, Incident, ParserEvent
-from antiphon.formats.format import Parser, last_events
+from antiphon.formats.format import Parser, Rest, RestingParser, last_events, rest_of
 from antiphon.tokens import Control, ControlScanner, Piece
 
 from .controls import CHANNEL, CONTROLS, END, MESSAGE, START
@@ -44,7 +44,7 @@ def pieces_of(spelled: Iterable[Piece]) -> list[Piece]:
     return list(_unescaped([*scanner.feed(text), *scanner.close()]))
 
 
-class LiteralParser:
+class LiteralParser(RestingParser):
     """Reads spelled controls, and feeds a `Parser` with pieces.
 
     ``report``: spellings are not what this model should write (F-15), so the first one found is an `Incident`.
@@ -58,6 +58,10 @@ class LiteralParser:
     @property
     def ended(self) -> str | None:
         return self._parser.ended
+
+    @property
+    def rest(self) -> Rest | None:
+        return None if self._scanner.buffered else rest_of(self._parser)
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
         events: list[ParserEvent] = []
@@ -120,7 +124,7 @@ class _State(Enum):
     """The reply has controls, or is plain text: nothing is inserted."""
 
 
-class BareParser:
+class BareParser(RestingParser):
     """A `Parser` before another, which gets the controls that a reply without any has lost."""
 
     def __init__(self, parser: Parser) -> None:
@@ -133,6 +137,10 @@ class BareParser:
     @property
     def ended(self) -> str | None:
         return self._parser.ended
+
+    @property
+    def rest(self) -> Rest | None:
+        return None if self._buffer else rest_of(self._parser)
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
         read: list[Piece] = []

@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from antiphon.conversation import End, Incident, Message, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
-from antiphon.formats.format import is_answer
+from antiphon.formats.format import Rest, is_answer
 from antiphon.formats.offered_calls import MALFORMED, is_object
 from antiphon.tokens import Control
 
@@ -71,6 +71,13 @@ class ReplyEvents:
             self.incident(code, text)
 
     # The open message
+
+    @property
+    def rest(self) -> Rest | None:
+        """A place in the open message, once it has text. At the end of a function's call that is to be JSON."""
+        if self._message is None or not self._parts:
+            return None
+        return Rest(json=_is_function_call(replace(self._message, end=End.CALL)))
 
     def start(self, message: Message, *, complete_header: bool = True) -> None:
         """Open a message. ``complete_header``: its header ended with ``<|message|>``."""

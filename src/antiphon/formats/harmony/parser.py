@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from antiphon.conversation import Channel, End, Message, ParserEvent, Role, ToolSpec, recipients_of
+from antiphon.formats.format import Rest, RestingParser
 from antiphon.tokens import Control, Piece
 
 from .controls import END, ENDOFTEXT, ENDS, START
@@ -20,7 +21,7 @@ from .render import remembered
 _ENDS = {**ENDS, ENDOFTEXT: End.RETURN}
 
 
-class HarmonyParser:
+class HarmonyParser(RestingParser):
     """Reads one reply, or with ``reply_as`` None a whole conversation.
 
     ``tools`` are the recipients that were offered (``functions.f``, ``python``); they decide what a bare name means.
@@ -56,6 +57,10 @@ class HarmonyParser:
     def in_content(self) -> bool:
         """Whether text that is fed now belongs to the open message."""
         return self._state is HarmonyState.CONTENT
+
+    @property
+    def rest(self) -> Rest | None:
+        return self._events.rest if self._state is HarmonyState.CONTENT else None
 
     @property
     def position(self) -> int:

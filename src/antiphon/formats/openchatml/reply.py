@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from antiphon.conversation import End, Incident, MessageEnded, MessageStarted, ParserEvent, Role, TextDelta
 from antiphon.errors.place import Place
+from antiphon.formats.format import Rest, RestingParser
 from antiphon.tokens import Control, Piece, spell
 
-from .body import constraint_problem, shape_problem
+from .body import body_type, constraint_problem, is_function, shape_problem
 from .finding import E_HEADER, E_TRUNCATED, Finding
 from .frame import Frame, OpenFrame
 from .frame_reader import FrameReader
@@ -57,6 +58,16 @@ class ReplyReader(FrameReader):
         elif self._state is FrameState.HEAD:
             self._frame.start = self.place.copy()
             self._role = self._frame.spelled
+
+    @property
+    def rest(self) -> Rest | None:
+        """A place in the open body; none where what its head promises of it is told at its end, and is not JSON."""
+        if self._state is not FrameState.BODY or self._buffer:
+            return None
+        message = self._frame.head.message()
+        promised = message.constrained or (message.is_call and is_function(message))
+        is_json = body_type(message.content_type) in (None, "json")
+        return None if promised and not is_json else Rest(self._frame.is_utf8, promised)
 
     def drop_tail(self) -> None:
         """Drops the buffered beginning of a control, which is no text."""
@@ -205,7 +216,7 @@ def _valid(control: Control | None, section: str) -> int:
     return found.end() if found else 0
 
 
-class ReplyParser:
+class ReplyParser(RestingParser):
     """A `Parser` for one reply.
 
     ``spelled``: the controls are text in the model's output, escapes included; a control piece is then the model's own
@@ -230,6 +241,10 @@ class ReplyParser:
             else:
                 self._reader.feed_pieces([piece])
         return self._events()
+
+    @property
+    def rest(self) -> Rest | None:
+        return self._reader.rest
 
     def close(self) -> list[ParserEvent]:
         self._reader.close()

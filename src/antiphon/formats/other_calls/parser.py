@@ -17,7 +17,7 @@ from antiphon.conversation import (
     TextDelta,
     visible_to_user,
 )
-from antiphon.formats.format import ForeseeingParser, Parser, last_events
+from antiphon.formats.format import ForeseeingParser, Parser, Rest, RestingParser, last_events, rest_of
 from antiphon.formats.replies.messages import call_header
 from antiphon.tokens import Piece
 
@@ -33,14 +33,14 @@ _EXAMPLE = re.compile(
     re.IGNORECASE,
 )
 """Words before a call that make it an example of one."""
-_LEAD = 160
+LEAD = 160
 """Characters before a call in which they stand."""
 
 Sure = Callable[[str, Sequence[FoundCall]], bool]
 """Whether the model was sure of the calls that a text is."""
 
 
-class OtherCalls(ForeseeingParser):
+class OtherCalls(ForeseeingParser, RestingParser):
     """A `Parser` over another. The end of an answer that is nothing but calls is made calls, behind an incident.
 
     A text that may become one is buffered until that is decided. Text behind a call makes it an example of a call,
@@ -85,6 +85,14 @@ class OtherCalls(ForeseeingParser):
             return count
         opens = (i for i in range(count) if OPENERS.search(texts[start + i] or ""))
         return next(opens, count)
+
+    @property
+    def rest(self) -> Rest | None:
+        """As `RestingParser` has it; what begins a call behind it depends on the `LEAD` characters before that."""
+        rest = rest_of(self._parser)
+        if rest is None or self._open is None:
+            return rest
+        return Rest((rest.place, self._line), rest.json) if self._started and self._candidate is None else None
 
     def close(self) -> list[ParserEvent]:
         return self._passed(self._parser.close())
@@ -159,7 +167,7 @@ class OtherCalls(ForeseeingParser):
     def _end(self, message: Message, passed: list[ParserEvent]) -> None:
         candidate, self._candidate = self._candidate, None
         calls: list[FoundCall] = []
-        if candidate is not None and candidate.begun and not _EXAMPLE.search("".join(self._said)[-_LEAD:]):
+        if candidate is not None and candidate.begun and not _EXAMPLE.search("".join(self._said)[-LEAD:]):
             calls = calls_in(candidate.text, self._offered, whole=message.end is not End.NONE)
         if candidate is not None and calls and (candidate.is_marked or self._is_sure(candidate.text, calls)):
             self._call(candidate.text, calls, message, passed)

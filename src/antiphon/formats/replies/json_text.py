@@ -6,7 +6,9 @@ import re
 from json.encoder import encode_basestring
 from typing import ClassVar
 
-from .literal import OPENS
+import msgspec
+
+from .literal import CLOSES, OPENS
 from .source import PlainTexts
 
 
@@ -115,6 +117,73 @@ class JsonScan:
                 return found.start()
             at = found.end()
         return at
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*("?)|[{}\[\],]|[^"{}\[\],]+|.', re.DOTALL)
+_LONG = 16
+"""Characters of a string above which it is worth being cut."""
+_ESCAPE = 12
+"""The longest character in a string: two escapes of six."""
+
+
+def shortened(text: str, start: int) -> str:
+    """A shorter beginning of JSON, of which nothing before ``start`` is left out.
+
+    Whatever goes on from ``text`` goes on from it, and makes both a JSON value or neither. What is left out are values
+    with another one of the same array or object behind them, and the insides of strings.
+    """
+    kept: list[str] = []
+    levels = [_Level()]
+    for token in _TOKEN.finditer(text):
+        level, spelled, at = levels[-1], token.group(), token.start()
+        if spelled in "{[":
+            kept.append(spelled)
+            levels.append(_Level(spelled, len(kept), at >= start, len(kept)))
+        elif spelled in "}]":
+            kept.append(spelled)
+            del levels[max(1, len(levels) - 1) :]
+        elif spelled == ",":
+            kept.append(spelled)
+            level.settle(kept)
+            level.is_whole = at + 1 >= start
+        else:
+            kept.append(_cut(spelled, start - at, closed=bool(token.group(1))) if spelled[0] == '"' else spelled)
+    return "".join(kept)
+
+
+class _Level:
+    """An open array or object: where in what is kept its last value begins, and the one before that."""
+
+    def __init__(self, bracket: str = "", begins: int = 0, is_whole: bool = False, before: int = 0) -> None:
+        self._bracket, self._begins, self._before, self._leaves = bracket, begins, before, False
+        self.is_whole = is_whole
+        """The last value may be left out."""
+
+    def settle(self, kept: list[str]) -> None:
+        """Behind the last value is a comma: the one before that is left out, where it may be."""
+        if self._leaves:
+            del kept[self._before : self._begins]
+            self._begins = self._before
+        value, close = "".join(kept[self._begins : -1]), CLOSES.get(self._bracket, "")
+        self._leaves = self.is_whole and bool(value.strip()) and _is_json(f"{self._bracket}{value}{close}")
+        self._before, self._begins = self._begins, len(kept)
+
+
+def _cut(string: str, start: int, *, closed: bool) -> str:
+    """The string, without a part of it from ``start`` on that is whole characters."""
+    end = len(string) - closed
+    first, last = max(1, start), range(end, end - _ESCAPE, -1)
+    begin = next((at for at in range(first, first + _ESCAPE) if _is_json(f'"{string[1:at]}"')), end)
+    cut = next((at for at in last if at > begin + _LONG and _is_json(f'"{string[begin:at]}"')), begin)
+    return string[:begin] + string[cut:]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return False
+    return True
 
 
 class JsonAnswer:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Sequence
 
 from antiphon.conversation import End, ParserEvent, ResponseFormat, ToolSpec
 from antiphon.errors import ParseError
-from antiphon.formats.format import ForeseeingParser
+from antiphon.formats.format import ForeseeingParser, Rest, RestingParser
 from antiphon.tokens import Control, Piece
 
 from .calls import CallReader
@@ -15,14 +14,14 @@ from .compiled import CompiledDescription, CompiledForm, Role
 from .json_text import JsonAnswer
 from .literal import arguments_of
 from .messages import ANALYSIS, FINAL, Malformed, Messages, NotAllowed
-from .source import SYMBOL, PlainTexts, Reading, Source
+from .source import SYMBOL, PlainTexts, Reading, Source, known
 
 LONGEST_QUOTE = 16_384
 """Characters behind a call in a thought that wait for the thought's end; beyond them it was a call."""
 _OF_CALLS = frozenset((Role.SECTION_OPEN, Role.CALL_OPEN, Role.CALL_CLOSE, Role.LAYOUT))
 
 
-class DescriptionParser(ForeseeingParser):
+class DescriptionParser(ForeseeingParser, RestingParser):
     """One reply to ``prompt``: analysis between the reasoning marks, calls between theirs, the rest final.
 
     A mark that the vocabulary has as a control counts only as that control, never when the model spells it out; one
@@ -89,7 +88,7 @@ class DescriptionParser(ForeseeingParser):
         """As `ForeseeingParser` has it: what is plain where the reply stands, and what a JSON value goes on with."""
         plain, reach, place = self._source.plain, self._source.reach, start
         if reach is not None:
-            left = reach("".join(_known(texts, start)))
+            left = reach("".join(known(texts, start)))
             while place < len(texts) and (text := texts[place]) and len(text) <= left:
                 left -= len(text)
                 place += 1
@@ -97,6 +96,15 @@ class DescriptionParser(ForeseeingParser):
             while place < len(texts) and (text := texts[place]) and plain[text] is not None:
                 place += 1
         return place - start
+
+    @property
+    def rest(self) -> Rest | None:
+        source = self._source
+        if self._messages.open is None or source.records or source.text:
+            return None
+        if source.plain is None and source.reach is None:
+            return None
+        return Rest(source.steps, source.reach is not None or source.plain is self._description.plain_in_json)
 
     def close(self) -> list[ParserEvent]:
         """The reply is over: what was held back, and the end of the open message."""
@@ -387,11 +395,3 @@ class DescriptionParser(ForeseeingParser):
             self._messages.begin(FINAL)
         self._messages.delta(blanks)
         self._messages.end(end)
-
-
-def _known(texts: Sequence[str | None], start: int) -> Iterator[str]:
-    """The texts from ``start`` up to the first that is not known."""
-    for text in islice(texts, start, None):
-        if text is None:
-            return
-        yield text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from antiphon.conversation import TextDelta
@@ -128,6 +129,14 @@ class PlainTexts(dict[str, TextDelta | None]):
         return delta
 
 
+def known(texts: Sequence[str | None], start: int) -> Iterator[str]:
+    """The texts from ``start`` up to the first that is not known."""
+    for text in islice(texts, start, None):
+        if text is None:
+            return
+        yield text
+
+
 T = TypeVar("T")
 
 Reading = Generator[None, None, T]
@@ -167,6 +176,8 @@ class Source:
         """Pieces that need not be fed: each is more text of the open message."""
         self.reach: Callable[[str], int] | None = None
         """How much of a text, in characters, would just be more of the open message."""
+        self.steps = 0
+        """Counts what was, or is, read by a step."""
         self._step: Callable[[], bool] | None = None
         self._over = False
         self._taken: list[str] | None = None
@@ -200,7 +211,7 @@ class Source:
         """Reads by ``step``, which takes what it can, until that is true; False where the reply is over before."""
         self._over = step()
         if not self._over and not self.last:
-            self._step = step
+            self._step, self.steps = step, self.steps + 1
             yield from self.more()
         self.let_go()
         return self._over

@@ -22,49 +22,17 @@ from antiphon.conversation import (
 )
 from antiphon.engines import EngineEnd, Step
 from antiphon.errors import Position, UnsupportedError
-from antiphon.formats import ForeseeingParser, Format
-from antiphon.formats.format import last_events
+from antiphon.formats import ForeseeingParser
+from antiphon.formats.format import Rest, last_events, rest_of
 from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED
 from antiphon.generation.call_ids import CallIds
 from antiphon.generation.constrain import ReplyGuard
-from antiphon.generation.model import stop_ids
 from antiphon.generation.plan import Draft
-from antiphon.tokens import Control, Tokenizer
+from antiphon.tokens import Control
 
 from .channels import Counts, InferredChannels
 from .confidence import REPEATED, UNSURE, AnsweredCalls, Confidence
-from .ids import IdReader, PendingLogprobs, StopStrings
-
-# The ids that end a reply and are none of the format's own words.
-
-
-def requested_ends(plan: Draft) -> frozenset[int]:
-    """The request's own stop ids, without those that end a reply in any case."""
-    request = plan.request
-    if request.ignore_eos or not request.stop_token_ids:
-        return request.stop_token_ids
-    return request.stop_token_ids - stop_ids(plan.format, plan.model.tokenizer) - plan.model.engine.info.end_ids
-
-
-def foreign_ends(plan: Draft) -> frozenset[int]:
-    """The model's end tokens that the format does not know: they end the reply and are no part of it.
-
-    ``ignore_eos``: the format's own ends too, which then end nothing.
-    """
-    tokenizer, format = plan.model.tokenizer, plan.format
-    if plan.request.ignore_eos:
-        return plan.model.engine.info.end_ids | stop_ids(format, tokenizer)
-    ends = plan.model.engine.info.end_ids
-    return frozenset(id for id in ends if not _knows(format, tokenizer, id))
-
-
-def _knows(format: Format, tokenizer: Tokenizer, id: int) -> bool:
-    """Whether the id is one of the format's own words."""
-    end = tokenizer.piece(id)
-    if not isinstance(end, Control) or tokenizer.control_id(end) != id:
-        return False
-    return end in format.controls or end in format.stops
-
+from .ids import IdReader, PendingLogprobs, StopStrings, foreign_ends, requested_ends
 
 CUT = (EngineEnd.LENGTH_OUTPUT, EngineEnd.LENGTH_CONTEXT)
 
@@ -201,6 +169,17 @@ class ChoiceReader:
     def close(self) -> list[Event]:
         """The engine's output ended without a reason: the answer was cut."""
         return [] if self.over else self._finish(EngineEnd.LENGTH_OUTPUT)
+
+    @property
+    def rest(self) -> Rest | None:
+        """The place where the choice stands, as `RestingParser` has it, with all that is between parser and events."""
+        if not (self._channels.passes and self._ids.at_rest and self._stops.at_rest) or self._logprobs.waiting:
+            return None
+        return rest_of(self._parser)
+
+    def read_plain(self, text: str) -> list[Event]:
+        """The events of a text that is text whatever it spells."""
+        return self._pass(self._parser.feed((text,)))
 
     def _feed(self, id: int) -> Sequence[Event]:
         """One id at a time, so that what is counted does not depend on how the engine cut its steps."""

@@ -20,7 +20,40 @@ from antiphon.conversation import (
     visible_to_user,
 )
 from antiphon.formats import Format
+from antiphon.generation.model import stop_ids
+from antiphon.generation.plan import Draft
 from antiphon.tokens import Control, ControlScanner, Piece, PieceDecoder, SampledText, Tokenizer, utf8
+
+# The ids that end a reply and are none of the format's own words.
+
+
+def requested_ends(plan: Draft) -> frozenset[int]:
+    """The request's own stop ids, without those that end a reply in any case."""
+    request = plan.request
+    if request.ignore_eos or not request.stop_token_ids:
+        return request.stop_token_ids
+    return request.stop_token_ids - stop_ids(plan.format, plan.model.tokenizer) - plan.model.engine.info.end_ids
+
+
+def foreign_ends(plan: Draft) -> frozenset[int]:
+    """The model's end tokens that the format does not know: they end the reply and are no part of it.
+
+    ``ignore_eos``: the format's own ends too, which then end nothing.
+    """
+    tokenizer, format = plan.model.tokenizer, plan.format
+    if plan.request.ignore_eos:
+        return plan.model.engine.info.end_ids | stop_ids(format, tokenizer)
+    ends = plan.model.engine.info.end_ids
+    return frozenset(id for id in ends if not _knows(format, tokenizer, id))
+
+
+def _knows(format: Format, tokenizer: Tokenizer, id: int) -> bool:
+    """Whether the id is one of the format's own words."""
+    end = tokenizer.piece(id)
+    if not isinstance(end, Control) or tokenizer.control_id(end) != id:
+        return False
+    return end in format.controls or end in format.stops
+
 
 # A caller's stop strings, found in the decoded text of the answer.
 
@@ -39,6 +72,11 @@ class StopStrings:
         self._text: list[str] = []
         self._logprobs: list[TokenLogprob] = []
         self.matched: str | None = None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no text waits to become a stop string."""
+        return self._scanner is None or not self._scanner.buffered
 
     def filter(self, events: Iterable[ParserEvent]) -> list[ParserEvent]:
         """The events as they may go on; after a match, the open message's end and no more."""
@@ -139,6 +177,11 @@ class IdReader:
     def buffering(self) -> bool:
         """Whether half a character waits for the rest of it."""
         return self._decoder.buffering
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing waits for more: neither half a character nor the beginning of a control."""
+        return not (self.buffering or (self._scanner is not None and self._scanner.buffered))
 
     def skip(self, ids: Sequence[int]) -> None:
         """Ids whose texts go on without being decoded here."""

@@ -271,7 +271,7 @@ class Translation(msgspec.Struct):
 
     def _constrain(self, known: frozenset[str]) -> None:
         """The one constraint of the answer, whatever it is called, in the route's own field."""
-        own = "text" if "text" in known else "response_format"
+        own = "response_format" if "response_format" in known or "text" not in known else "text"
         beside = known & {"output_config"}
         constraint, compact = constraint_in(self.fields, own=own, beside=beside), compact_in(self.fields, own=own)
         if own not in known:
