@@ -19,6 +19,7 @@ from kit.api import (
     CALL,
     CHATML,
     END,
+    START,
     THINK,
     TOKENIZER,
     UNTHINK,
@@ -147,6 +148,14 @@ def test_parts_are_the_reply_at_once(base: str, size: int) -> None:
     assert (read["finish"], answers[-1]["ended"], answers[-1]["state"]) == ("tool_calls", "<|im_end|>", None)
     assert len({answer["chunk"]["id"] for answer in answers}) == 1
     assert {answer["chunk"]["choices"][0]["delta"].get("role") for answer in answers[1:]} <= {None}
+
+
+def test_incidents_are_where_the_reply_was_when_they_were_found(base: str) -> None:
+    """However it is cut."""
+    reply = ids("a long text ", START, "b", END)
+    for size in (1, 5, 100):
+        found = [one for answer in parts(base, reply, size) for one in answer["incidents"]]
+        assert found == [{"code": "unexpected_control", "position": 13, "text": "<|im_start|>"}]
 
 
 def test_a_text_is_read_in_parts_too_and_its_end_is_said(base: str) -> None:

@@ -30,7 +30,7 @@ from antiphon.formats.openchatml.spelling import CONTROLS as FRAMES
 from antiphon.formats.raw import RawFormat
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.generation import Draft, Model, TurnRequest
-from antiphon.generation.reader.elsewhere import ReplyReading, draft_elsewhere, pack_kept, unpack_kept
+from antiphon.generation.reader.elsewhere import KeptReply, ReplyReading, draft_elsewhere, pack_kept, unpack_kept
 from antiphon.tokens import ByteTokenizer, Control, Piece, spell
 from kit.api import sampled
 from kit.reply_fragments import DESCRIPTIONS, TOOL, compiled, controls, replies
@@ -92,7 +92,7 @@ def whole(draft: Draft, reply: Sequence[int] | str, end: EngineEnd) -> Told:
 def in_parts(draft: Draft, reply: Sequence[int] | str, end: EngineEnd, size: int) -> tuple[Told, int]:
     """The same, each part by another reading, and the most bytes that were kept between two."""
     events: list[Event] = []
-    kept, most = None, 0
+    kept, most = KeptReply(), 0
     for at in range(0, len(reply), size):
         reading, part = ReplyReading(draft, kept), reply[at : at + size]
         events += reading.read_text(part) if isinstance(part, str) else reading.read_ids(part)

@@ -213,7 +213,7 @@ def read_part(
     begun = signer.read(state) if state else ReplyState(secrets.token_hex(16), created, b"")
     draft = replace(draft, request=replace(draft.request, call_key=begun.key))
     try:
-        kept = unpack_kept(begun.kept) if begun.kept else None
+        kept = unpack_kept(begun.kept) if begun.kept else KeptReply()
         reply, projection = ReplyReading(draft, kept), Projection(expose_reasoning=True)
         for event in reply.replayed:
             projection.feed(event)

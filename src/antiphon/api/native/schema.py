@@ -235,7 +235,7 @@ class ParseRequest(ChatRequest, kw_only=True):
 class FoundIncident(msgspec.Struct, frozen=True):
     """A repair, or text that was set aside. ``position`` counts pieces of the reply: ids, or characters of a text.
 
-    Of a reply that is read in parts it is the number of ids that were read when it was found.
+    Of a reply that is read in parts it is how many of them were read when it was found.
     """
 
     code: str

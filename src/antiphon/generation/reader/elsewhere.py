@@ -45,10 +45,13 @@ Unit = int | str | Plain
 
 
 class KeptReply(msgspec.Struct, frozen=True, array_like=True):
-    """A reply so far, as far as the rest of it depends on that. ``text``: it comes as text, not as ids."""
+    """A reply so far, as far as the rest of it depends on that. ``text``: it comes as text, not as ids.
+
+    ``read`` counts its ids, or the characters of a text.
+    """
 
     units: tuple[Unit, ...] = ()
-    completion: int = 0
+    read: int = 0
     text: bool | None = None
 
 
@@ -81,7 +84,7 @@ def draft_elsewhere(model: Model, request: TurnRequest, prompt: Sequence[Piece],
 
 
 class ReplyReading:
-    """Reads one reply to ``draft``; with ``kept`` it goes on where another such reading stopped.
+    """Reads one reply to ``draft``; with ``kept`` in parts, of which it goes on where another such reading stopped.
 
     ``replayed`` are the events of what was kept: they bring those who follow the events to where they were.
     """
@@ -98,9 +101,11 @@ class ReplyReading:
         self._text = kept.text if kept else None
         self.over: TurnEnded | None = None
         """The end of the reply, once it is there."""
+        self._count: int | None = None
+        """Counts what was read of a reply that comes in parts; None: the parser's own places count."""
         self.replayed = [event for unit in (kept.units if kept else ()) for event in self._read(unit)]
         if kept is not None:
-            self._reader.counts.completion = kept.completion
+            self._count, self._reader.counts.completion = kept.read, 0 if kept.text else kept.read
 
     def read_ids(self, ids: Sequence[int]) -> list[Event]:
         """The events of more of the reply. Raises `FormatError` where it came as text so far."""
@@ -127,8 +132,15 @@ class ReplyReading:
         for i, unit in enumerate(units):
             if self.over is not None:
                 return [*events, *self._after_end(units[i:])]
-            events += self._read(unit)
+            events += self._placed(self._read(unit), unit)
         return events
+
+    def _placed(self, events: list[Event], unit: Unit) -> list[Event]:
+        """The events behind a unit; of a reply in parts, incidents are where it ends."""
+        if self._count is None:
+            return events
+        self._count = place = self._count + (len(unit) if isinstance(unit, str) else 1)
+        return [Incident(one.code, place, one.text) if isinstance(one, Incident) else one for one in events]
 
     def _after_end(self, units: Sequence[Unit]) -> list[Event]:
         return [Incident("after_end", self._reader.counts.completion, self._spelled(units))]
@@ -140,7 +152,7 @@ class ReplyReading:
     def keep(self) -> KeptReply:
         """Returns what a reading needs to go on from here."""
         self._leave_out(LEAD)
-        return KeptReply(tuple(self._units), self._reader.counts.completion, self._text)
+        return KeptReply(tuple(self._units), self._count or 0, self._text)
 
     def _read(self, unit: Unit) -> list[Event]:
         match unit:
