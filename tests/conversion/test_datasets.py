@@ -278,6 +278,14 @@ def test_what_a_killed_run_had_begun_to_write_is_gone_and_other_files_stay(many:
     assert contents(many / "out") == {**contents(many / "whole"), "thesis.part": b"half"}
 
 
+def test_results_in_a_folder_that_is_read_are_no_rows_of_it(many: Path) -> None:
+    for _ in range(2):
+        run = Run([many], harmony, Task(check=True, fix=True), workers=1, out=many / "out")
+        list(run.results())
+        assert run.sums.rows == 50
+    assert (many / "out" / "part-00000.jsonl").exists()
+
+
 def test_a_limit_holds_across_a_run_that_goes_on(many: Path) -> None:
     results = run_in(many, many / "out", limit=30, shard_rows=5).results()
     for _ in range(4):

@@ -133,6 +133,12 @@ class Tracer:
 
     def _begun(self, ids: Sequence[int], text: str, size: int) -> int:
         """How many of the text's ids begin in its first ``size`` characters."""
+        begun, read, count = utf8(text[:size]), bytearray(), 0
+        while len(read) < len(begun) and count < len(ids):
+            read += self.tokenizer.piece(ids[count])  # type: ignore[arg-type]  # no text has a control's id
+            count += 1
+        if read.startswith(begun):
+            return count
         sizes = [*map(len, map(self.tokenizer.piece, ids))]  # type: ignore[arg-type]  # no text has a control's id
         length, whole, place = len(utf8(text)), sum(sizes), len(utf8(text[:size]))
         if whole != length:  # The vocabulary writes a blank before a text, or normalises it.

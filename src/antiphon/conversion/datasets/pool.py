@@ -16,6 +16,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError, EngineError
 from antiphon.errors.fault import Fault
+from antiphon.structs import ready
 
 from .checks import Finding
 from .rows import Chunk
@@ -32,9 +33,6 @@ START_SECONDS = 300.0
 
 Opener = Callable[[], RowWork]
 """Opens the work in a process; it goes there by its name."""
-_CHUNKS, _RESULTS, _FAULTS = (
-    msgspec.msgpack.Decoder(Chunk), msgspec.msgpack.Decoder(Result), msgspec.msgpack.Decoder(Fault)
-)  # fmt: skip
 
 
 class Order(msgspec.Struct):
@@ -88,7 +86,7 @@ class Pool:
                 worker.send(chunk, CHUNK_SECONDS)
             if not orders:
                 return
-            for worker in ready(busy):
+            for worker in finished(busy):
                 order = busy.pop(worker)
                 order.result = worker.receive() or one_by_one(worker, order.chunk)
                 idle.append(worker)
@@ -96,7 +94,7 @@ class Pool:
                 yield orders.popleft().chunk, result
 
 
-def ready(busy: Iterable[Worker]) -> list[Worker]:
+def finished(busy: Iterable[Worker]) -> list[Worker]:
     """Waits for processes that have a result, have died, or are over their time."""
     workers = list(busy)
     left = min(worker.due for worker in workers) - time.monotonic()
@@ -109,7 +107,7 @@ def one_by_one(worker: Worker, chunk: Chunk) -> Result:
     whole = Result()
     for i in range(chunk.count):
         worker.send(msgspec.structs.replace(chunk, only=i), ROW_SECONDS)
-        result = worker.receive() if ready([worker]) else None
+        result = worker.receive() if finished([worker]) else None
         whole.add(result or blamed(chunk.first + i))
     return whole
 
@@ -146,7 +144,11 @@ class Worker:
             answer = b""
         if answer[:1] == b"+":
             return answer[1:].decode()
-        raise _FAULTS.decode(answer[1:]).error() if answer else EngineError("a process of the data set has ended")
+        raise (
+            msgspec.msgpack.decode(answer[1:], type=ready(Fault)).error()
+            if answer
+            else EngineError("a process of the data set has ended")
+        )
 
     def send(self, chunk: Chunk, seconds: float) -> None:
         """Has it work on a chunk, for so long at most."""
@@ -161,7 +163,7 @@ class Worker:
         """The result; None where the process has ended, or is over its time: then it is ended."""
         with suppress(EOFError, OSError):
             if self.connection.poll():
-                return _RESULTS.decode(self.connection.recv_bytes())
+                return msgspec.msgpack.decode(self.connection.recv_bytes(), type=ready(Result))
         self.end()
         return None
 
@@ -183,7 +185,7 @@ def serve(connection: Connection, open: Opener) -> None:
     gc.freeze()  # the model's tables stay: to look through them again and again would be a tenth of the work
     try:
         while True:
-            result = work.run(_CHUNKS.decode(connection.recv_bytes()))
+            result = work.run(msgspec.msgpack.decode(connection.recv_bytes(), type=ready(Chunk)))
             connection.send_bytes(msgspec.msgpack.encode(result))
     except (EOFError, OSError):
         return

@@ -129,20 +129,21 @@ class Run:
         Raises `ConfigError` for inputs that are not there and a folder that cannot be gone on in, and what opening the
         model raises.
         """
-        files = files_of(self.paths)
+        own = None if self.out is None else self.out.resolve()  # may be in a folder that is read
+        files = [path for path in files_of(self.paths) if own not in path.resolve().parents]
         check_kind(self.task.kind)
         inputs = list(map(Input.of, files))
         duplicates = Duplicates(files) if self.task.check else None
         with Pool(partial(work_of, self.open, self.task), self._workers(inputs)) as pool:
             folder, start = None, Place()
             if self.out is not None:
-                own = {
+                more = {
                     "limit": self.limit,
                     "length": self.length,
                     "shard_rows": self.shard_rows,
                     "model": pool.identity,
                 }
-                settings = msgspec.json.encode({**msgspec.to_builtins(self.task), **self.settings, **own})
+                settings = msgspec.json.encode({**msgspec.to_builtins(self.task), **self.settings, **more})
                 folder = Folder(
                     self.out, msgspec.json.decode(settings), inputs,
                     kind=self.task.kind, rows=self.shard_rows, length=self.length, force=self.force,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import ConfigError
+from antiphon.structs import ready
 from antiphon.version import __version__
 from antiphon.writing import write
 
@@ -59,7 +60,7 @@ class State(msgspec.Struct, kw_only=True):
 def former(path: Path) -> State | None:
     """The state of the run whose results a folder has; None without one. Raises `ConfigError` for an unreadable one."""
     try:
-        return msgspec.json.decode((path / STATE).read_bytes(), type=State)
+        return msgspec.json.decode((path / STATE).read_bytes(), type=ready(State))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (msgspec.DecodeError, UnicodeDecodeError):
