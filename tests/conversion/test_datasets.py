@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.conversion.datasets.checks import KINDS, Finding
+from antiphon.conversion.datasets.checks import KINDS, RowFinding
 from antiphon.conversion.datasets.run import Run, SeenRows
 from antiphon.conversion.datasets.shards import best_fit
 from antiphon.conversion.datasets.work import Task, TrainedModel
@@ -24,7 +24,7 @@ from kit.datasets import called, failing, harmony, jsonl, said
 GOOD = said(("user", "Why?"), ("assistant", "So."))
 
 
-def check(folder: Path, *rows: Any, open: Callable[[], TrainedModel] = harmony, **task: Any) -> list[Finding]:
+def check(folder: Path, *rows: Any, open: Callable[[], TrainedModel] = harmony, **task: Any) -> list[RowFinding]:
     """The findings of these rows, in their order."""
     path = folder / "rows.jsonl"
     path.write_bytes(b"".join(row if isinstance(row, bytes) else jsonl([row]) for row in rows))

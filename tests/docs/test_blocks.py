@@ -31,6 +31,7 @@ FOR_OTHERS = {
     ("operations.md", "ini"): "tests/package/test_repository.py: the file of deploy/",
     ("operations.md", "nginx"): "tests/package/test_repository.py: the file of deploy/",
     ("scale.md", "sql"): "tests/store/test_postgres.py runs it",
+    ("datasets.md", "yaml"): "Axolotl's, which does not install on these processors: `make check-training` says so",
     ("lint.md", "yaml"): "here",
     ("openchatml.md", "lua"): "an editor's: nothing here has Neovim",
 }

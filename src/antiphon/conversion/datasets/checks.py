@@ -44,7 +44,7 @@ _SHOWN = 80
 THOUGHT = re.compile(r"\s*<think>\n?(.*?)\n?</think>\s*", re.DOTALL)
 
 
-class Finding(msgspec.Struct, frozen=True):
+class RowFinding(msgspec.Struct, frozen=True):
     """One thing that is wrong with row number ``row``. ``place`` is the path in it, ``fix`` the change that is sure.
 
     ``hint`` says what may be done where none is.
@@ -59,12 +59,12 @@ class Finding(msgspec.Struct, frozen=True):
     hint: str | None = None
 
 
-def finding(row: int, place: str, kind: str, reason: str, fix: str | None = None) -> Finding:
+def finding(row: int, place: str, kind: str, reason: str, fix: str | None = None) -> RowFinding:
     """A finding of a kind of `KINDS`, or one of the template that has no row there: a warning."""
-    return Finding(row, place, kind, KINDS.get(kind, ("warning", ""))[0], reason, fix)
+    return RowFinding(row, place, kind, KINDS.get(kind, ("warning", ""))[0], reason, fix)
 
 
-def conversation_findings(row: Row, number: int, controls: re.Pattern[str] | None) -> Iterator[Finding]:
+def conversation_findings(row: Row, number: int, controls: re.Pattern[str] | None) -> Iterator[RowFinding]:
     """Everything that is wrong with a conversation, whatever the template. ``controls``: their spellings."""
     messages = row.conversation.messages
     if not any(message.text or message.parts for message in messages):
@@ -87,7 +87,7 @@ def conversation_findings(row: Row, number: int, controls: re.Pattern[str] | Non
             yield finding(number, row.place(i), "control_spelled", f"the text spells {spelled.group()!r}")
 
 
-def _unanswered(row: Row, number: int) -> Iterator[Finding]:
+def _unanswered(row: Row, number: int) -> Iterator[RowFinding]:
     """Calls without results, and results without calls: each run of calls is answered before anything else is said."""
     waiting: dict[int, Message] = {}
     for i, message in enumerate(row.conversation.messages):
@@ -117,7 +117,7 @@ def _name(message: Message) -> str:
     return f"{name or 'a tool'}"[:_SHOWN]
 
 
-def _calls(row: Row, number: int) -> Iterator[Finding]:
+def _calls(row: Row, number: int) -> Iterator[RowFinding]:
     """Calls of tools that are not offered, tools without a schema, and arguments that do not fit."""
     tools = {tool.recipient: tool for tool in row.conversation.tools}
     offered = {*tools, *(name for name in row.conversation.offered if isinstance(name, str))}
@@ -134,7 +134,7 @@ def _calls(row: Row, number: int) -> Iterator[Finding]:
             yield from _arguments(row, number, i, tools.get(recipient))
 
 
-def _arguments(row: Row, number: int, index: int, tool: ToolSpec | None) -> Iterator[Finding]:
+def _arguments(row: Row, number: int, index: int, tool: ToolSpec | None) -> Iterator[RowFinding]:
     message, place = row.conversation.messages[index], row.place(index)
     value = _json(message.text or "{}")
     if isinstance(value, str) and isinstance(_json(value), dict):

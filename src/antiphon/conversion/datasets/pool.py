@@ -18,7 +18,7 @@ from antiphon.errors import AntiphonError, EngineError
 from antiphon.errors.fault import Fault
 from antiphon.structs import ready
 
-from .checks import Finding
+from .checks import RowFinding
 from .rows import Chunk
 from .work import Result, RowWork, Sums
 
@@ -115,7 +115,7 @@ def one_by_one(worker: Worker, chunk: Chunk) -> Result:
 def blamed(row: int) -> Result:
     """The result of a row that ended the process which read it."""
     reason = f"the row ended the process that worked on it, or took more than {ROW_SECONDS:.0f} seconds"
-    found = Finding(row, "", "work_limit", "error", reason)
+    found = RowFinding(row, "", "work_limit", "error", reason)
     return Result(Sums(rows=1, failed=1, kinds={found.kind: 1}), [found])
 
 

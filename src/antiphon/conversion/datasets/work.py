@@ -12,7 +12,7 @@ import msgspec
 from antiphon.conversation import Conversation
 from antiphon.generation.passages import Owner, Part
 
-from .checks import THOUGHT, Finding, controls_pattern, conversation_findings, digest_of, finding
+from .checks import THOUGHT, RowFinding, controls_pattern, conversation_findings, digest_of, finding
 from .columns import COLUMNS, Renderer, Sample, encode, labels
 from .forms import AUTO, Row, RowReader, error_of
 from .rows import Chunk
@@ -110,7 +110,7 @@ class Result(msgspec.Struct):
     """The result of a chunk, in the order of its rows. ``digests``: 16 bytes and the row's number as 8 for each."""
 
     sums: Sums = msgspec.field(default_factory=Sums)
-    findings: list[Finding] = []
+    findings: list[RowFinding] = []
     output: list[bytes] = []
     packed: list[PackedRow] = []
     fixed: list[tuple[int, bytes]] = []
@@ -142,7 +142,7 @@ class RowWork:
         if chunk.problem is not None:
             code, reason = chunk.problem
             result.sums.rows = result.sums.failed = int(chunk.first > 0)
-            self._note(result, [Finding(chunk.first, "", code, "error", reason)])
+            self._note(result, [RowFinding(chunk.first, "", code, "error", reason)])
         for number, data in chunk.rows() if chunk.problem is None else ():
             result.sums.rows += 1
             name = chunk.path if chunk.kind == "text" else ""
@@ -156,7 +156,7 @@ class RowWork:
                 one = error_of(error)
                 place = str(one.position or "")
                 reason = one.message.removeprefix(f"{place}: ")
-                self._note(result, [Finding(number, place, one.code, "error", reason, hint=one.hint)])
+                self._note(result, [RowFinding(number, place, one.code, "error", reason, hint=one.hint)])
                 continue
             result.digests += digest + number.to_bytes(8) if digest else b""
             found += self._of_sample(row, sample, number)
@@ -171,7 +171,7 @@ class RowWork:
             result.output.append(encode(rows, task.kind))
         return result
 
-    def _of_sample(self, row: Row, sample: Sample, number: int) -> Iterator[Finding]:
+    def _of_sample(self, row: Row, sample: Sample, number: int) -> Iterator[RowFinding]:
         task = self._task
         if task.context is not None and len(sample.ids) > task.context:
             yield finding(number, "", "too_long", f"{len(sample.ids)} tokens, of which there may be {task.context}")
@@ -190,7 +190,7 @@ class RowWork:
             row = {name: COLUMNS[name][1](sample) if name in COLUMNS else source for name in self._task.columns}
             rows.append(row)
 
-    def _note(self, result: Result, found: list[Finding]) -> None:
+    def _note(self, result: Result, found: list[RowFinding]) -> None:
         result.findings += found
         result.sums.wrong += any(one.severity == "error" for one in found)
         for one in found:
@@ -215,7 +215,7 @@ def sums_of(conversation: Conversation, sample: Sample) -> Sums:
 # Changes that are surely meant: of rows of chat JSON, whose spelling is ours to change.
 
 
-def fixed(data: bytes, found: list[Finding]) -> bytes:
+def fixed(data: bytes, found: list[RowFinding]) -> bytes:
     """The row with the fixes of its findings; without any, its own bytes."""
     if not any(one.fix for one in found):
         return data
