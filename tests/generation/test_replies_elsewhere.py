@@ -115,7 +115,7 @@ def described(name: str, owned: int) -> Model:
     return Model(name="m", engine=ScriptedEngine([]), tokenizer=ByteTokenizer(format.controls), format=format)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 @given(data=st.data())
 def test_a_reply_of_each_family_is_read_alike_in_parts_of_any_size(name: str, data: st.DataObject) -> None:
@@ -161,7 +161,7 @@ def test_a_reply_in_frames_is_read_alike_in_parts_of_any_size(format: Format, da
     assert in_parts(asked, reply, end, size)[0] == whole(asked, reply, end)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 @given(data=st.data())
 def test_a_text_in_which_controls_are_spelled_is_read_alike_in_parts(name: str, data: st.DataObject) -> None:

@@ -253,7 +253,7 @@ def test_a_call_that_is_cut_anywhere_can_be_ended(o200k: Tokenizer, header: str,
     grammar = ended_grammar(literal)
     reply = f"{header}{ARGUMENTS}<|call|>"
     written = o200k.encode(reply) if literal else ids(reply, o200k)
-    for cut in range(0, len(written), 6):
+    for cut in range(0, len(written), 9):
         matcher = grammar.matcher()
         assert matcher.consume(written[:cut]) is None
         ending = grammar.ending(matcher, 64)
