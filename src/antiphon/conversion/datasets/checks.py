@@ -35,6 +35,7 @@ KINDS: Mapping[str, tuple[Severity, str]] = {
     "reasoning_dropped": ("warning", "The template leaves reasoning out."),
     "text_lost": ("warning", "The template leaves a text out."),
     "call_lost": ("warning", "The template leaves a call out."),
+    "call_as_text": ("warning", "The template has no calls: the call is written as a text."),
     "reply_not_found": ("warning", "The template writes a reply otherwise than the model would; it is not trained."),
     "end_not_shown": ("warning", "The template writes no stop behind a reply: the model is not trained to end it."),
 }
