@@ -17,6 +17,7 @@ from antiphon.tokens import (
     Control,
     SegmentMemo,
     Tokenizer,
+    Words,
     encode_pieces,
     engine_tokenizer,
     gguf_tokenizer,
@@ -26,6 +27,7 @@ from antiphon.tokens import (
     well_formed,
 )
 from antiphon.tokens.bytelevel import LETTER_OF_BYTE
+from antiphon.tokens.gguf import TokenType
 from antiphon.tokens.hf import cut_of, shrinking
 from antiphon.tokens.pretokenizers import PRE_TOKENIZERS
 from antiphon.tokens.slices import SLICE, UNCUT, Fewest, between_matches, between_words, in_slices, nowhere
@@ -94,6 +96,23 @@ def test_no_cut_changes_an_id_of_a_gguf_vocabulary(pre: str, few: Mapping[str, o
 @pytest.mark.parametrize("backend", ["tiktoken", "splintr"])
 def test_no_cut_changes_an_id_of_o200k(backend: str) -> None:
     assert cut_gives_other_ids(o200k_harmony(backend), between_matches, count=800) == []
+
+
+@pytest.mark.parametrize("pre", sorted({splits: name for name, splits in PRE_TOKENIZERS.items()}.values()))
+def test_words_that_are_remembered_are_the_ids_of_the_text(pre: str, few: Mapping[str, object]) -> None:
+    tokenizer = gguf_tokenizer({**few, "tokenizer.ggml.pre": pre})
+    words = Words(tokenizer, capacity=50)
+    assert tokenizer.in_words is PRE_TOKENIZERS[pre].gapless
+    said = [*texts(100, seed=6), "two  blanks", " first", "last ", "line\n then", "a\u00a0 b", ""]
+    assert [text for text in said + said if words.encode(text) != tokenizer.encode(text)] == []
+
+
+def test_a_vocabulary_with_a_text_across_words_is_not_encoded_by_words(few: Mapping[str, object]) -> None:
+    tokens = [*few["tokenizer.ggml.tokens"], "two words"]  # type: ignore[misc]
+    types = [*few["tokenizer.ggml.token_type"], TokenType.USER_DEFINED]  # type: ignore[misc]
+    tokenizer = gguf_tokenizer({**few, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types})
+    assert tokenizer.encode("two words") == [len(tokens) - 1]
+    assert Words(tokenizer).encode("two words") == [len(tokens) - 1]
 
 
 def byte_level(*splits: pre_tokenizers.PreTokenizer, nfc: bool = False) -> tokenizers.Tokenizer:

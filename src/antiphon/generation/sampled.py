@@ -21,11 +21,10 @@ from antiphon.tokens import (
     Control,
     Piece,
     SampledText,
-    SegmentMemo,
     Tokenizer,
+    Words,
     decode,
     encode_pieces,
-    encode_text,
     utf8,
 )
 
@@ -68,7 +67,7 @@ class Tracer:
     def __init__(self, format: Format, tokenizer: Tokenizer, *, history: HistoryPolicy = HistoryPolicy.GUIDE) -> None:
         self.tokenizer = tokenizer
         self._writing = Writing(format, tokenizer.strips, history)
-        self._memo = SegmentMemo(200_000)
+        self._words = Words(tokenizer)
 
     def trace(self, conversation: Conversation) -> Written:
         """The ids of the whole conversation as a model is trained on it, and who wrote each.
@@ -104,7 +103,7 @@ class Tracer:
         writing = self._writing
         try:
             prompt = writing.format.render(_next(conversation), reply_as=Role.ASSISTANT, history=writing.history)
-            ids = encode_pieces(prompt, self.tokenizer, self._memo)
+            ids = encode_pieces(prompt, self.tokenizer)
         except AntiphonError:
             return None
         count = common(written.ids, ids)
@@ -129,7 +128,7 @@ class Tracer:
     def _encoded(self, piece: Piece, before: Piece | None) -> Sequence[int]:
         if isinstance(piece, Control | SampledText):
             return encode_pieces((piece,), self.tokenizer)
-        return encode_text(piece, before, self.tokenizer, self._memo)
+        return self._words.encode(piece, before)
 
     def _begun(self, ids: Sequence[int], text: str, size: int) -> int:
         """How many of the text's ids begin in its first ``size`` characters."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .bpe import o200k_harmony, tekken_tokenizer, tiktoken_tokenizer
     from .byte import ByteTokenizer
     from .decoder import ControlScanner, PieceDecoder
-    from .encode import Memo, SegmentMemo, encode_pieces, encode_text, may_fit, stripped
+    from .encode import Memo, SegmentMemo, Words, encode_pieces, encode_text, may_fit, stripped
     from .gguf import FIM_ROLES, engine_tokenizer, gguf_tokenizer
     from .hf import hf_tokenizer
     from .pieces import Control, Piece, SampledText, Strip, Tokenizer, decode, spell, utf8, well_formed
@@ -24,7 +24,7 @@ else:
             "bpe": "o200k_harmony tekken_tokenizer tiktoken_tokenizer",
             "byte": "ByteTokenizer",
             "decoder": "ControlScanner PieceDecoder",
-            "encode": "Memo SegmentMemo encode_pieces encode_text may_fit stripped",
+            "encode": "Memo SegmentMemo Words encode_pieces encode_text may_fit stripped",
             "gguf": "FIM_ROLES engine_tokenizer gguf_tokenizer",
             "hf": "hf_tokenizer",
             "pieces": "Control Piece SampledText Strip Tokenizer decode spell utf8 well_formed",
@@ -46,6 +46,7 @@ __all__ = [
     "Strip",
     "TableTokenizer",
     "Tokenizer",
+    "Words",
     "decode",
     "encode_pieces",
     "encode_text",

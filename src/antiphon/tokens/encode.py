@@ -14,6 +14,7 @@ import msgspec
 from antiphon.errors import TokenError
 
 from .pieces import Control, Piece, SampledText, Strip, Tokenizer
+from .table import TableTokenizer
 
 Segment = str | tuple[str, str]
 """A text, or a domain and a text."""
@@ -173,3 +174,50 @@ def _control_id(control: Control, tokenizer: Tokenizer) -> int:
             hint="Choose a format whose controls this model has, or its literal spelling.",
         )
     return id
+
+
+# Many texts of one vocabulary, of one owner: words that were encoded before are looked up.
+
+LONGEST_WORD = 32
+"""Characters of a word that is remembered."""
+
+
+class Words:
+    """Encodes as the vocabulary does, word by word where that changes no id, and remembers ``capacity`` words.
+
+    Not for what several owners send: the time that a text takes tells which words came before.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, capacity: int = 200_000) -> None:
+        self._tokenizer = tokenizer
+        self._in_words = isinstance(tokenizer, TableTokenizer) and tokenizer.in_words
+        self._capacity = capacity
+        self._known: dict[str, list[int]] = {}
+
+    def encode(self, text: str, before: Piece | None = None) -> Sequence[int]:
+        """The ids of a text behind another piece."""
+        if not self._in_words:
+            return encode_text(text, before, self._tokenizer)
+        ids: list[int] = []
+        for word in words_of(text):
+            found = self._known.get(word)
+            if found is None:
+                found = self._tokenizer.encode(word)
+                if len(word) <= LONGEST_WORD:
+                    self._known[word] = found
+            ids += found
+        if len(self._known) > self._capacity:
+            self._known.clear()
+        return ids
+
+
+def words_of(text: str) -> Iterator[str]:
+    """The text, cut before each blank that follows none: at some of the places where `between_matches` cuts it."""
+    word, *parts = text.split(" ")
+    for part in parts:
+        if word and not word[-1].isspace():
+            yield word
+            word = ""
+        word += " " + part
+    if word:
+        yield word

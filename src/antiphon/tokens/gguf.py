@@ -29,6 +29,7 @@ from .slices import (
     between_words,
     cut_at,
     in_slices,
+    is_cut,
     library_ids,
     nowhere,
 )
@@ -85,7 +86,9 @@ def _byte_level(metadata: Metadata) -> TableTokenizer:
     encode = in_slices(
         _encoder(parts.tokens, merges, pre_tokenizer), between_matches if pre_tokenizer.gapless else between_words
     )
-    return _table(metadata, parts, text_only(encode, parts.controls), added=True, dropped=dropped)
+    in_words = pre_tokenizer.gapless and not any(map(is_cut, parts.texts))
+    encoded = text_only(encode, parts.controls)
+    return _table(metadata, parts, encoded, added=True, dropped=dropped, in_words=in_words)
 
 
 def _pairs_of_characters(metadata: Metadata) -> TableTokenizer:
@@ -201,6 +204,7 @@ def _table(
     following: EncodeUpTo | None = None,
     added: bool = False,
     dropped: bytes | None = None,
+    in_words: bool = False,
 ) -> TableTokenizer:
     """The table of a file around ``encode``, which finds user-defined tokens itself unless they are ``added`` here.
 
@@ -233,6 +237,7 @@ def _table(
         following=following,
         strips=_strips(metadata, parts),
         fewest=_fewest(metadata.get("tokenizer.ggml.model"), types, bytes_of, dropped),
+        in_words=in_words,
     )
 
 

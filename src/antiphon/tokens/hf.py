@@ -213,6 +213,7 @@ def hf_tokenizer(text: str) -> TableTokenizer:
         begins_once=begun is not None and begun.once,
         strips=_strips(document),
         fewest=None if shrinks is None else Fewest(lambda: map(bytes_of, ordinary()), shrinks=shrinks),
+        in_words=cut is between_matches,
     )
 
 

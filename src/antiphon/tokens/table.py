@@ -31,7 +31,7 @@ class TableTokenizer:
     ``bytes_of`` gives the bytes of any id below ``size`` that is not a control; ``encode`` the ids of a text.
     ``following`` encodes text that goes on after text, and where ``begins_once`` after controls too; None: as all
     text. ``strips`` are what controls take of the texts beside them. ``fewest`` tells how many a text has at least;
-    None: its length tells nothing.
+    None: its length tells nothing. ``in_words``: a text may be cut as `between_matches` does, which changes no id.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class TableTokenizer:
         begins_once: bool = False,
         strips: Mapping[Control, Strip] = MappingProxyType({}),
         fewest: Callable[[str], int] | None = None,
+        in_words: bool = False,
     ) -> None:
         self.name = name
         self.size = size
@@ -57,6 +58,7 @@ class TableTokenizer:
         self._begins_once = begins_once
         self.strips = strips
         self._fewest = fewest
+        self.in_words = in_words
 
     def __repr__(self) -> str:
         return f"<TableTokenizer {self.name}: {self.size} ids, {len(self.controls)} controls>"
