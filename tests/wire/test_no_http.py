@@ -11,7 +11,7 @@ import antiphon
 SOURCE = Path(antiphon.__file__).parent
 WITH_HTTP = frozenset(
     "routes archive stored_routes conversation_routes socket_routes batch_routes endpoint_routes invocation_routes"
-    " encode_routes schema_routes template_routes"
+    " encode_routes schema_routes template_routes parse_socket derender render"
     " call offline queue queued record run service upload endpoints batch_service make request recovery run_head"
     " following compact client_mcp memory embed generate models pull route described".split()
 )
