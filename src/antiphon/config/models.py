@@ -12,7 +12,6 @@ import msgspec
 from antiphon.engines import EngineSettings
 from antiphon.engines.kind import Task
 from antiphon.engines.llama_cpp import LlamaCpp
-from antiphon.engines.none import NoEngine
 from antiphon.errors import ModelError, NotFoundError, near
 from antiphon.formats import SamplingDefaults
 from antiphon.formats.harmony import Dialect, Types
@@ -176,6 +175,8 @@ def folder_name(path: str) -> str:
 
 def folder_entries(path: str) -> Entries:
     """The entry of a Hugging Face folder, which no engine here runs; none for another name of a model."""
+    from antiphon.engines.none import NoEngine  # it has the engine too, which commands that render need not import
+
     name = folder_name(path)
     return {name: ModelEntry(tokenizer=path, engine=NoEngine())} if name else {}
 
