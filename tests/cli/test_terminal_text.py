@@ -137,7 +137,7 @@ def test_json_has_controls_as_escapes_which_change_no_value() -> None:
         assert json.loads(text) == {HARM: [HARM, "é\n\t"]}
 
 
-PRINTS = {"terminal.py": 2, "talking/screen.py": 3, "options.py": 1,
+PRINTS = {"terminal.py": 2, "talking/screen.py": 3, "options.py": 1, "render.py": 1,
           "talking/converse.py": 1, "talking/session.py": 1, "__init__.py": 1}  # fmt: skip
 """Where ``print`` itself is called: by `tell`, of what was made safe before it got our own colours, of `as_json`."""
 

@@ -219,10 +219,8 @@ def show_mask(conversation: Conversation, selected: SelectedFormat, history: His
     end = kept.count if kept else len(written.ids)
     stretches = [*with_pieces(written, end, tokenizer)]
     if has_colour():
-        print(legend())
-        for one, pieces in stretches:
-            print(*owned(pieces, one, tokenizer, marked=one.start == end), sep="", end="")
-        print()
+        shown = (text for one, pieces in stretches for text in owned(pieces, one, tokenizer, marked=one.start == end))
+        print(legend(), "".join(shown), sep="\n")
     else:
         head = ("ids", "owner", "message", "sampled", "kept", "text")
         print_table(head, [mask_row(one, pieces, tokenizer, kept=one.end <= end) for one, pieces in stretches])

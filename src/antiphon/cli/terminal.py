@@ -316,4 +316,4 @@ def owned(pieces: Iterable[Piece], passage: Passage, tokenizer: Tokenizer, *, ma
             yield f"{colour}{safe(piece)}{_OFF}"
             continue
         yield "\n" if piece.spelling == "<|start|>" and place else ""
-        yield f"{line}{_CONTROL}{piece.spelling}{_OFF}{_ID}[{tokenizer.control_id(piece)}]{_OFF}"
+        yield f"{line}{_CONTROL}{safe(piece.spelling)}{_OFF}{_ID}[{tokenizer.control_id(piece)}]{_OFF}"
