@@ -63,7 +63,7 @@ kill $server; wait $server; grep '"url"' "$said"
 
 PLAYED = 'engine = "scripted"\nformat = "chatml"\nreply = "Hello."\n'
 LOADED = 'source = "{}"\ndefault_output_tokens = 30\n'  # Some of its answers go round in circles.
-REAL = ("bring-your-own-model.md", "catalog.md", "choosing-a-model.md")
+REAL = ("bring-your-own-model.md", "catalog.md", "choosing-a-model.md", "datasets.md")
 """Pages of which the model's own file matters; the commands of others do the same with one that plays a script."""
 
 TEMPLATE = (
