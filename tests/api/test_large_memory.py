@@ -33,6 +33,7 @@ LITTLE = SIZE // 4
 """Bytes of small things: what a request logs, counts and caches."""
 
 MESSAGES = '"messages":[{"role":"user","content":@}]'
+REPLY = '{"index":0,"finish_reason":"stop","token_ids":@}'
 SAID = '{"max_tokens":1,"messages":[{"role":"user","content":"a"}],'
 HEAD = 'version: "2.2"\n---\n<|start|>'
 ROUTES: dict[str, list[str]] = {
@@ -63,6 +64,12 @@ ROUTES: dict[str, list[str]] = {
     "/v1/encode": ['{"input":@}', '{"input":["a",@]}'],
     "/v1/detokenize": ['{"tokens":@}'],
     "/v1/render": ["{" + MESSAGES + "}"],
+    "/v1/chat/completions/render": ["{" + MESSAGES + "}"],
+    "/v1/completions/render": ['{"prompt":@}'],
+    "/v1/messages/render": ['{"model":"small","max_tokens":1,' + MESSAGES + "}"],
+    "/v1/responses/render": ['{"input":@}'],
+    "/v1/chat/completions/derender": ['{"generate_response":{"request_id":"a","choices":[' + REPLY + "]}}"],
+    "/v1/completions/derender": ['{"generate_responses":[{"request_id":"a","choices":[' + REPLY + "]}]}"],
     "/v1/convert": ['{"input":@}', '{"input":@,"from":"chatml","to":"openai"}'],
     "/v1/schemas/check": ['{"schema":{"const":@}}', '{"schema":{},"text":@}'],
     "/v1/templates/check": ['{"template":@}'],
