@@ -8,9 +8,10 @@ cut at both places and encoded by themselves, as they were when the model wrote.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from antiphon.conversation import Conversation, Role, TextPart
@@ -138,16 +139,11 @@ class Tracer:
             count += 1
         if read.startswith(begun):
             return count
-        sizes = [*map(len, map(self.tokenizer.piece, ids))]  # type: ignore[arg-type]  # no text has a control's id
-        length, whole, place = len(utf8(text)), sum(sizes), len(utf8(text[:size]))
-        if whole != length:  # The vocabulary writes a blank before a text, or normalises it.
-            place = place + whole - length if length < whole <= length + 3 else place * whole // max(length, 1)
-        at = 0
-        for i, one in enumerate(sizes):
-            if at >= place:
-                return i
-            at += one
-        return len(sizes)
+        # The vocabulary writes a blank before a text, or normalises it.
+        sizes = map(len, map(self.tokenizer.piece, ids))  # type: ignore[arg-type]
+        *starts, whole = accumulate(sizes, initial=0)
+        length, place = max(len(utf8(text)), 1), len(begun)
+        return bisect_left(starts, place + whole - length if 0 < whole - length <= 3 else place * whole // length)
 
 
 def _cut(pieces: Sequence[Piece], passages: Sequence[Passage]) -> Iterator[Piece]:
