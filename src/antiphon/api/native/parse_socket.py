@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
 
-from antiphon.api.responses.socket_routes import CARRIED, NORMAL, RESTARTS
-from antiphon.errors import AntiphonError, OverloadedError, RequestError
+from antiphon.api.responses.socket_routes import CARRIED, NORMAL, RESTARTS, accepted
+from antiphon.errors import AntiphonError, RequestError
 from antiphon.http.context import Context
 from antiphon.http.errors import INTERNAL, OPENAI_ERRORS, error_response
-from antiphon.http.exchange import FAULTS, KEY, SHAPE, Exchange
+from antiphon.http.exchange import FAULTS, SHAPE
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode, fields_of
 
@@ -29,14 +29,8 @@ class ParseSocket:
         self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope[KEY]
-        try:
-            self._context.lifecycle.check()
-        except OverloadedError as error:
-            await exchange.refusal(error)(scope, receive, send)
+        if not await accepted(self._context, scope, receive, send):
             return
-        await receive()  # That a client connects, which this scope says too.
-        await send({"type": "websocket.accept", "headers": []})
         lifecycle, lifetime = self._context.lifecycle, self._context.limits.socket_lifetime
         reading = asyncio.ensure_future(_Connection(scope, receive, send).read())
         draining = asyncio.ensure_future(lifecycle.drained.wait())

@@ -106,15 +106,21 @@ class ResponsesSocket:
         self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange: Exchange = scope[KEY]
-        try:
-            self._context.lifecycle.check()
-        except OverloadedError as error:
-            await exchange.refusal(error)(scope, receive, send)
-            return
-        await receive()  # That a client connects, which this scope says too.
-        await send({"type": "websocket.accept", "headers": []})
-        await SocketSession(self._context, scope, receive, send).run()
+        if await accepted(self._context, scope, receive, send):
+            await SocketSession(self._context, scope, receive, send).run()
+
+
+async def accepted(context: Context, scope: Scope, receive: Receive, send: Send) -> bool:
+    """Accepts a connection; False where the server is stopping, which is the answer then."""
+    exchange: Exchange = scope[KEY]
+    try:
+        context.lifecycle.check()
+    except OverloadedError as error:
+        await exchange.refusal(error)(scope, receive, send)
+        return False
+    await receive()  # That a client connects, which this scope says too.
+    await send({"type": "websocket.accept", "headers": []})
+    return True
 
 
 @dataclass(slots=True)

@@ -32,6 +32,7 @@ from antiphon.formats.raw import RawFormat
 from antiphon.generation import Draft, Model, TurnRequest
 from antiphon.generation.plan import check_stops
 from antiphon.generation.reader.elsewhere import ReplyReading, draft_elsewhere
+from antiphon.http.context import Context
 from antiphon.http.post import Post, PostRoute
 from antiphon.tokens import Control
 from antiphon.wire.errors import refused
@@ -138,7 +139,19 @@ def _one_choice(reply: SampledReply | None) -> tuple[SampledReply, SampledChoice
     return reply, next(iter(reply.choices), None)
 
 
-def _derender_part(draft: Draft, state: StreamState, choice: SampledChoice, signer: StateSigner, created: int) -> Part:
+def _part_of(
+    context: Context,
+    post: Post,
+    wire: DerenderChatRequest | DerenderCompletionRequest,
+    draft: Draft,
+    choice: SampledChoice,
+) -> Part:
+    """The part of a reply that a chunk is, read with the state that the caller holds."""
+    same = replace(wire, generate_chunk=None, stream_state=None, prompt_tokens=None)
+    digest = request_digest(same, draft.model)
+    signer = StateSigner(context.cipher, post.exchange.owner, digest, MOST_STATE, "stream_state")
+    state = wire.stream_state or StreamState()
+
     def read(reply: ReplyReading) -> list[Event]:
         events = reply.read_ids(choice.token_ids or ())
         return events if choice.finish_reason is None else [*events, *reply.end(_end(choice))]
@@ -146,7 +159,7 @@ def _derender_part(draft: Draft, state: StreamState, choice: SampledChoice, sign
     signed = state.prev_tokens[0] if state.prev_tokens else ""
     if not signed and state.role_sent:
         raise refused("stream_state", "the reply is over.", hint="Begin another one without a state.")
-    return read_part(draft, signed, signer, created, read)
+    return read_part(draft, signed, signer, int(post.created_at), read)
 
 
 def _state(part: Part, length: int = 0) -> StreamState:
@@ -207,10 +220,10 @@ class DerenderChat(PostRoute):
 
     def _chunk(self, post: Post, wire: DerenderChatRequest, chat: ChatRequest, draft: Draft) -> DerenderedChunk:
         (reply, choice), state = _one_choice(wire.generate_chunk), wire.stream_state or StreamState()
-        model, created = draft.model, int(post.created_at)
+        model = draft.model
         chunk = ChatChunk(
             id=reply.request_id or f"chatcmpl-{post.exchange.id}",
-            created=created,
+            created=int(post.created_at),
             model=model.name,
             choices=[],
             usage=_chunk_usage(reply, wire.prompt_tokens),
@@ -218,10 +231,7 @@ class DerenderChat(PostRoute):
         if choice is None:
             return DerenderedChunk(chunk, state)
         _check_reply(reply, "generate_chunk", model, 1, empty=True)
-        same = replace(wire, generate_chunk=None, stream_state=None, prompt_tokens=None)
-        digest = request_digest(same, model)
-        signer = StateSigner(self._context.cipher, post.exchange.owner, digest, MOST_STATE, "stream_state")
-        part = _derender_part(draft, state, choice, signer, created)
+        part = _part_of(self._context, post, wire, draft, choice)
         logprobs = _logprobs(choice, "generate_chunk.choices[0].logprobs", model)
         ended = None if part.over is None else self._context.dialect.word(part.over.reason)
         made = ChunkChoice(
@@ -285,11 +295,11 @@ class DerenderCompletions(PostRoute):
         self, post: Post, wire: DerenderCompletionRequest, request: CompletionRequest, draft: Draft
     ) -> DerenderedPart:
         (reply, choice), state = _one_choice(wire.generate_chunk), wire.stream_state or StreamState()
-        model, created = draft.model, int(post.created_at)
+        model = draft.model
         prompt = wire.prompt_tokens if isinstance(wire.prompt_tokens, int) else None
         chunk = Completion(
             id=reply.request_id or f"cmpl-{post.exchange.id}",
-            created=created,
+            created=int(post.created_at),
             model=model.name,
             choices=[],
             usage=_chunk_usage(reply, prompt),
@@ -297,10 +307,7 @@ class DerenderCompletions(PostRoute):
         if choice is None:
             return DerenderedPart(chunk, state)
         _check_reply(reply, "generate_chunk", model, 1, empty=True)
-        same = replace(wire, generate_chunk=None, stream_state=None, prompt_tokens=None)
-        digest = request_digest(same, model)
-        signer = StateSigner(self._context.cipher, post.exchange.owner, digest, MOST_STATE, "stream_state")
-        part = _derender_part(draft, state, choice, signer, created)
+        part = _part_of(self._context, post, wire, draft, choice)
         text = "".join(change.text for change in part.changes if isinstance(change, VisibleText))
         place, before = "generate_chunk.choices[0].logprobs", max(0, state.logprob_text_offset)
         made = self._choice(choice, text, place, model, request, before, over=part.over is not None)
