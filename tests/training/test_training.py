@@ -111,12 +111,15 @@ def test_a_message_weighs_what_is_given_and_what_is_not_sampled_nothing(renderer
     assert {sample.weights[one.start] for one in sample.passages if not one.sampled} == {0.0}
 
 
-@pytest.mark.parametrize("wrong", ["none", 3, {"assistant"}, [7]])
-def test_another_choice_is_refused(renderer: Renderer, wrong: object) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [("none", "train_on"), (3, "train_on"), ({"assistant"}, "train_on[0]"), ([7], "train_on[0]")],
+)
+def test_another_choice_is_refused(renderer: Renderer, wrong: object, place: str) -> None:
     with pytest.raises(RequestError) as caught:
         renderer.render(TALK, train_on=wrong)  # type: ignore[arg-type]
     assert caught.value.position is not None
-    assert caught.value.position.path == "train_on"
+    assert caught.value.position.path == place
 
 
 def test_gpt_oss_ends_a_last_answer_as_it_is_trained_and_keeps_the_last_thoughts() -> None:
@@ -220,6 +223,20 @@ def test_a_prompt_that_does_not_go_on_begins_a_sample_and_says_why(
 def test_log_probabilities_of_another_number_are_refused() -> None:
     with pytest.raises(RequestError, match="turn 1 has 2 sampled ids and 1 log probabilities"):
         join_rollout([Turn([1], [2]), Turn([1, 2], [3, 4], [-1.0])])
+
+
+@pytest.mark.parametrize("id", [-1, 2**31, 1.0, "1", True, None])
+def test_what_is_no_id_is_refused_with_its_place(id: object) -> None:
+    with pytest.raises(RequestError) as caught:
+        join_rollout([Turn([1], [2]), Turn([1, 2], [id])])  # type: ignore[list-item]
+    assert caught.value.position is not None
+    assert caught.value.position.path == "turns[1].sampled"
+
+
+@pytest.mark.parametrize("weights", [{"1": 1.0}, {1: "heavy"}, [1.0], {1: None}])
+def test_weights_of_another_type_are_refused(renderer: Renderer, weights: object) -> None:
+    with pytest.raises(RequestError, match="weights"):
+        renderer.render(TALK, weights=weights)  # type: ignore[arg-type]
 
 
 def test_no_turns_are_no_samples() -> None:

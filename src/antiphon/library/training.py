@@ -87,6 +87,7 @@ class Renderer:
         self._tracer = Tracer(self.format, self.tokenizer, history=history)
         self._date = date
 
+    @checked
     def render(
         self,
         messages: ChatInput,
@@ -169,6 +170,9 @@ def join_rollout(turns: Iterable[Turn]) -> tuple[list[Sample], list[Break]]:
         if turn.logprobs and len(turn.logprobs) != len(turn.sampled):
             what = f"turn {number} has {len(turn.sampled)} sampled ids and {len(turn.logprobs)} log probabilities"
             raise RequestError(what, code="invalid_value", position=Position(path=f"turns[{number}].logprobs"))
+        for name, ids in (("prompt", turn.prompt), ("sampled", turn.sampled)):
+            if not all(type(id) is int and 0 <= id < 2**31 for id in ids):
+                raise refused(f"turns[{number}].{name}", "has an entry that is no id.", "Ids are integers from 0.")
         if so_far:
             before = [*so_far[-1].prompt, *so_far[-1].sampled]
             if [*turn.prompt[: len(before)]] != before:
