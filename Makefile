@@ -270,6 +270,9 @@ test-browser: setup tests/browser/node_modules ## the JavaScript package, pages 
 	PYTHONPATH=tests $(BIN)/python tests/browser/check_gate.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 	PYTHONPATH=tests $(BIN)/python tests/browser/check.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground
 
+bench-page: setup tests/browser/node_modules ## how fast the playground paints and streams, by the browser's own trace; on a quiet machine
+	ONLY=speed PYTHONPATH=tests $(BIN)/python tests/browser/check.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground
+
 tests/browser/node_modules: tests/browser/package-lock.json
 	cd tests/browser && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import * as benches from "./bench.mjs";
 import { chatting, check, conversationOf, failures, leaks, open, say, set, state, stored, view, visit } from "./kit.mjs";
-import { paint, streaming } from "./pace.mjs";
+import * as pace from "./pace.mjs";
 
 const [chromium, folder, given] = process.argv.slice(2);
 const urls = JSON.parse(given);
@@ -426,11 +426,26 @@ async function keyboard() {
   await page.context().close();
 }
 
-async function pace() {
-  await paint(browser, urls.main);
-  await streaming(browser, urls.steady, 0);
-  await streaming(browser, urls.steady, 500);
+// A step of a long answer draws its last paragraphs anew, and leaves all above as it is.
+async function drawn() {
+  const { page } = await chatting(browser, urls.main);
+  await page.evaluate(() => {
+    window.steps = [];
+    const size = (node) => (node.nodeType === Node.ELEMENT_NODE ? 1 + node.querySelectorAll("*").length : 0);
+    const added = (records) => records.flatMap((one) => [...one.addedNodes]).reduce((all, node) => all + size(node), 0);
+    new MutationObserver((records) => steps.push(added(records))).observe(document.body, { childList: true, subtree: true, characterData: true });
+  });
+  const whole = await (await say(page, "steady")).locator("*").count();
+  const late = (await page.evaluate("steps")).slice(-100).sort((one, other) => one - other);
+  check("a step draws little anew", whole > 500 && late.length === 100 && late[50] < whole / 10, `${late[50]} of ${whole}; ${late}`);
+  await page.context().close();
 }
+
+const speed = async () => {
+  await pace.paint(browser, urls.main);
+  await pace.streaming(browser, urls.steady, 0);
+  await pace.streaming(browser, urls.steady, 500);
+};
 
 async function views() {
   const seen = await chatting(browser, urls.main);
@@ -650,11 +665,11 @@ async function slowCode() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, pace, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {
-    await ALL[name]();
+    await { ...ALL, speed }[name]();
   } catch (error) {
     check(name, false, String(error.stack).slice(0, 1500));
     const pages = browser.browser.contexts().flatMap((context) => context.pages());
