@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import os
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache, wraps
 from pathlib import Path
@@ -61,73 +61,121 @@ class Mismatch(msgspec.Struct, frozen=True):
     value: object
     kind: Any
 
+    def below(self, path: str) -> Mismatch:
+        """The same as seen from what has the value at ``path``."""
+        return Mismatch(path + self.path, self.value, self.kind)
+
+
+Finder = Callable[[Any], Mismatch | None]
+"""Finds the first place of a value that is not as an annotation has it, if there is one."""
+
 
 def mismatch(value: object, kind: Any, path: str) -> Mismatch | None:
     """The first place of ``value`` that is not as the annotation ``kind`` has it; None where all is."""
-    origin = get_origin(kind)
-    if origin is Annotated:
-        return mismatch(value, get_args(kind)[0], path)
-    if origin in UNIONS:
-        return _of_union(value, kind, path)
-    if not _fits(value, kind):
-        return Mismatch(path, value, kind)
-    return next((found for part, inner, at in _parts(value, kind, path) if (found := mismatch(part, inner, at))), None)
+    found = _finder(kind)(value)
+    return None if found is None else found.below(path)
 
 
-def _of_union(value: object, kind: Any, path: str) -> Mismatch | None:
-    """Returns None where one alternative fits; the mismatch inside where one fits outwardly, else the whole."""
-    found = [mismatch(value, one, path) for one in get_args(kind)]
-    if None in found:
-        return None
-    inside = [one for one in found if one is not None and one.path != path]
-    return inside[0] if len(inside) == 1 else Mismatch(path, value, kind)
-
-
-def _fits(value: object, kind: Any) -> bool:
-    """Whether the value itself is of the kind, whatever is in it."""
-    origin = get_origin(kind) or kind
-    if origin is Any:
-        return True
-    if origin is Literal:
-        return value in get_args(kind)
-    if origin is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if origin is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if origin is tuple:
-        return isinstance(value, tuple | list)
-    if origin is type and isinstance(value, type) and isinstance((get_args(kind) or (Any,))[0], type):
-        return issubclass(value, get_args(kind)[0]) if get_args(kind) and get_args(kind)[0] is not Any else True
-    if origin in LISTS:
-        return isinstance(value, origin) and not isinstance(value, str | bytes | bytearray | Mapping)
-    return _is_instance(value, origin)
-
-
-def _is_instance(value: object, kind: Any) -> bool:
-    if kind is None:
-        return value is None
-    if kind is type:  # a type or what stands for one: list[int], int | None, Literal["a"]
-        return isinstance(value, type | NewType) or get_origin(value) is not None
-    structural = getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False)
-    return structural or not isinstance(kind, type) or isinstance(value, kind)
-
-
-def _parts(value: Any, kind: Any, path: str) -> Iterator[tuple[object, Any, str]]:
-    """The values in ``value``, their annotations and their paths."""
+@cache
+def _finder(kind: Any) -> Finder:
+    """The annotation as a function: conversations are checked at every call, and annotations are slow to read."""
     origin, args = get_origin(kind), get_args(kind)
-    if origin in LISTS and isinstance(value, Collection):
-        yield from _items(value, args[0], path)
-    elif origin in (Mapping, dict):
-        yield from ((key, args[0], f"{path}[{key!r}]") for key in value)
-        yield from ((part, args[1], f"{path}[{key!r}]") for key, part in value.items())
-    elif _is_value(kind):
-        yield from ((getattr(value, name), one, f"{path}.{name}") for name, one in _fields(kind).items())
+    if origin is Annotated:
+        return _finder(args[0])
+    if origin in UNIONS:
+        return _in_union(kind, [_finder(one) for one in args])
+    fits, inside = _fits(kind), _inside(kind)
+
+    def find(value: Any) -> Mismatch | None:
+        return inside(value) if fits(value) else Mismatch("", value, kind)
+
+    return find
 
 
-def _items(values: Collection[object], kind: Any, path: str) -> Iterator[tuple[object, Any, str]]:
-    if isinstance(kind, type) and all(type(value) is kind for value in values) and not _is_value(kind):
-        return  # as token ids are, by the thousand
-    yield from ((value, kind, f"{path}[{i}]") for i, value in enumerate(values))
+def _in_union(kind: Any, finders: Sequence[Finder]) -> Finder:
+    """Finds nothing where one alternative fits; the place inside where one fits outwardly, else the whole."""
+
+    def find(value: Any) -> Mismatch | None:
+        inside = list[Mismatch]()
+        for one in finders:
+            found = one(value)
+            if found is None:
+                return None
+            inside += [found] if found.path else []
+        return inside[0] if len(inside) == 1 else Mismatch("", value, kind)
+
+    return find
+
+
+def _fits(kind: Any) -> Callable[[Any], bool]:
+    """Whether a value itself is of the kind, whatever is in it."""
+    origin, args = get_origin(kind) or kind, get_args(kind)
+    if origin is Literal:
+        return lambda value: value in args
+    if origin is float:
+        return lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+    if origin is int:
+        return lambda value: isinstance(value, int) and not isinstance(value, bool)
+    if origin is tuple:
+        return lambda value: isinstance(value, tuple | list)
+    if origin is type:
+        return lambda value: _is_type(value, args[0] if args else Any)
+    if origin in LISTS:
+        return lambda value: isinstance(value, origin) and not isinstance(value, str | bytes | bytearray | Mapping)
+    if origin is None:
+        return lambda value: value is None
+    structural = getattr(origin, "_is_protocol", False) and not getattr(origin, "_is_runtime_protocol", False)
+    if origin is Any or structural or not isinstance(origin, type):
+        return lambda value: True
+    return lambda value: isinstance(value, origin)
+
+
+def _is_type(value: object, of: Any) -> bool:
+    """Whether it is a type or stands for one: list[int], int | None, Literal["a"]."""
+    if isinstance(value, type) and isinstance(of, type) and of is not Any:
+        return issubclass(value, of)
+    return isinstance(value, type | NewType) or get_origin(value) is not None
+
+
+def _inside(kind: Any) -> Finder:
+    """Finds what does not fit in a value that fits outwardly."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in LISTS:
+        return _in_items(args[0])
+    if origin in (Mapping, dict):
+        return _in_mapping(*map(_finder, args))
+    return _in_fields(kind) if _is_value(kind) else lambda value: None
+
+
+def _in_items(kind: Any) -> Finder:
+    find_in = _finder(kind)
+    plain = {kind} if isinstance(kind, type) and not _is_value(kind) else set()
+
+    def find(values: Any) -> Mismatch | None:
+        if not isinstance(values, Collection) or set(map(type, values)) <= plain:  # as token ids are, by the thousand
+            return None
+        found = ((i, find_in(value)) for i, value in enumerate(values))
+        return next((one.below(f"[{i}]") for i, one in found if one is not None), None)
+
+    return find
+
+
+def _in_mapping(find_in_key: Finder, find_in_value: Finder) -> Finder:
+    def find(values: Any) -> Mismatch | None:
+        found = ((key, find_in_key(key) or find_in_value(value)) for key, value in values.items())
+        return next((one.below(f"[{key!r}]") for key, one in found if one is not None), None)
+
+    return find
+
+
+def _in_fields(kind: Any) -> Finder:
+    def find(value: Any) -> Mismatch | None:
+        for name, find_in in _fields(kind):
+            if (found := find_in(getattr(value, name))) is not None:
+                return found.below(f".{name}")
+        return None
+
+    return find
 
 
 def _is_value(kind: Any) -> bool:
@@ -135,9 +183,10 @@ def _is_value(kind: Any) -> bool:
 
 
 @cache
-def _fields(kind: Any) -> Mapping[str, Any]:
+def _fields(kind: Any) -> Sequence[tuple[str, Finder]]:
+    """The fields of a dataclass; read once it is met, as one may be in itself."""
     names = {field.name for field in dataclasses.fields(kind)}
-    return {name: hint for name, hint in get_type_hints(kind).items() if name in names}
+    return [(name, _finder(hint)) for name, hint in get_type_hints(kind).items() if name in names]
 
 
 def described(kind: Any) -> str:
