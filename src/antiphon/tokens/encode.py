@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from threading import Lock
 from typing import Protocol
@@ -14,6 +15,7 @@ import msgspec
 from antiphon.errors import TokenError
 
 from .pieces import Control, Piece, SampledText, Strip, Tokenizer
+from .slices import between_matches
 from .table import TableTokenizer
 
 Segment = str | tuple[str, str]
@@ -193,21 +195,33 @@ class Words:
         self._in_words = isinstance(tokenizer, TableTokenizer) and tokenizer.in_words
         self._capacity = capacity
         self._known: dict[str, list[int]] = {}
+        self._behind_blank: dict[str, list[int]] = {}
+        """Ids of words that have a blank before them, by what is behind it; none of them ends in one."""
 
     def encode(self, text: str, before: Piece | None = None) -> Sequence[int]:
         """The ids of a text behind another piece."""
         if not self._in_words:
             return encode_text(text, before, self._tokenizer)
-        ids: list[int] = []
-        for word in words_of(text):
-            found = self._known.get(word)
-            if found is None:
-                found = self._tokenizer.encode(word)
-                if len(word) <= LONGEST_WORD:
-                    self._known[word] = found
-            ids += found
-        if len(self._known) > self._capacity:
+        if len(self._known) + len(self._behind_blank) > self._capacity:
             self._known.clear()
+            self._behind_blank.clear()
+        first, *others = text.split(" ")
+        if not first[-1:].isspace():
+            found = [*map(self._behind_blank.get, others)]
+            if None not in found:
+                return [*self._word(first), *chain.from_iterable(found)]  # type: ignore[arg-type]  # none of them is None
+        return [*chain.from_iterable(map(self._word, words_of(text)))]
+
+    def _word(self, word: str) -> list[int]:
+        known, key = self._known, word
+        if word[:1] == " " and not word[-1].isspace():
+            known, key = self._behind_blank, word[1:]
+        ids = known.get(key)
+        if ids is None:
+            parts = [*between_matches(word, 1)]
+            ids = self._tokenizer.encode(word) if len(parts) < 2 else [*chain.from_iterable(map(self._word, parts))]
+            if len(word) <= LONGEST_WORD:
+                known[key] = ids
         return ids
 
 

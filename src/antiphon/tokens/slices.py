@@ -33,7 +33,7 @@ SHORT = 2**15
 """Characters of a text that is encoded without a look at how few tokens it may have."""
 UNCUT = 2**19
 """Characters after which a text is cut wherever that is, so that what one part takes is bounded."""
-_WORDS = re.compile(r"(?<=\S) |(?<=[A-Za-z0-9])[!-&(-/:-@\[-`{-~]")
+_WORDS = re.compile(r"(?<=\S) |(?<=[A-Za-z0-9])[!-&(-/:-@\[-`{-~]|(?<=\S\n)(?=[A-Za-z])")
 _LETTERS = re.compile(r"(?<=[A-Za-z]) (?=[A-Za-z])")
 
 
@@ -45,6 +45,8 @@ class EncodeUpTo(Protocol):
 
 def between_matches(text: str, least: int = SLICE) -> Iterator[str]:
     """Cut before a blank that follows no blank, and between a letter or digit and punctuation (but an apostrophe).
+
+    Between the end of a line and a letter too, where one alone ends it.
 
     Exact where a text is split by expressions as GPT-2's and its successors', which match everything: no match of
     theirs goes on there, whatever stands around, and nothing is merged across matches.
