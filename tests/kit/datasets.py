@@ -56,17 +56,17 @@ class FailingRenderer:
     def __init__(self) -> None:
         self._renderer = harmony().renderer
 
-    def render(
-        self, messages: Conversation, *, train_on: TrainOn = "all", weights: Mapping[int, float] | None = None
+    def sample(
+        self, conversation: Conversation, *, train_on: TrainOn = "all", weights: Mapping[int, float] | None = None
     ) -> Sample:
-        match messages.messages[0].text:
+        match conversation.messages[0].text:
             case "die":
                 os._exit(9)
             case "wait":
                 threading.Event().wait()
             case "raise":
                 raise KeyError("template")
-        return self._renderer.render(messages, train_on=train_on, weights=weights)
+        return self._renderer.sample(conversation, train_on=train_on, weights=weights)
 
 
 def missing() -> TrainedModel:

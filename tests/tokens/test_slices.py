@@ -103,7 +103,19 @@ def test_words_that_are_remembered_are_the_ids_of_the_text(pre: str, few: Mappin
     tokenizer = gguf_tokenizer({**few, "tokenizer.ggml.pre": pre})
     words = Words(tokenizer, capacity=50)
     assert tokenizer.in_words is PRE_TOKENIZERS[pre].gapless
-    said = [*texts(100, seed=6), "two  blanks", " first", "last ", "line\n then", "a\nb", "a\n\nb", "a\n/b", "A!\nB. C", "a\u00a0 b", ""]
+    said = [
+        *texts(100, seed=6),
+        "two  blanks",
+        " first",
+        "last ",
+        "line\n then",
+        "a\nb",
+        "a\n\nb",
+        "a\n/b",
+        "A!\nB. C",
+        "a\u00a0 b",
+        "",
+    ]
     assert [text for text in said + said if words.encode(text) != tokenizer.encode(text)] == []
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -69,6 +69,7 @@ class Tracer:
         self.tokenizer = tokenizer
         self._writing = Writing(format, tokenizer.strips, history)
         self._words = Words(tokenizer)
+        self._controls: dict[str, list[int]] = {}
 
     def trace(self, conversation: Conversation) -> Written:
         """The ids of the whole conversation as a model is trained on it, and who wrote each.
@@ -79,21 +80,22 @@ class Tracer:
         """
         page = Page(self._writing, conversation)
         passages = page.passages()
-        ids, counts = array("i"), [0] * len(passages)
+        ids, counts, ends = list[int](), [0] * len(passages), [one.end for one in passages]
         at = place = 0
         before: Piece | None = None
         for piece in _cut(page.pieces, passages):
-            encoded, shared = self._encoded(piece, before), 0
+            encoded = self._encoded(piece, before)
             behind = at + (1 if isinstance(piece, Control) else len(piece))
-            while passages[place].end < behind:
-                share = self._begun(encoded, str(piece), passages[place].end - at)
+            within = [end - at for end in ends[place : bisect_left(ends, behind, place)]]
+            shared = 0
+            for share in self._begun(encoded, str(piece), within) if within else ():
                 counts[place] += share - shared
                 shared, place = share, place + 1
             counts[place] += len(encoded) - shared
-            place += passages[place].end == behind
-            ids.extend(encoded)
+            place += ends[place] == behind
+            ids += encoded
             at, before = behind, piece
-        return Written(ids, tuple(_counted(passages, counts)), tuple(page.changes), page.pieces)
+        return Written(array("i", ids), tuple(_counted(passages, counts)), tuple(page.changes), page.pieces)
 
     def kept(self, conversation: Conversation, written: Written) -> Kept | None:
         """Says how much of the conversation, as it was ``written``, the next prompt begins with.
@@ -127,23 +129,27 @@ class Tracer:
         return decode(self.tokenizer, [*takewhile(lambda id: not isinstance(piece(id), Control), ids)])
 
     def _encoded(self, piece: Piece, before: Piece | None) -> Sequence[int]:
-        if isinstance(piece, Control | SampledText):
+        if isinstance(piece, SampledText):
             return encode_pieces((piece,), self.tokenizer)
-        return self._words.encode(piece, before)
+        if isinstance(piece, str):
+            return self._words.encode(piece, before)
+        ids = self._controls.get(piece.spelling)
+        if ids is None:
+            ids = self._controls[piece.spelling] = encode_pieces((piece,), self.tokenizer)
+        return ids
 
-    def _begun(self, ids: Sequence[int], text: str, size: int) -> int:
-        """How many of the text's ids begin in its first ``size`` characters."""
-        begun, read, count = utf8(text[:size]), bytearray(), 0
-        while len(read) < len(begun) and count < len(ids):
-            read += self.tokenizer.piece(ids[count])  # type: ignore[arg-type]  # no text has a control's id
-            count += 1
-        if read.startswith(begun):
-            return count
-        # The vocabulary writes a blank before a text, or normalises it.
-        sizes = map(len, map(self.tokenizer.piece, ids))  # type: ignore[arg-type]
-        *starts, whole = accumulate(sizes, initial=0)
-        length, place = max(len(utf8(text)), 1), len(begun)
-        return bisect_left(starts, place + whole - length if 0 < whole - length <= 3 else place * whole // length)
+    def _begun(self, ids: Sequence[int], text: str, sizes: Iterable[int]) -> Iterator[int]:
+        """How many of the text's ids begin in so many of its first characters, for each of these."""
+        pieces: list[bytes] = [*map(self.tokenizer.piece, ids)]  # type: ignore[list-item]  # no text has a control's id
+        spelled, written = b"".join(pieces), utf8(text)
+        *starts, whole = accumulate(map(len, pieces), initial=0)
+        for size in sizes:
+            place = len(utf8(text[:size]))
+            if spelled[:place] != written[:place]:
+                # The vocabulary writes a blank before a text, or normalises it.
+                more = whole - len(written)
+                place = place + more if 0 < more <= 3 else place * whole // max(len(written), 1)
+            yield bisect_left(starts, place)
 
 
 def _cut(pieces: Sequence[Piece], passages: Sequence[Passage]) -> Iterator[Piece]:

@@ -15,6 +15,7 @@ from typing import Literal, TypeGuard
 
 from antiphon.catalog.loading import model_format
 from antiphon.config import load_config
+from antiphon.conversation import Conversation
 from antiphon.errors import Position, RequestError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.harmony import Harmony
@@ -100,7 +101,12 @@ class Renderer:
         ``weights`` are those of messages by their index; of all others it is 1. Raises `RequestError` for input that is
         no conversation, `RenderError` for one that the format cannot write.
         """
-        conversation = read_input(messages)
+        return self.sample(read_input(messages), train_on=train_on, weights=weights)
+
+    def sample(
+        self, conversation: Conversation, *, train_on: TrainOn = "all", weights: Mapping[int, float] | None = None
+    ) -> Sample:
+        """The same of what is a conversation for certain: its types are not looked at again."""
         settings = conversation.settings
         if self._date is not None or settings.current_date is None:
             conversation = replace(conversation, settings=replace(settings, current_date=self._date or date.today()))

@@ -49,8 +49,8 @@ TrainOn = Literal["all", "last"] | Collection[Owner]
 class Renderer(Protocol):
     """Renders conversations for one model."""
 
-    def render(
-        self, messages: Conversation, *, train_on: TrainOn = "all", weights: Mapping[int, float] | None = None
+    def sample(
+        self, conversation: Conversation, *, train_on: TrainOn = "all", weights: Mapping[int, float] | None = None
     ) -> Sample:
         """The ids of a conversation; ``weights`` are of messages by their index.
 

@@ -150,7 +150,7 @@ class RowWork:
                 row = self._reader.read(data, name)
                 found = list(conversation_findings(row, number, self._controls)) if task.check else []
                 digest = digest_of(row.conversation) if task.check else b""
-                sample = self._renderer.render(row.conversation, train_on=task.train_on, weights=row.weights)
+                sample = self._renderer.sample(row.conversation, train_on=task.train_on, weights=row.weights)
             except Exception as error:  # noqa: BLE001 - one row that nothing can be done with is named, and ends no run
                 result.sums.failed += 1
                 one = error_of(error)
