@@ -207,9 +207,8 @@ class Words:
             self._behind_blank.clear()
         first, *others = text.split(" ")
         if not first[-1:].isspace():
-            found = [*map(self._behind_blank.get, others)]
-            if None not in found:
-                return [*self._word(first), *chain.from_iterable(found)]  # type: ignore[arg-type]  # none of them is None
+            with suppress(KeyError):
+                return [*self._word(first), *chain.from_iterable(map(self._behind_blank.__getitem__, others))]
         return [*chain.from_iterable(map(self._word, words_of(text)))]
 
     def _word(self, word: str) -> list[int]:
