@@ -64,7 +64,7 @@ def test_a_number_is_taken_at_its_bounds_and_refused_beyond(
 
 @pytest.mark.parametrize("kind", ROUTES)
 def test_the_names_of_other_servers_that_are_honoured_are_described(kind: str) -> None:
-    honoured = {row.name for row in KNOWN.values() if row.use in ("limit", "same", "constraint")}
+    honoured = {row.name for row in KNOWN.values() if row.use in ("limit", "same", "constraint", "thinking")}
     assert honoured <= SCHEMAS[kind]["properties"].keys()
     assert "guided_json" not in SCHEMAS["EmbeddingRequest"]["properties"]
 

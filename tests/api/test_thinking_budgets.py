@@ -26,7 +26,7 @@ from kit.masked import FORMATS, MaskedEngine
 from kit.responses import CHANNEL, MESSAGE, VOCABULARY
 
 FIELD = "thinking_token_budget"
-NAMES = [FIELD, *(row.name for row in KNOWN.values() if row.stands_for == FIELD)]
+NAMES = [row.name for row in KNOWN.values() if row.use == "thinking" and -1 in row.neutral]
 FRAMED: tuple[Piece, ...] = (CHANNEL, "analysis", MESSAGE)
 OPENINGS: dict[str, tuple[Piece, ...]] = {
     "chatml": (THINK,),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
 from antiphon.conversation import Message, ReasoningEffort, Role, Settings
-from antiphon.errors import ContextError, Position, UnsupportedError
+from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
+from antiphon.formats.replies.probe import SWITCHES
 
 from .model import Model
 from .request import TurnRequest
@@ -22,8 +23,10 @@ def normalized(model: Model, request: TurnRequest) -> TurnRequest:
     for nothing, as false and null do: what is to be off is not there at all.
 
     Many clients send ``enable_thinking: false`` to every model.
-    Raises `UnsupportedError` for a budget of thought that nothing can hold.
+    Raises `UnsupportedError` for a budget of thought that nothing can hold, and where the model cannot think, or cannot
+    but think, as is requested.
     """
+    request = _with_thinking(model, request)
     settings = request.conversation.settings
     taken, known = _with_budget(model, request, settings), (request.raw or model.format).arguments
     given = taken.template_kwargs
@@ -34,13 +37,65 @@ def normalized(model: Model, request: TurnRequest) -> TurnRequest:
     )
 
 
+def _with_thinking(model: Model, request: TurnRequest) -> TurnRequest:
+    """Thinking that is on or off in this model's words: its template's switch, an effort, or no room for a thought."""
+    conversation, known, on = request.conversation, (request.raw or model.format).arguments, request.thinking
+    settings = conversation.settings
+    if on is None and settings.reasoning_effort is None:
+        return request
+    switched = settings.reasoning_effort != ReasoningEffort.NONE if on is None else on
+    switches = {name: switched for name in SWITCHES if name in known}
+    if on is None:
+        return _switched(request, switches)
+    named = settings.reasoning_effort or settings.template_kwargs.get("reasoning_effort")
+    contrary = [name for name in switches if settings.template_kwargs.get(name, on) is not on]
+    contrary += ["reasoning_effort"] if named is not None and on is (named == ReasoningEffort.NONE) else []
+    contrary += ["thinking_token_budget"] if on and request.thinking_token_budget == 0 else []
+    if contrary:
+        raise RequestError(
+            f"enable_thinking: it says the contrary of {contrary[0]}",
+            code="invalid_value",
+            position=Position(path="enable_thinking"),
+            hint="Send one of them.",
+        )
+    if not (switches or model.facts.reasoning):
+        if on:
+            raise _unable("this model does not think", "Leave it out.")
+        return request
+    if not (on or switches):
+        if _bounded(model, request):
+            return replace(request, thinking_token_budget=0)
+        if "reasoning_effort" not in known:
+            raise _unable("this model always thinks: its template has no switch", "A budget needs a grammar.")
+    effort = ReasoningEffort.NONE if not on and named is None and "reasoning_effort" in known else None
+    if effort is not None:
+        conversation = replace(conversation, settings=replace(settings, reasoning_effort=effort))
+    return _switched(replace(request, conversation=conversation), switches)
+
+
+def _switched(request: TurnRequest, switches: Mapping[str, bool]) -> TurnRequest:
+    """The request with arguments of the template, unless it has them itself."""
+    conversation, settings = request.conversation, request.conversation.settings
+    settings = replace(settings, template_kwargs={**switches, **settings.template_kwargs})
+    return replace(request, conversation=replace(conversation, settings=settings)) if switches else request
+
+
+def _unable(reason: str, hint: str) -> UnsupportedError:
+    return UnsupportedError(f"enable_thinking: {reason}", position=Position(path="enable_thinking"), hint=hint)
+
+
+def _bounded(model: Model, request: TurnRequest) -> bool:
+    """Whether a grammar can end a thought."""
+    return model.reply_compiler is not None and not request.ignore_eos
+
+
 def _with_budget(model: Model, request: TurnRequest, settings: Settings) -> Settings:
     """Without a thought, thinking is off for the template too; without a grammar, a budget is an effort."""
     budget = request.thinking_token_budget
     if budget is None or budget < 0:
         return settings
     arguments, effort = settings.template_kwargs, settings.reasoning_effort
-    bounded = model.reply_compiler is not None and not request.ignore_eos
+    bounded = _bounded(model, request)
     named = effort or arguments.get("reasoning_effort")
     if not bounded and named not in (None, ReasoningEffort.NONE):
         raise UnsupportedError(
@@ -49,7 +104,7 @@ def _with_budget(model: Model, request: TurnRequest, settings: Settings) -> Sett
             hint="Send one of thinking_token_budget and reasoning_effort.",
         )
     if budget == 0:
-        arguments = {"enable_thinking": False, **arguments}
+        arguments = {**dict.fromkeys(SWITCHES, False), **arguments}
     if named is None and (budget == 0 or not bounded):
         effort = next((effort for below, effort in EFFORTS if budget < below), ReasoningEffort.HIGH)
     return replace(settings, reasoning_effort=effort, template_kwargs=arguments)

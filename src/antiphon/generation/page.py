@@ -15,7 +15,7 @@ from antiphon.formats.format import is_answer
 from antiphon.tokens import Control, Piece
 
 from .bridge import place_of_reply, said
-from .passages import SYMBOLS, Change, Owner, Part, Passage, ReplyPlace, Writing, is_thought
+from .passages import SYMBOLS, Change, Owner, Part, Passage, ReplyPlace, Writing, is_thought, plain
 from .reply import canonical
 from .sequences import common
 
@@ -288,7 +288,7 @@ class Page:
                 at = self._find_call(i, reply.start, max(at, thoughts), end)
             elif message.text.strip():
                 own = is_thought(message)
-                place = self._place(_plain(message.text), *((at, thoughts) if own else (max(at, thoughts), end)))
+                place = self._place(plain(message.text), *((at, thoughts) if own else (max(at, thoughts), end)))
                 if place is None:
                     self.changes.append(Change("reasoning_dropped" if own else "text_lost", i))
                     continue
@@ -363,15 +363,11 @@ def _part(message: Message) -> Part:
     return Part.REASONING if is_thought(message) else Part.CONTENT
 
 
-def _plain(text: str) -> str:
-    return text if text.isascii() else SYMBOLS.sub("\ufffd", text)
-
-
 def _texts(message: Message) -> list[str]:
     """The texts of a message."""
     parts = [part.text for part in message.parts if isinstance(part, TextPart)]
     parts += [part.instructions or "" for part in message.parts if isinstance(part, DeveloperContent)]
-    return [_plain(text) for text in (parts if message.parts else [message.text]) if text.strip()]
+    return [plain(text) for text in (parts if message.parts else [message.text]) if text.strip()]
 
 
 def _spellings(text: str) -> Iterator[str]:

@@ -126,7 +126,7 @@ class Writing:
 
     def text(self, pieces: Iterable[Piece]) -> str:
         """The pieces as a text in which each control is one character."""
-        return "".join(self._symbol(p) if isinstance(p, Control) else SYMBOLS.sub("\ufffd", p) for p in pieces)
+        return "".join(self._symbol(p) if isinstance(p, Control) else plain(p) for p in pieces)
 
     def in_replies(self, control: Control) -> bool:
         """Whether a model writes the control in a reply, or to end it."""
@@ -179,6 +179,11 @@ class Writing:
 
     def _symbol(self, control: Control) -> str:
         return self._symbols.setdefault(control, chr(_FIRST + len(self._symbols)))
+
+
+def plain(text: str) -> str:
+    """The text without characters that stand for controls."""
+    return text if text.isascii() else SYMBOLS.sub("\ufffd", text)
 
 
 def is_thought(message: Message) -> bool:

@@ -145,6 +145,8 @@ class TurnRequest:
     """The tools stand in the words of the messages, as a transcript has them: whatever the model calls is a call."""
     reads_miscalls: bool = False
     """Calls of what is not there are read as calls: who runs the turn answers them."""
+    thinking: bool | None = None
+    """Whether the model thinks before it answers; None: as it does by itself."""
     thinking_token_budget: int | None = None
     """Tokens after which the thought of the reply ends; 0: there is none; -1: no bound."""
     call_key: str = field(default_factory=partial(secrets.token_hex, 16), compare=False, repr=False)

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import repeat
 from math import isfinite
 from pathlib import Path
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from antiphon.catalog.loading import model_format
 from antiphon.config import load_config
@@ -208,16 +208,16 @@ def _joined(turns: Sequence[Turn]) -> Sample:
 
 def _sample(written: Written, weights: Sequence[float], logprobs: array[float] | None = None) -> Sample:
     passages = written.passages
+    sizes = [one.end - one.start for one in passages]
     messages, weighed = array("i"), array("f")
-    for one, weight in zip(passages, weights, strict=True):
-        messages.extend(array("i", [one.message]) * (one.end - one.start))
-        weighed.extend(array("f", [weight]) * (one.end - one.start))
+    messages.frombytes(_runs(array("i", (one.message for one in passages)), sizes))
+    weighed.frombytes(_runs(array("f", weights), sizes))
     return Sample(
         ids=written.ids,
-        sampled=b"".join(_run(one, one.sampled) for one in passages),
+        sampled=_runs(bytes(one.sampled for one in passages), sizes),
         weights=weighed,
-        owners=b"".join(_run(one, one.owner) for one in passages),
-        parts=b"".join(_run(one, one.part) for one in passages),
+        owners=_runs(bytes(one.owner for one in passages), sizes),
+        parts=_runs(bytes(one.part for one in passages), sizes),
         messages=messages,
         passages=passages,
         changes=written.changes,
@@ -225,8 +225,11 @@ def _sample(written: Written, weights: Sequence[float], logprobs: array[float] |
     )
 
 
-def _run(passage: Passage, value: int) -> bytes:
-    return bytes((value,)) * (passage.end - passage.start)
+def _runs(values: bytes | array[Any], sizes: Sequence[int]) -> bytes:
+    """The memory of the values, each of them so many times."""
+    width = memoryview(values).itemsize
+    memory = bytes(values)
+    return b"".join([memory[at * width : (at + 1) * width] * size for at, size in enumerate(sizes)])
 
 
 def _trained(passages: Sequence[Passage], train_on: TrainOn, weights: Mapping[int, float]) -> list[float]:

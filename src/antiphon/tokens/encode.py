@@ -205,11 +205,19 @@ class Words:
         if len(self._known) + len(self._behind_blank) > self._capacity:
             self._known.clear()
             self._behind_blank.clear()
-        first, *others = text.split(" ")
-        if not first[-1:].isspace():
+        ids: list[int] = []
+        for line in lines_of(text):
+            ids += self._of_line(line)
+        return ids
+
+    def _of_line(self, line: str) -> list[int]:
+        first, *others = line.split(" ")
+        if others and not first[-1:].isspace():
+            last = others.pop()
             with suppress(KeyError):
-                return [*self._word(first), *chain.from_iterable(map(self._behind_blank.__getitem__, others))]
-        return [*chain.from_iterable(map(self._word, words_of(text)))]
+                known = map(self._behind_blank.__getitem__, others)
+                return [*self._word(first), *chain.from_iterable(known), *self._word(f" {last}")]
+        return [*chain.from_iterable(map(self._word, words_of(line)))]
 
     def _word(self, word: str) -> list[int]:
         known, key = self._known, word
@@ -222,6 +230,19 @@ class Words:
             if len(word) <= LONGEST_WORD:
                 known[key] = ids
         return ids
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """The text, cut where a line that is not empty ends before a letter of ASCII, as `between_matches` cuts it too."""
+    line, *others = text.split("\n")
+    for other in others:
+        begins = other[:1].isascii() and other[:1].isalpha()
+        if begins and line and not line[-1].isspace():
+            yield line + "\n"
+            line = other
+        else:
+            line += "\n" + other
+    yield line
 
 
 def words_of(text: str) -> Iterator[str]:

@@ -124,6 +124,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         storable=wire.store is not False,
         stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
+        thinking=wire.enable_thinking,
         thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
@@ -193,6 +194,10 @@ def _tool_choice(wire: ChatRequest, own: tuple[ToolSpec, ...], server: Offer | N
             return ToolChoice("none")
         case "auto" | "required" as mode:
             choice = ToolChoice(mode)
+        case "any":  # Mistral's word
+            choice = ToolChoice("required")
+        case str() as name:
+            choice = ToolChoice("required", (name,), once=True)
         case ToolChoiceObject() as chosen:
             choice = _chosen(chosen)
     specs, builtins = (server.specs, server.builtins) if server else ((), ())

@@ -239,6 +239,8 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     )
     unheld = thinks(wire) and wire.thinking and wire.thinking.budget_tokens and budget is None
     ignored = ("thinking.budget_tokens",) if unheld else ()
+    if wire.thinking and wire.thinking.display not in (None, "summarized", "omitted"):
+        ignored = (*ignored, "thinking.display")
     return RequestedMessage(sampled(turn, wire), tools, (*reader.ignored, *tools.ignored, *ignored))
 
 
@@ -273,15 +275,8 @@ def thinks(wire: MessageTokensRequest) -> bool:
 
 def _settings(wire: MessageTokensRequest, reading: MessagesReading) -> Settings:
     """The effort that is named; else what thinking is to be. Thinking that is not requested is turned off."""
-    given = _effort(wire)
-    effort = ReasoningEffort(given) if given else None
-    if thinks(wire) or effort is not None:
-        return Settings(reasoning_effort=effort, current_date=reading.today)
-    return Settings(
-        reasoning_effort=ReasoningEffort.NONE,
-        current_date=reading.today,
-        template_kwargs={"enable_thinking": False},
-    )
+    given = _effort(wire) or (None if thinks(wire) else "none")
+    return Settings(reasoning_effort=ReasoningEffort(given) if given else None, current_date=reading.today)
 
 
 def _budget(wire: MessageTokensRequest, reading: MessagesReading) -> int | None:

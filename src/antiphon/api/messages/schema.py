@@ -84,11 +84,14 @@ class MessageToolChoice(msgspec.Struct, kw_only=True):
 
 
 class ThinkingConfig(msgspec.Struct, kw_only=True):
-    """Whether the answer has thinking blocks; ``budget_tokens`` bounds the thinking of ``enabled``."""
+    """Whether the answer has thinking blocks; ``budget_tokens`` bounds the thinking of ``enabled``.
+
+    ``display``: ``omitted`` leaves their text out; clients have more words for how it is shown.
+    """
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     budget_tokens: int | None = None
-    display: Literal["summarized", "omitted"] | None = None
+    display: str | None = None
 
 
 class OutputConfig(msgspec.Struct, kw_only=True):

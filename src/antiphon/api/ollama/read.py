@@ -114,8 +114,8 @@ def _restored(given: Mapping[str, object], within: Names) -> Iterator[tuple[str,
 
 OLLAMA = Dialect(name="ollama", tools_answer_in_order=True, stream_default=True)
 """How chat reads what is made here: results without an id answer in order."""
-IN_CHAT = {"reasoning_effort": "think", "chat_template_kwargs": "think"}
-"""Fields of the chat request that is made here, and where their values come from."""
+IN_CHAT = {"reasoning_effort": "think"}
+"""The field of the chat request that is made here, and where its value comes from."""
 IN_PROMPT = {"messages": "prompt", "use_raw_prompt": "raw", **IN_CHAT}
 """The same of a prompt."""
 Effort = Literal["none", "low", "medium", "high", "max"]
@@ -205,35 +205,30 @@ def check_task(wire: OllamaRequest, model: Model, task: str) -> None:
 def _chat(
     wire: OllamaRequest, settings: OllamaOptions, model: Model, messages: list[ChatMessage], tools: list[Tool]
 ) -> ChatRequest:
-    effort, switches = thinking_of(wire, model)
     return ChatRequest(
         messages=messages,
         tools=tools or None,
         max_tokens=settings.max_tokens,
         response_format=settings.response_format,
-        reasoning_effort=effort,
-        chat_template_kwargs=switches or None,
+        reasoning_effort=effort_of(wire, model),
     )
 
 
-def thinking_of(wire: OllamaRequest, model: Model) -> tuple[Effort | None, dict[str, bool]]:
-    """The effort, and the switches of the model's template, that ``think`` means.
+def effort_of(wire: OllamaRequest, model: Model) -> Effort | None:
+    """The effort that ``think`` means.
 
     Raises `RequestError` for a word that means none, and for a model that does not think and shall.
     """
     think = wire.think
-    if think is None:
-        return None, {}
     if isinstance(think, str) and think not in EFFORTS:
         raise refused("think", f"{think[:40]!r} is none of true, false, {', '.join(EFFORTS)}.")
-    switches = {name: bool(think) for name in sorted(set(SWITCHES) & set(model.format.arguments))}
-    if not (switches or model.facts.reasoning):
+    if think is None or not (model.facts.reasoning or {*SWITCHES} & {*model.format.arguments}):
         if think:
             raise UnsupportedError(f'"{wire.model[:200]}" does not support thinking', position=Position(path="think"))
-        return None, {}
+        return None
     if isinstance(think, str):
-        return EFFORTS[think], switches
-    return "medium" if think else "none", switches
+        return EFFORTS[think]
+    return "medium" if think else "none"
 
 
 def _tool(tool: OllamaTool) -> Tool:

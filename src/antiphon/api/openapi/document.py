@@ -125,11 +125,14 @@ def bound(schemas: dict[str, Schema], limits: Limits) -> dict[str, Schema]:
 
 def other_names() -> dict[str, Schema]:
     """The names of other servers that are honoured; what a refused one is, its error says."""
-    meanings = {"limit": "Another name of the limit in tokens.", "constraint": "What the answer must be."}
+    meanings = {
+        "limit": "Another name of the limit in tokens.", "constraint": "What the answer must be.",
+        "thinking": "How the model thinks.",
+    }  # fmt: skip
     return {
         row.name: {"description": meanings.get(row.use, f"Another name of {row.stands_for}.")}
         for row in KNOWN.values()
-        if row.use in ("limit", "same", "constraint")
+        if row.use in meanings or row.use == "same"
     }
 
 

@@ -90,6 +90,7 @@ def read_request(
             ),
             response_format=None if form is None else read_response_format(form, form, "text.format", "text.format"),
         ),
+        thinking=wire.enable_thinking,
         thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
@@ -231,9 +232,11 @@ def _text(wire: TokensRequest) -> dict[str, Any]:
 
 
 def _choice(wire: TokensRequest, requested: RequestedResponse) -> Any:
-    if wire.tool_choice is None or isinstance(wire.tool_choice, str):
-        return wire.tool_choice or "auto"
     choice = wire.tool_choice
+    if choice is None or choice in ("none", "auto", "required"):
+        return choice or "auto"
+    if isinstance(choice, str):
+        return "required" if choice == "any" else {"type": "function", "name": choice}
     if choice.type == "allowed_tools":
         listed = [_given(tool) for tool in choice.tools or []]
         return {"type": choice.type, "mode": choice.mode, "tools": listed}

@@ -264,6 +264,10 @@ def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
             return ToolChoice()
         case "auto" | "required" as mode:
             choice = ToolChoice(mode)
+        case "any":
+            choice = ToolChoice("required")
+        case str() as name:
+            choice = _chosen(ResponsesToolChoice(type="function", name=name), tools)
         case ResponsesToolChoice() as chosen:
             choice = _chosen(chosen, tools)
     if not something:

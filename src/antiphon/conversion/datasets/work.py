@@ -197,18 +197,29 @@ class RowWork:
             result.sums.kinds[one.kind] = result.sums.kinds.get(one.kind, 0) + 1
 
 
+_OWNERS, _PARTS = tuple(one.name.lower() for one in Owner), tuple(one.name.lower() for one in Part)
+
+
 def sums_of(conversation: Conversation, sample: Sample) -> Sums:
     """Sums of one row."""
-    calls = [message.recipient or "" for message in conversation.messages if message.is_call]
+    sampled = trained = 0
+    owners, parts = [0] * len(_OWNERS), [0] * len(_PARTS)
+    for one in sample.passages:
+        size = one.end - one.start
+        owners[one.owner] += size
+        parts[one.part] += size
+        sampled += size if one.sampled else 0
+        trained += size if sample.weights[one.start] else 0
+    parts[Part.NONE] = 0
     return Sums(
         tokens=len(sample.ids),
-        sampled=sample.sampled.count(1),
-        trained=len(sample.weights) - sample.weights.count(0.0),
+        sampled=sampled,
+        trained=trained,
         lengths={len(sample.ids): 1},
-        owners={owner.name.lower(): count for owner in Owner if (count := sample.owners.count(owner))},
-        parts={part.name.lower(): count for part in Part if part and (count := sample.parts.count(part))},
+        owners={name: count for name, count in zip(_OWNERS, owners, strict=True) if count},
+        parts={name: count for name, count in zip(_PARTS, parts, strict=True) if count},
         roles=Counter(message.role.value for message in conversation.messages),
-        tools=Counter(calls),
+        tools=Counter(message.recipient or "" for message in conversation.messages if message.is_call),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-Use = Literal["limit", "same", "constraint", "harmless", "refused"]
+Use = Literal["limit", "same", "constraint", "thinking", "harmless", "refused"]
 NOTHING: tuple[Any, ...] = ([], {}, "")
 """Values that require nothing of any field; null is one more."""
 
@@ -20,7 +20,8 @@ class KnownName(msgspec.Struct, frozen=True):
     """``of``: whose field it is. ``neutral``: the values that require nothing, so that they are taken.
 
     ``use``: ``limit`` is another name of the answer's limit in tokens, ``same`` of ``stands_for``; ``constraint`` says
-    what the answer must be; on ``harmless`` no answer depends; ``refused`` has a ``hint`` at what to use.
+    what the answer must be, ``thinking`` how the model thinks; on ``harmless`` no answer depends; ``refused`` has a
+    ``hint`` at what to use.
     """
 
     name: str
@@ -54,8 +55,7 @@ def _constraints(of: str, names: str) -> Iterator[KnownName]:
 _TOP = "Send the sampling fields themselves, beside the others."
 _SAMPLERS = "Use temperature, top_p, top_k and min_p."
 _PENALTIES = "Use repetition_penalty, presence_penalty or frequency_penalty."
-_REASONING = "Use reasoning_effort, or chat_template_kwargs where the template has such an argument."
-_BUDGET = "Chat completions and Responses have thinking_token_budget, Messages thinking.budget_tokens."
+_REASONING = "Use reasoning_effort, enable_thinking or thinking_token_budget of chat completions."
 _TEXT = "The models here read and write text."
 _OWNER = "Which model a request gets is chosen by its name."
 _ECHOED = "An answer has its text, usage and log probabilities."
@@ -186,15 +186,18 @@ _ROWS = (
     *_refused("Ollama, OpenAI", "options extra_body", hint=_TOP),
     *_refused("TGI, Databricks", "parameters extra_params sampling_params", hint=_TOP),
     # How it thinks.
-    *_refused("OpenAI, SGLang", "reasoning_effort reasoning", hint=_REASONING),
-    *_refused("Ollama, Anthropic", "think thinking enable_thinking", hint=_REASONING),
-    *_refused("vLLM", "thinking_token_budget", -1, hint=_BUDGET),
-    *(KnownName(name, of, "same", (-1,), _BUDGET, "thinking_token_budget") for name, of in (
-        ("thinking_budget_tokens", "llama.cpp"), ("reasoning_budget_tokens", "llama.cpp"),
-        ("reasoning_budget", "llama.cpp"), ("thinking_budget", "Qwen, FastDeploy"), ("max_thinking_tokens", "NVIDIA"),
+    *(KnownName(name, of, "thinking", (), _REASONING) for name, of in (
+        ("reasoning_effort", "OpenAI"), ("reasoning", "OpenAI, OpenRouter"), ("think", "Ollama"),
+        ("thinking", "Anthropic, DeepSeek, GLM, Kimi"), ("enable_thinking", "Qwen"),
+    )),
+    *(KnownName(name, of, "thinking", (-1,), _REASONING) for name, of in (
+        ("thinking_token_budget", "vLLM"), ("thinking_budget_tokens", "llama.cpp"),
+        ("reasoning_budget_tokens", "llama.cpp"), ("reasoning_budget", "llama.cpp"),
+        ("thinking_budget", "Qwen, FastDeploy"), ("max_thinking_tokens", "NVIDIA"),
     )),
     *_refused("llama.cpp", "reasoning_budget_message reasoning_control thinking_forced_open", False, hint=_REASONING),
-    *_refused("llama.cpp", "reasoning_format", "auto", hint="The server's owner says whether reasoning is shown."),
+    *_refused("llama.cpp, Groq", "reasoning_format", "auto", "deepseek", "parsed",
+              hint="Reasoning has a field of its own, where the server's owner shows it."),
     *_refused("llama.cpp", "reasoning_in_content", False, hint="Reasoning has a field of its own."),
     *_refused("vLLM, SGLang", "include_reasoning separate_reasoning stream_reasoning", True,
               hint="Reasoning has a field of its own, where the server's owner shows it."),

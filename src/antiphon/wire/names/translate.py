@@ -26,6 +26,7 @@ from antiphon.errors import AntiphonError, Position, RequestError, UnsupportedEr
 
 from .constraints import Constraint, compact_in, constraint_in, not_understood
 from .table import KNOWN, KnownName
+from .thinking import Said, agree, placed, said_in, without_said
 
 MOST_EXAMINED = 32
 """Unknown names of one request at most that are compared with the known ones."""
@@ -221,14 +222,17 @@ class Translation(msgspec.Struct):
             made._note([name for name in foreign if name not in KNOWN], known | KNOWN.keys())
             made.names = replace(made.names, foreign=tuple(foreign))
             for row in rows:
-                if row.use != "constraint":
+                if row.use not in ("constraint", "thinking"):
                     made._apply(row, known)
             made._constrain(known)
+            made._think(known)
         else:
             made._note(foreign, known)
             for row in rows if issubclass(kind, PromptFields) else ():
                 if row.use == "refused":
                     made._apply(row, known)
+            if issubclass(kind, PromptFields):
+                made._think(known)
         found = list(unread(made.fields, kind))
         for one in found[:MOST_EXAMINED]:
             _refuse_misspelt(one.path, one.name, one.known)
@@ -249,25 +253,52 @@ class Translation(msgspec.Struct):
             return
         target = next((name for name in _LIMITS if name in known), None) if row.use == "limit" else row.stands_for
         if row.use == "refused" or (row.use == "same" and not renamed):
-            raise UnsupportedError(
-                f"{row.name} cannot be honoured.", position=Position(path=row.name), hint=row.hint or None
-            )
+            raise _unsupported(row.name)
         if target is not None:
             self._rename(row.name, target)
 
     def _rename(self, name: str, target: str) -> None:
         given = self.fields.get(target, NULL)
         if given != NULL and given != self.fields[name]:
-            both = self.names.restored.get(target, target)
-            raise RequestError(
-                f"{name}: it is another name of {both}, which is there with another value.",
-                code="invalid_value",
-                position=Position(path=name),
-                hint="Send one of them.",
-            )
+            raise self._contrary(name, target)
         if given == NULL:
             self.fields = {**self.fields, target: self.fields[name]}
             self.names = replace(self.names, restored={**self.names.restored, target: name})
+
+    def _contrary(self, name: str, target: str) -> RequestError:
+        both = self.names.restored.get(target, target)
+        return RequestError(
+            f"{name}: it is another name of {both}, which is there with another value.",
+            code="invalid_value",
+            position=Position(path=name),
+            hint="Send one of them.",
+        )
+
+    def _think(self, known: frozenset[str]) -> None:
+        """What is said of thinking, whatever it is called, in the route's own fields."""
+        said = said_in(self.fields, known)
+        if any(one.path.startswith("reasoning.") for one in said) and "reasoning" in known:
+            own = without_said(msgspec.json.decode(self.fields["reasoning"]))
+            self.fields = {**self.fields, "reasoning": msgspec.Raw(msgspec.json.encode(own))}
+        for one in sorted(said, key=lambda one: one.what == "on"):
+            found = list(placed(one, known))
+            if not found and one.value != -1:
+                raise _unsupported(one.path)
+            for path, value in found:
+                self._say(one, path, value)
+
+    def _say(self, said: Said, path: str, value: Any) -> None:
+        name, _, inner = path.partition(".")
+        given = msgspec.json.decode(self.fields.get(name, NULL))
+        if inner and not isinstance(given, dict | None):
+            return  # refused by who reads the field
+        held = (given or {}).get(inner) if inner else given
+        if held is not None and not agree(held, said, value):
+            raise self._contrary(said.path, path)
+        if held is None:
+            put = {**(given or {}), inner: value} if inner else value
+            self.fields = {**self.fields, name: msgspec.Raw(msgspec.json.encode(put))}
+            self.names = replace(self.names, restored={**self.names.restored, path: said.path})
 
     def _constrain(self, known: frozenset[str]) -> None:
         """The one constraint of the answer, whatever it is called, in the route's own field."""
@@ -298,6 +329,11 @@ class Translation(msgspec.Struct):
         if isinstance(form, dict):
             form["compact"] = compact
             self.fields = {**self.fields, own: msgspec.Raw(msgspec.json.encode(value))}
+
+
+def _unsupported(path: str) -> UnsupportedError:
+    hint = KNOWN[path.partition(".")[0]].hint
+    return UnsupportedError(f"{path} cannot be honoured.", position=Position(path=path), hint=hint)
 
 
 def _refuse_misspelt(path: str, name: str, known: Sequence[str]) -> None:

@@ -1,0 +1,162 @@
+"""What a body says of the model's thinking, under every name that servers have for it, as fields of the route's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any, Literal
+
+import msgspec
+
+from antiphon.errors import Position, UnsupportedError
+from antiphon.wire.errors import refused
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+What = Literal["on", "effort", "budget"]
+"""Whether the model thinks, how much, and in how many tokens at most (-1: any)."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One thing that a body says at ``path``."""
+
+    what: What
+    value: bool | str | int
+    path: str
+
+
+Reader = Callable[[Any, str], Iterator[Said]]
+
+
+def _on(value: Any, path: str) -> Iterator[Said]:
+    if not isinstance(value, bool):
+        raise refused(path, "is true or false.")
+    yield Said("on", value, path)
+
+
+def _effort(value: Any, path: str) -> Iterator[Said]:
+    if value not in EFFORTS:
+        raise refused(path, f"is none of {', '.join(EFFORTS)}.")
+    yield Said("effort", value, path)
+
+
+def _budget(value: Any, path: str) -> Iterator[Said]:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refused(path, "is a number of tokens.")
+    yield Said("budget", value, path)
+
+
+def _think(value: Any, path: str) -> Iterator[Said]:
+    yield from (_on if isinstance(value, bool) else _effort)(value, path)
+
+
+def _type(value: Any, path: str) -> Iterator[Said]:
+    """Anthropic's, which those of DeepSeek, GLM and Kimi follow; the last two of them leave it to the model."""
+    known = {"enabled": True, "disabled": False, "adaptive": None, "auto": None}
+    if not isinstance(value, str) or value not in known:
+        raise refused(path, f"is none of {', '.join(known)}.")
+    if (on := known[value]) is not None:
+        yield Said("on", on, path)
+
+
+def _shown(value: Any, path: str) -> Iterator[Said]:
+    """OpenRouter's ``exclude``: whether the answer has the reasoning."""
+    if value is not False:
+        hint = "Send the header x-antiphon-reasoning: hidden."
+        raise UnsupportedError(f"{path} cannot be honoured.", position=Position(path=path), hint=hint)
+    yield from ()
+
+
+def _nothing(value: Any, path: str) -> Iterator[Said]:
+    yield from ()
+
+
+def _object(entries: Mapping[str, Reader]) -> Reader:
+    def read(value: Any, path: str) -> Iterator[Said]:
+        if isinstance(value, bool):
+            yield from _on(value, path)
+            return
+        if not isinstance(value, dict):
+            raise refused(path, "is an object, true or false.")
+        for name, one in value.items():
+            place = f"{path}.{name[:64]}"
+            if name not in entries:
+                raise UnsupportedError(f"{place} cannot be honoured.", position=Position(path=place))
+            if one is not None:
+                yield from entries[name](one, place)
+
+    return read
+
+
+_BEYOND: Mapping[str, Reader] = {"max_tokens": _budget, "enabled": _on, "exclude": _shown}
+"""What OpenRouter's ``reasoning`` has beyond that of Responses."""
+_REASONING = _object({"effort": _effort, "summary": _nothing, "generate_summary": _nothing, **_BEYOND})
+READERS: Mapping[str, Reader] = {
+    "reasoning_effort": _effort,
+    "reasoning": _REASONING,
+    "thinking": _object({"type": _type, "budget_tokens": _budget, "display": _nothing}),
+    "think": _think,
+    "enable_thinking": _on,
+    **dict.fromkeys(
+        (
+            "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens", "reasoning_budget",
+            "thinking_budget", "max_thinking_tokens",
+        ),
+        _budget,
+    ),
+}  # fmt: skip
+"""By the names that a body may have."""
+
+Values = Mapping[Any, Any]
+_SAME: Values = {}
+_CHAT: Mapping[What, tuple[str, Values]] = {
+    "on": ("enable_thinking", _SAME), "effort": ("reasoning_effort", _SAME), "budget": ("thinking_token_budget", _SAME),
+}  # fmt: skip
+_TARGETS: Mapping[str, Mapping[What, tuple[str, Values]]] = {
+    "reasoning_effort": _CHAT,
+    "reasoning": {**_CHAT, "effort": ("reasoning.effort", _SAME)},
+    "output_config": {
+        "on": ("thinking.type", {True: "adaptive", False: "disabled"}),
+        "effort": ("output_config.effort", {"minimal": "low"}),
+        "budget": ("thinking.budget_tokens", _SAME),
+    },
+    "think": {"on": ("think", _SAME), "effort": ("think", {"minimal": "low", "xhigh": "max"})},
+}
+"""By a field that tells a route from the others: its own fields, and its own words for values."""
+
+
+def said_in(fields: Mapping[str, msgspec.Raw], known: Set[str]) -> list[Said]:
+    """All that a body says under names that are none of ``known``, which the route reads itself."""
+    said = list[Said]()
+    for name, reader in READERS.items():
+        value = msgspec.json.decode(fields[name]) if name in fields else None
+        if name in known:
+            value = {key: one for key, one in value.items() if key in _BEYOND} if isinstance(value, dict) else None
+            reader = _REASONING if name == "reasoning" else _nothing
+        if value not in (None, "", [], {}):
+            said += reader(value, name)
+    return said
+
+
+def without_said(value: dict[str, Any]) -> dict[str, Any]:
+    """Responses' own ``reasoning`` without what it does not have."""
+    return {name: one for name, one in value.items() if name not in _BEYOND}
+
+
+def placed(said: Said, known: Set[str]) -> Iterator[tuple[str, Any]]:
+    """The fields of the route, by their paths, that say the same; nothing where it has none."""
+    fields = next((fields for field, fields in _TARGETS.items() if field in known), {})
+    what, value = said.what, said.value
+    if what == "effort" and value == "none" and not known & {"reasoning_effort", "reasoning"}:
+        what, value = "on", False
+    path, words = fields.get(what, ("", _SAME))
+    if path == "thinking.budget_tokens":
+        if value != -1:
+            yield "thinking.type", "enabled" if value else "disabled"
+        if value in (-1, 0):
+            return
+    if path:
+        yield path, words.get(value, value)
+
+
+def agree(held: Any, said: Said, value: Any) -> bool:
+    """Whether what a field ``held`` says no other than ``value``: a model that thinks may do so in any way."""
+    return bool(held == value or (said.value is True and held not in (False, "disabled", "none")))
