@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -69,7 +69,7 @@ class Tracer:
         self.tokenizer = tokenizer
         self._writing = Writing(format, tokenizer.strips, history)
         self._words = Words(tokenizer)
-        self._controls: dict[str, list[int]] = {}
+        self._controls: dict[Control, array[int]] = {}
 
     def trace(self, conversation: Conversation) -> Written:
         """The ids of the whole conversation as a model is trained on it, and who wrote each.
@@ -80,22 +80,22 @@ class Tracer:
         """
         page = Page(self._writing, conversation)
         passages = page.passages()
-        ids, counts, ends = list[int](), [0] * len(passages), [one.end for one in passages]
+        ids, counts, ends = array("i"), [0] * len(passages), [one.end for one in passages]
         at = place = 0
         before: Piece | None = None
         for piece in _cut(page.pieces, passages):
             encoded = self._encoded(piece, before)
             behind = at + (1 if isinstance(piece, Control) else len(piece))
-            within = [end - at for end in ends[place : bisect_left(ends, behind, place)]]
             shared = 0
-            for share in self._begun(encoded, str(piece), within) if within else ():
+            while ends[place] < behind:
+                share = self._begun(encoded, str(piece), ends[place] - at)
                 counts[place] += share - shared
                 shared, place = share, place + 1
             counts[place] += len(encoded) - shared
             place += ends[place] == behind
-            ids += encoded
+            ids.extend(encoded)
             at, before = behind, piece
-        return Written(array("i", ids), tuple(_counted(passages, counts)), tuple(page.changes), page.pieces)
+        return Written(ids, tuple(_counted(passages, counts)), tuple(page.changes), page.pieces)
 
     def kept(self, conversation: Conversation, written: Written) -> Kept | None:
         """Says how much of the conversation, as it was ``written``, the next prompt begins with.
@@ -128,28 +128,39 @@ class Tracer:
         piece = self.tokenizer.piece
         return decode(self.tokenizer, [*takewhile(lambda id: not isinstance(piece(id), Control), ids)])
 
-    def _encoded(self, piece: Piece, before: Piece | None) -> Sequence[int]:
-        if isinstance(piece, SampledText):
-            return encode_pieces((piece,), self.tokenizer)
-        if isinstance(piece, str):
+    def _encoded(self, piece: Piece, before: Piece | None) -> array[int]:
+        if not isinstance(piece, Control | SampledText):
             return self._words.encode(piece, before)
-        ids = self._controls.get(piece.spelling)
+        ids = self._controls.get(piece) if isinstance(piece, Control) else None
         if ids is None:
-            ids = self._controls[piece.spelling] = encode_pieces((piece,), self.tokenizer)
+            ids = array("i", encode_pieces((piece,), self.tokenizer))
+            if isinstance(piece, Control):
+                self._controls[piece] = ids
         return ids
 
-    def _begun(self, ids: Sequence[int], text: str, sizes: Iterable[int]) -> Iterator[int]:
-        """How many of the text's ids begin in so many of its first characters, for each of these."""
-        pieces: list[bytes] = [*map(self.tokenizer.piece, ids)]  # type: ignore[list-item]  # no text has a control's id
-        spelled, written = b"".join(pieces), utf8(text)
-        *starts, whole = accumulate(map(len, pieces), initial=0)
-        for size in sizes:
-            place = len(utf8(text[:size]))
-            if spelled[:place] != written[:place]:
-                # The vocabulary writes a blank before a text, or normalises it.
-                more = whole - len(written)
-                place = place + more if 0 < more <= 3 else place * whole // max(len(written), 1)
-            yield bisect_left(starts, place)
+    def _begun(self, ids: Sequence[int], text: str, size: int) -> int:
+        """How many of the text's ids begin in its first ``size`` characters: counted from the nearer end."""
+        begun, rest = utf8(text[:size]), utf8(text[size:])
+        read, count = bytearray(), 0
+        if len(begun) <= len(rest):
+            while len(read) < len(begun) and count < len(ids):
+                read += self._bytes(ids[count])
+                count += 1
+            if read.startswith(begun):
+                return count
+        else:
+            while len(read) < len(rest) and count < len(ids):
+                count += 1
+                read[:0] = self._bytes(ids[-count])
+            if read.endswith(rest):
+                return len(ids) - count + (len(read) > len(rest))
+        # The vocabulary writes a blank before a text, or normalises it.
+        *starts, whole = accumulate(map(len, map(self._bytes, ids)), initial=0)
+        length, place = max(len(begun) + len(rest), 1), len(begun)
+        return bisect_left(starts, place + whole - length if 0 < whole - length <= 3 else place * whole // length)
+
+    def _bytes(self, id: int) -> bytes:
+        return self.tokenizer.piece(id)  # type: ignore[return-value]  # no text has a control's id
 
 
 def _cut(pieces: Sequence[Piece], passages: Sequence[Passage]) -> Iterator[Piece]:

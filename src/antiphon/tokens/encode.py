@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -194,39 +195,38 @@ class Words:
         self._tokenizer = tokenizer
         self._in_words = isinstance(tokenizer, TableTokenizer) and tokenizer.in_words
         self._capacity = capacity
-        self._known: dict[str, list[int]] = {}
-        self._behind_blank: dict[str, list[int]] = {}
-        """Ids of words that have a blank before them, by what is behind it; none of them ends in one."""
+        self._known: dict[str, bytes] = {}
+        """The memory of ids, which is read at one place; a list of them has a number at each of many."""
+        self._behind_blank: dict[str, bytes] = {}
+        """The same of words that have a blank before them, by what is behind it; none of them ends in one."""
 
-    def encode(self, text: str, before: Piece | None = None) -> Sequence[int]:
+    def encode(self, text: str, before: Piece | None = None) -> array[int]:
         """The ids of a text behind another piece."""
         if not self._in_words:
-            return encode_text(text, before, self._tokenizer)
+            return array("i", encode_text(text, before, self._tokenizer))
         if len(self._known) + len(self._behind_blank) > self._capacity:
             self._known.clear()
             self._behind_blank.clear()
-        ids: list[int] = []
-        for line in lines_of(text):
-            ids += self._of_line(line)
-        return ids
+        return array("i", b"".join(map(self._line, lines_of(text))))
 
-    def _of_line(self, line: str) -> list[int]:
+    def _line(self, line: str) -> bytes:
         first, *others = line.split(" ")
         if others and not first[-1:].isspace():
             last = others.pop()
             with suppress(KeyError):
                 known = map(self._behind_blank.__getitem__, others)
-                return [*self._word(first), *chain.from_iterable(known), *self._word(f" {last}")]
-        return [*chain.from_iterable(map(self._word, words_of(line)))]
+                return b"".join(chain((self._word(first),), known, (self._word(f" {last}"),)))
+        return b"".join(map(self._word, words_of(line)))
 
-    def _word(self, word: str) -> list[int]:
+    def _word(self, word: str) -> bytes:
         known, key = self._known, word
         if word[:1] == " " and not word[-1].isspace():
             known, key = self._behind_blank, word[1:]
         ids = known.get(key)
         if ids is None:
             parts = [*between_matches(word, 1)]
-            ids = self._tokenizer.encode(word) if len(parts) < 2 else [*chain.from_iterable(map(self._word, parts))]
+            several = len(parts) > 1
+            ids = b"".join(map(self._word, parts)) if several else array("i", self._tokenizer.encode(word)).tobytes()
             if len(word) <= LONGEST_WORD:
                 known[key] = ids
         return ids
