@@ -209,7 +209,8 @@ them. Where a route has the field itself, its own table counts.
 
 `= name`: another name of that field; both with different values are a 400. `= the limit`: of `max_tokens`,
 `max_output_tokens` or `request_output_len`, -1 being none. `constraint`: what the answer must be
-([structured output](structured-output.md)). `no effect`: taken, and no answer depends on it. `400`: refused by its
+([structured output](structured-output.md)). `thinking`: how the model thinks, on each route that has a field for it
+([API](api.md#chat-completions)). `no effect`: taken, and no answer depends on it. `400`: refused by its
 name, but for null, `""`, `[]`, `{}` and the values listed, which require nothing. A name that is in no table is ignored
 and told in the header `x-antiphon-ignored`; one that is nearly a known one is a 400 with the right one.
 

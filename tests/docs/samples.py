@@ -33,7 +33,7 @@ CHAT: Samples = {
     "parallel_tool_calls": {"tools": [TOOL], "parallel_tool_calls": False}, "server_tools": {"server_tools": True},
     "finish": {"finish": "always"},
     "response_format": {"response_format": {"type": "json_object"}}, "reasoning_effort": {"reasoning_effort": "low"},
-    "thinking_token_budget": {"thinking_token_budget": 5},
+    "thinking_token_budget": {"thinking_token_budget": 5}, "enable_thinking": {"enable_thinking": False},
     "chat_template_kwargs": {"chat_template_kwargs": {"loud": 1}}, "error_behavior": {"error_behavior": "truncate"},
     "add_generation_prompt": {"add_generation_prompt": True},
     "continue_final_message": {
@@ -91,6 +91,7 @@ RESPONSES: Samples = {
     "tools": {"tools": [FLAT]}, "tool_choice": {"tools": [FLAT], "tool_choice": "required"},
     "parallel_tool_calls": {"tools": [FLAT], "parallel_tool_calls": False},
     "reasoning": {"reasoning": {"effort": "low"}}, "thinking_token_budget": {"thinking_token_budget": 5},
+    "enable_thinking": {"enable_thinking": False},
     "text": {"text": {"format": {"type": "json_object"}}}, "truncation": {"truncation": "auto"},
     "stream": {"stream": True}, "stream_options": {"stream": True, "stream_options": {"include_obfuscation": False}},
     "store": {"store": False}, "background": {"background": True},

@@ -26,8 +26,10 @@ def normalized(model: Model, request: TurnRequest) -> TurnRequest:
     Raises `UnsupportedError` for a budget of thought that nothing can hold, and where the model cannot think, or cannot
     but think, as is requested.
     """
-    request = _with_thinking(model, request)
     settings = request.conversation.settings
+    if request.thinking is not None or settings.reasoning_effort is not None:
+        request = _with_thinking(model, request)
+        settings = request.conversation.settings
     taken, known = _with_budget(model, request, settings), (request.raw or model.format).arguments
     given = taken.template_kwargs
     kept = {key: value for key, value in given.items() if key in known or not (value is None or value is False)}
@@ -41,8 +43,6 @@ def _with_thinking(model: Model, request: TurnRequest) -> TurnRequest:
     """Thinking that is on or off in this model's words: its template's switch, an effort, or no room for a thought."""
     conversation, known, on = request.conversation, (request.raw or model.format).arguments, request.thinking
     settings = conversation.settings
-    if on is None and settings.reasoning_effort is None:
-        return request
     switched = settings.reasoning_effort != ReasoningEffort.NONE if on is None else on
     switches = {name: switched for name in SWITCHES if name in known}
     if on is None:

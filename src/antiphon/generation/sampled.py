@@ -95,7 +95,9 @@ class Tracer:
             place += ends[place] == behind
             ids.extend(encoded)
             at, before = behind, piece
-        return Written(ids, tuple(_counted(passages, counts)), tuple(page.changes), page.pieces)
+        counted = zip(passages, counts, accumulate(counts), strict=True)
+        found = tuple(Passage(end - count, end, *one[2:]) for one, count, end in counted if count)
+        return Written(ids, found, tuple(page.changes), page.pieces)
 
     def kept(self, conversation: Conversation, written: Written) -> Kept | None:
         """Says how much of the conversation, as it was ``written``, the next prompt begins with.
@@ -181,14 +183,6 @@ def _cut(pieces: Sequence[Piece], passages: Sequence[Passage]) -> Iterator[Piece
         if at < behind:
             yield piece if at == start else piece[at - start :]
         at = behind
-
-
-def _counted(passages: Sequence[Passage], counts: Sequence[int]) -> Iterator[Passage]:
-    at = 0
-    for passage, count in zip(passages, counts, strict=True):
-        if count:
-            yield Passage(at, at + count, *passage[2:])
-        at += count
 
 
 def _next(conversation: Conversation) -> Conversation:

@@ -271,7 +271,7 @@ def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
         case ResponsesToolChoice() as chosen:
             choice = _chosen(chosen, tools)
     if not something:
-        hint = next(iter(tools.unlisted.values()), None)
+        hint = next(iter(tools.unlisted.values()), "Known without tools: auto, none, required.")
         raise refused("tool_choice", "there are no tools to choose from.", hint=hint)
     return choice
 

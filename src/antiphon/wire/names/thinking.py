@@ -1,4 +1,4 @@
-"""What a body says of the model's thinking, under every name that servers have for it, as fields of the route's own."""
+"""Names that servers have for the model's thinking, and the fields of a route that say the same."""
 
 from __future__ import annotations
 
@@ -26,43 +26,27 @@ class Said(msgspec.Struct, frozen=True):
 Reader = Callable[[Any, str], Iterator[Said]]
 
 
-def _on(value: Any, path: str) -> Iterator[Said]:
-    if not isinstance(value, bool):
-        raise refused(path, "is true or false.")
-    yield Said("on", value, path)
+def _one_of(what: What, values: Mapping[str | bool, Any]) -> Reader:
+    """Reads one of the values, each of which says something, or nothing (None)."""
+    known = ", ".join(value if isinstance(value, str) else str(value).lower() for value in values)
+
+    def read(value: Any, path: str) -> Iterator[Said]:
+        if not isinstance(value, str | bool) or value not in values:
+            raise refused(path, f"is none of {known}.")
+        if (said := values[value]) is not None:
+            yield Said(what, said, path)
+
+    return read
 
 
-def _effort(value: Any, path: str) -> Iterator[Said]:
-    if value not in EFFORTS:
-        raise refused(path, f"is none of {', '.join(EFFORTS)}.")
-    yield Said("effort", value, path)
+_ON = _one_of("on", {True: True, False: False})
+_EFFORT = _one_of("effort", {effort: effort for effort in EFFORTS})
 
 
 def _budget(value: Any, path: str) -> Iterator[Said]:
     if isinstance(value, bool) or not isinstance(value, int):
         raise refused(path, "is a number of tokens.")
     yield Said("budget", value, path)
-
-
-def _think(value: Any, path: str) -> Iterator[Said]:
-    yield from (_on if isinstance(value, bool) else _effort)(value, path)
-
-
-def _type(value: Any, path: str) -> Iterator[Said]:
-    """Anthropic's, which those of DeepSeek, GLM and Kimi follow; the last two of them leave it to the model."""
-    known = {"enabled": True, "disabled": False, "adaptive": None, "auto": None}
-    if not isinstance(value, str) or value not in known:
-        raise refused(path, f"is none of {', '.join(known)}.")
-    if (on := known[value]) is not None:
-        yield Said("on", on, path)
-
-
-def _shown(value: Any, path: str) -> Iterator[Said]:
-    """OpenRouter's ``exclude``: whether the answer has the reasoning."""
-    if value is not False:
-        hint = "Send the header x-antiphon-reasoning: hidden."
-        raise UnsupportedError(f"{path} cannot be honoured.", position=Position(path=path), hint=hint)
-    yield from ()
 
 
 def _nothing(value: Any, path: str) -> Iterator[Said]:
@@ -72,7 +56,7 @@ def _nothing(value: Any, path: str) -> Iterator[Said]:
 def _object(entries: Mapping[str, Reader]) -> Reader:
     def read(value: Any, path: str) -> Iterator[Said]:
         if isinstance(value, bool):
-            yield from _on(value, path)
+            yield from _ON(value, path)
             return
         if not isinstance(value, dict):
             raise refused(path, "is an object, true or false.")
@@ -86,15 +70,17 @@ def _object(entries: Mapping[str, Reader]) -> Reader:
     return read
 
 
-_BEYOND: Mapping[str, Reader] = {"max_tokens": _budget, "enabled": _on, "exclude": _shown}
-"""What OpenRouter's ``reasoning`` has beyond that of Responses."""
-_REASONING = _object({"effort": _effort, "summary": _nothing, "generate_summary": _nothing, **_BEYOND})
+_BEYOND: Mapping[str, Reader] = {"max_tokens": _budget, "enabled": _ON, "exclude": _one_of("on", {False: None})}
+"""Entries that OpenRouter's ``reasoning`` has beyond those of Responses. The header x-antiphon-reasoning hides it."""
+_REASONING = _object({"effort": _EFFORT, "summary": _nothing, "generate_summary": _nothing, **_BEYOND})
+_TYPE = _one_of("on", {"enabled": True, "disabled": False, "adaptive": None, "auto": None})
+"""Anthropic's, which those of DeepSeek, GLM and Kimi follow; the last two of them leave it to the model."""
 READERS: Mapping[str, Reader] = {
-    "reasoning_effort": _effort,
+    "reasoning_effort": _EFFORT,
     "reasoning": _REASONING,
-    "thinking": _object({"type": _type, "budget_tokens": _budget, "display": _nothing}),
-    "think": _think,
-    "enable_thinking": _on,
+    "thinking": _object({"type": _TYPE, "budget_tokens": _budget, "display": _nothing}),
+    "think": lambda value, path: (_ON if isinstance(value, bool) else _EFFORT)(value, path),
+    "enable_thinking": _ON,
     **dict.fromkeys(
         (
             "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens", "reasoning_budget",

@@ -26,7 +26,7 @@ from antiphon.errors import AntiphonError, Position, RequestError, UnsupportedEr
 
 from .constraints import Constraint, compact_in, constraint_in, not_understood
 from .table import KNOWN, KnownName
-from .thinking import Said, agree, placed, said_in, without_said
+from .thinking import READERS, Said, agree, placed, said_in, without_said
 
 MOST_EXAMINED = 32
 """Unknown names of one request at most that are compared with the known ones."""
@@ -225,14 +225,13 @@ class Translation(msgspec.Struct):
                 if row.use not in ("constraint", "thinking"):
                     made._apply(row, known)
             made._constrain(known)
-            made._think(known)
         else:
             made._note(foreign, known)
             for row in rows if issubclass(kind, PromptFields) else ():
                 if row.use == "refused":
                     made._apply(row, known)
-            if issubclass(kind, PromptFields):
-                made._think(known)
+        if READERS.keys() & fields.keys() and issubclass(kind, PromptFields):
+            made._think(known)
         found = list(unread(made.fields, kind))
         for one in found[:MOST_EXAMINED]:
             _refuse_misspelt(one.path, one.name, one.known)
@@ -275,7 +274,7 @@ class Translation(msgspec.Struct):
         )
 
     def _think(self, known: frozenset[str]) -> None:
-        """What is said of thinking, whatever it is called, in the route's own fields."""
+        """Puts what is said of thinking, whatever it is called, into the route's own fields."""
         said = said_in(self.fields, known)
         if any(one.path.startswith("reasoning.") for one in said) and "reasoning" in known:
             own = without_said(msgspec.json.decode(self.fields["reasoning"]))
