@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from antiphon.api import create_app
+from antiphon.api.chat.conversation import read_chat
 from antiphon.catalog.static import StaticCatalog
+from antiphon.conversation import ReasoningEffort
+from antiphon.errors import RequestError
 from antiphon.formats.template import jinja_format
 from antiphon.generation import Model, ModelFacts
 from antiphon.generation.compile import ReplyCompiler
@@ -196,3 +199,11 @@ async def test_a_word_for_how_thinking_is_shown_is_told_and_taken() -> None:
     got = await post_in_process(application, "/v1/messages", model="m", **WIRES["/v1/messages"], **fields)
     assert got.status == 200, got.body
     assert got.headers["x-antiphon-ignored"] == "thinking.display"
+
+
+@pytest.mark.parametrize("name", ["enable_thinking", "think"])
+def test_a_conversation_without_a_model_has_no_switch(name: str) -> None:
+    with pytest.raises(RequestError, match=f"^{name}: a conversation without a model"):
+        read_chat({"messages": MESSAGE, name: False})
+    effort = read_chat({"messages": MESSAGE, "reasoning": {"effort": "low"}}).settings.reasoning_effort
+    assert effort is ReasoningEffort.LOW

@@ -250,6 +250,9 @@ def read_messages(messages: Sequence[Mapping[str, Any]], *, earlier: Sequence[Me
 
 def conversation_of(request: ChatRequest) -> Conversation:
     """The conversation of a request that is decoded already. Raises `RequestError` with the field's path."""
+    if request.enable_thinking is not None:
+        hint = "Use reasoning_effort, or the template's own argument in chat_template_kwargs."
+        raise refused("enable_thinking", "a conversation without a model cannot have it.", hint=hint)
     return to_turn(request, Reading(OPENAI, Limits(), stream=bool(request.stream))).conversation
 
 
