@@ -230,7 +230,8 @@ def test_a_pattern_stands_for_names(alias: str, name: str, goes: bool) -> None:
 def test_what_is_harmless_changes_nothing(base: str) -> None:
     plain = message(base, model="small").json
     more: Fields = {
-        "metadata": {"user_id": json.dumps({"session_id": "x"})}, "service_tier": "auto", "speed": "fast",
+        "metadata": {"user_id": json.dumps({"session_id": "x"})}, "service_tier": "auto", "speed": "standard",
+        "inference_geo": "global", "fallbacks": [],
         "cache_control": {"type": "ephemeral", "ttl": "1h"}, "container": None, "mcp_servers": [],
         "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
         "messages": [{"role": "user", "content": [
@@ -241,5 +242,10 @@ def test_what_is_harmless_changes_nothing(base: str) -> None:
     assert got.json["content"] == plain["content"]
     assert got.json["usage"] == plain["usage"]
     assert "x-antiphon-ignored" not in got.headers
-    told = message(base, model="small", a_field_of_next_month=1)
-    assert told.headers["x-antiphon-ignored"] == "a_field_of_next_month"
+    for name, value in {"a_field_of_next_month": 1, "speed": "fast", "fallbacks": [{"model": "m"}]}.items():
+        told = message(base, model="small", **{name: value})
+        assert told.json["content"] == plain["content"]
+        assert told.headers["x-antiphon-ignored"] == name
+    refused = message(base, model="small", inference_geo="eu")
+    assert refused.status == 400
+    assert "inference_geo" in refused.body.decode()

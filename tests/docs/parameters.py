@@ -66,7 +66,7 @@ READING = ("/v1/embeddings", "/api/embed", *RANKING)
 """The routes of models that write nothing."""
 IDENTIFYING = {
     "user", "metadata", "safety_identifier", "service_tier", "cache_control", "context_management", "speed",
-    "inference_geo", "diagnostics", "user_profile_id", "workspace_id", "billing_policy", "fallbacks",
+    "diagnostics", "user_profile_id", "workspace_id", "billing_policy", "fallbacks",
     "fallback_credit_token", "keep_alive", "num_ctx", "repeat_last_n",
 }  # fmt: skip
 """Fields that name the caller, ask for the owner's choice or are done elsewhere: no answer depends on them."""

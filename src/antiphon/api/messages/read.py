@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace as replace_fields
@@ -178,7 +179,12 @@ def _named(choice: MessageToolChoice, tools: MessageTools) -> ToolChoice:
 
 TAKEN_EDITS = ("clear_tool_uses_", "clear_thinking_")
 """Edits of a context that save tokens elsewhere; what is not cleared is read all the same."""
-_IMPOSSIBLE = ("container", "mcp_servers", "thread", "compaction")
+_IMPOSSIBLE: Mapping[str, Any] = {
+    "container": None, "mcp_servers": [], "thread": None, "compaction": None, "inference_geo": "global",
+}  # fmt: skip
+"""Fields that would change what is done, and where; with the value that does not."""
+_TOLD: Mapping[str, Any] = {"speed": "standard", "fallbacks": []}
+"""Fields on which no answer here depends, but what is paid for it elsewhere; with the value that asks for nothing."""
 _SCHEMA, _TOOL_SCHEMA = ".function.parameters", ".input_schema"
 
 
@@ -238,9 +244,10 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
         reword=reworded,
     )
     unheld = thinks(wire) and wire.thinking and wire.thinking.budget_tokens and budget is None
-    ignored = ("thinking.budget_tokens",) if unheld else ()
+    ignored: tuple[str, ...] = ("thinking.budget_tokens",) if unheld else ()
     if wire.thinking and wire.thinking.display not in (None, "summarized", "omitted"):
         ignored = (*ignored, "thinking.display")
+    ignored += tuple(name for name, neutral in _TOLD.items() if getattr(wire, name) not in (None, neutral))
     return RequestedMessage(sampled(turn, wire), tools, (*reader.ignored, *tools.ignored, *ignored))
 
 
@@ -248,8 +255,8 @@ def check_possible(wire: MessageTokensRequest, limits: Limits) -> None:
     """Raises `RequestError` at what would change the answer and cannot be honoured."""
     if len(wire.messages) > limits.max_messages:
         raise refused("messages", f"there are {len(wire.messages)} messages; at most {limits.max_messages} are read.")
-    for name in _IMPOSSIBLE:
-        if getattr(wire, name) not in (None, [], {}, ""):
+    for name, neutral in _IMPOSSIBLE.items():
+        if getattr(wire, name) not in (None, [], {}, "", neutral):
             raise UnsupportedError(f"{name}: it cannot be honoured here.", position=Position(path=name))
     for i, edit in enumerate((wire.context_management and wire.context_management.edits) or ()):
         if not edit.type.startswith(TAKEN_EDITS):
