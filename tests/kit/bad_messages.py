@@ -61,7 +61,7 @@ FIELDS: list[tuple[dict[str, Any], str]] = [
     ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
     ({"thinking": {"type": "enabled", "budget_tokens": 0}}, "thinking.budget_tokens"),
     ({"thinking": {"type": "enabled", "budget_tokens": "9"}}, "thinking.budget_tokens"),
-    ({"thinking": {"type": "adaptive", "display": "all"}}, "thinking.display"),
+    ({"thinking": {"type": "adaptive", "display": 5}}, "thinking.display"),
     ({"output_config": {"effort": "huge"}}, "output_config.effort"),
     ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),
     ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format"),

@@ -10,8 +10,8 @@ import pytest
 
 from antiphon.tools import Router, ToolCall
 from antiphon.tools.python import Bubblewrap, Interpreter, PythonTool, SandboxLimits
-from kit.sandbox import inside, interpreters
-from kit.waiting import until
+from kit.sandbox import ended, inside, interpreters
+from kit.waiting import turns, until
 
 BURN = """
 import time
@@ -25,6 +25,27 @@ async def interpreter() -> AsyncIterator[Interpreter]:
     fresh = await Bubblewrap(SandboxLimits(seconds=60)).start()
     yield fresh
     await fresh.aclose()
+
+
+async def test_what_bubblewrap_began_ends_with_it_though_it_does_not_know_it_yet() -> None:
+    """As when a call is given up while the sandbox comes up: the child has the pipe of the replies."""
+    process = await asyncio.create_subprocess_exec(
+        "/bin/sh", "-c", "sleep 1000 & echo $!; wait", stdin=-1, stdout=-1, start_new_session=True
+    )
+    assert process.stdout is not None
+    child = psutil.Process(int(await process.stdout.readline()))
+    async with asyncio.timeout(60):
+        await Interpreter(process, SandboxLimits()).aclose()
+    await until(lambda: ended(child))
+
+
+@pytest.mark.parametrize("at", range(6))
+async def test_a_start_that_is_given_up_leaves_nothing(at: int) -> None:
+    start = asyncio.create_task(Bubblewrap(SandboxLimits(seconds=60)).start())
+    await turns(at)
+    start.cancel()
+    await asyncio.gather(start, return_exceptions=True)
+    assert inside() == []
 
 
 WAYS_ON = {

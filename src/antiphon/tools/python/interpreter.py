@@ -170,7 +170,7 @@ _UNEXPECTED = "the interpreter was ended because its code wrote to the descripto
 class Interpreter:
     """Its variables last until it is closed or lost. One cell at a time.
 
-    ``process`` is bubblewrap, with pipes for input and output; the interpreter runs below it.
+    ``process`` is bubblewrap, first of a session, with pipes for input and output; the interpreter runs below it.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, limits: SandboxLimits) -> None:
@@ -258,7 +258,8 @@ class Interpreter:
             self._inside.kill()
         elif self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                # All of its session: its child waits for it for ever until it has learned to end with it.
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     async def aclose(self) -> None:
         """Kills everything inside and waits for it; idempotent."""

@@ -205,7 +205,12 @@ class Bubblewrap:
         """A fresh interpreter. Raises `ToolFailure` when it does not come up."""
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb") as info:
-            interpreter = Interpreter(await self._spawn(writer), self.limits)
+            spawned = asyncio.ensure_future(self._spawn(writer))
+            try:  # not to be given up halfway: nobody would end what is begun
+                interpreter = Interpreter(await asyncio.shield(spawned), self.limits)
+            except asyncio.CancelledError:
+                await Interpreter(await spawned, self.limits).aclose()
+                raise
             try:
                 async with asyncio.timeout(_START):
                     await interpreter.begin(self._user)
