@@ -3,8 +3,9 @@
     python bench/parse_state.py [--tokens 100000] [--part 100]
 
 Each part is a request of its own to an application in process, with the state of the part before, as another replica
-would get it. Per shape of reply: microseconds of processor time for a token among the first and the last 10,000 (the
-least of some rounds in turns), their ratio, and the longest state. Whole: the same tokens in one request.
+would get it. Per shape of reply: microseconds of processor time for a token among the first and the last 10,000, their
+ratio, which is that of requests one after the other (medians of five rounds), and the longest state. Whole: the same
+tokens in one request.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from statistics import median
 from typing import Any
 
 import httpx
@@ -93,7 +95,7 @@ async def ask(client: httpx.AsyncClient, **body: Any) -> Any:
 
 
 async def measured(client: httpx.AsyncClient, model: Model, shape: str, tokens: int, part: int) -> str:
-    """One line of the table. Parts of the beginning and of the end are asked again in turns, since nothing is kept."""
+    """One line of the table. Parts of the beginning and of the end are asked again in turns: nothing is kept."""
     ids, same = ids_of(model, shape, tokens), {"model": model.name, "tools": [TOOL]}
     state, bodies, longest = "", list[dict[str, Any]](), 0
     for at in range(0, len(ids), part):
@@ -101,18 +103,22 @@ async def measured(client: httpx.AsyncClient, model: Model, shape: str, tokens: 
         state = (await ask(client, **bodies[-1]))["state"]
         longest = max(longest, len(state))
     many = LAST // part
-    sides, costs = (bodies[1 : 1 + many], bodies[-many:]), (list[float](), list[float]())
-    for _ in range(ROUNDS):
-        for side, found in zip(sides, costs, strict=True):
-            begun = time.process_time()
-            for body in side:
-                await ask(client, **body)
-            found.append((time.process_time() - begun) / (many * part) * 1e6)
+    sides = bodies[1 : 1 + many], bodies[-many:]
+    pairs = [
+        [await cost(client, body) / part for body in pair] for _ in range(ROUNDS) for pair in zip(*sides, strict=True)
+    ]
     begun = time.process_time()
     await ask(client, ids=ids, **same)
     whole = (time.process_time() - begun) / len(ids) * 1e6
-    first, last = map(min, costs)
-    return f"{model.name:9} {shape:17} {first:8.1f} {last:8.1f} {last / first:6.2f} {longest:8} {whole:8.1f}"
+    first, last, ratio = map(median, zip(*((a, b, b / a) for a, b in pairs), strict=True))
+    return f"{model.name:9} {shape:17} {first:8.1f} {last:8.1f} {ratio:6.2f} {longest:8} {whole:8.1f}"
+
+
+async def cost(client: httpx.AsyncClient, body: dict[str, Any]) -> float:
+    """Microseconds of processor time of a request."""
+    begun = time.process_time()
+    await ask(client, **body)
+    return (time.process_time() - begun) * 1e6
 
 
 async def main(tokens: int, part: int) -> None:
