@@ -15,26 +15,26 @@ What = Literal["on", "effort", "budget"]
 """Whether the model thinks, how much, and in how many tokens at most (-1: any)."""
 
 
-class Said(msgspec.Struct, frozen=True):
-    """One thing that a body says at ``path``."""
+class ThinkingOption(msgspec.Struct, frozen=True):
+    """One option of thinking, which a body has at ``path``."""
 
     what: What
     value: bool | str | int
     path: str
 
 
-Reader = Callable[[Any, str], Iterator[Said]]
+Reader = Callable[[Any, str], Iterator[ThinkingOption]]
 
 
 def _one_of(what: What, values: Mapping[str | bool, Any]) -> Reader:
     """Reads one of the values, each of which says something, or nothing (None)."""
     known = ", ".join(value if isinstance(value, str) else str(value).lower() for value in values)
 
-    def read(value: Any, path: str) -> Iterator[Said]:
+    def read(value: Any, path: str) -> Iterator[ThinkingOption]:
         if not isinstance(value, str | bool) or value not in values:
             raise refused(path, f"is none of {known}.")
-        if (said := values[value]) is not None:
-            yield Said(what, said, path)
+        if (meaning := values[value]) is not None:
+            yield ThinkingOption(what, meaning, path)
 
     return read
 
@@ -43,18 +43,18 @@ _ON = _one_of("on", {True: True, False: False})
 _EFFORT = _one_of("effort", {effort: effort for effort in EFFORTS})
 
 
-def _budget(value: Any, path: str) -> Iterator[Said]:
+def _budget(value: Any, path: str) -> Iterator[ThinkingOption]:
     if isinstance(value, bool) or not isinstance(value, int):
         raise refused(path, "is a number of tokens.")
-    yield Said("budget", value, path)
+    yield ThinkingOption("budget", value, path)
 
 
-def _nothing(value: Any, path: str) -> Iterator[Said]:
+def _nothing(value: Any, path: str) -> Iterator[ThinkingOption]:
     yield from ()
 
 
 def _object(entries: Mapping[str, Reader]) -> Reader:
-    def read(value: Any, path: str) -> Iterator[Said]:
+    def read(value: Any, path: str) -> Iterator[ThinkingOption]:
         if isinstance(value, bool):
             yield from _ON(value, path)
             return
@@ -109,28 +109,28 @@ _TARGETS: Mapping[str, Mapping[What, tuple[str, Values]]] = {
 """By a field that tells a route from the others: its own fields, and its own words for values."""
 
 
-def said_in(fields: Mapping[str, msgspec.Raw], known: Set[str]) -> list[Said]:
-    """All that a body says under names that are none of ``known``, which the route reads itself."""
-    said = list[Said]()
+def options_in(fields: Mapping[str, msgspec.Raw], known: Set[str]) -> list[ThinkingOption]:
+    """The options that a body has under names that are none of ``known``, which the route reads itself."""
+    options = list[ThinkingOption]()
     for name, reader in READERS.items():
         value = msgspec.json.decode(fields[name]) if name in fields else None
         if name in known:
             value = {key: one for key, one in value.items() if key in _BEYOND} if isinstance(value, dict) else None
             reader = _REASONING if name == "reasoning" else _nothing
         if value not in (None, "", [], {}):
-            said += reader(value, name)
-    return said
+            options += reader(value, name)
+    return options
 
 
-def without_said(value: dict[str, Any]) -> dict[str, Any]:
+def without_others(value: dict[str, Any]) -> dict[str, Any]:
     """Responses' own ``reasoning`` without what it does not have."""
     return {name: one for name, one in value.items() if name not in _BEYOND}
 
 
-def placed(said: Said, known: Set[str]) -> Iterator[tuple[str, Any]]:
+def placed(option: ThinkingOption, known: Set[str]) -> Iterator[tuple[str, Any]]:
     """The fields of the route, by their paths, that say the same; nothing where it has none."""
     fields = next((fields for field, fields in _TARGETS.items() if field in known), {})
-    what, value = said.what, said.value
+    what, value = option.what, option.value
     if what == "effort" and value == "none" and not known & {"reasoning_effort", "reasoning"}:
         what, value = "on", False
     path, words = fields.get(what, ("", _SAME))
@@ -143,6 +143,6 @@ def placed(said: Said, known: Set[str]) -> Iterator[tuple[str, Any]]:
         yield path, words.get(value, value)
 
 
-def agree(held: Any, said: Said, value: Any) -> bool:
-    """Whether what a field ``held`` says no other than ``value``: a model that thinks may do so in any way."""
-    return bool(held == value or (said.value is True and held not in (False, "disabled", "none")))
+def agree(present: Any, option: ThinkingOption, value: Any) -> bool:
+    """Whether what a field ``present`` says no other than ``value``: a model that thinks may do so in any way."""
+    return bool(present == value or (option.value is True and present not in (False, "disabled", "none")))

@@ -26,7 +26,7 @@ from antiphon.errors import AntiphonError, Position, RequestError, UnsupportedEr
 
 from .constraints import Constraint, compact_in, constraint_in, not_understood
 from .table import KNOWN, KnownName
-from .thinking import READERS, Said, agree, placed, said_in, without_said
+from .thinking import READERS, ThinkingOption, agree, options_in, placed, without_others
 
 MOST_EXAMINED = 32
 """Unknown names of one request at most that are compared with the known ones."""
@@ -275,29 +275,29 @@ class Translation(msgspec.Struct):
 
     def _think(self, known: frozenset[str]) -> None:
         """Puts what is said of thinking, whatever it is called, into the route's own fields."""
-        said = said_in(self.fields, known)
-        if any(one.path.startswith("reasoning.") for one in said) and "reasoning" in known:
-            own = without_said(msgspec.json.decode(self.fields["reasoning"]))
+        options = options_in(self.fields, known)
+        if any(one.path.startswith("reasoning.") for one in options) and "reasoning" in known:
+            own = without_others(msgspec.json.decode(self.fields["reasoning"]))
             self.fields = {**self.fields, "reasoning": msgspec.Raw(msgspec.json.encode(own))}
-        for one in sorted(said, key=lambda one: one.what == "on"):
+        for one in sorted(options, key=lambda one: one.what == "on"):
             found = list(placed(one, known))
             if not found and one.value != -1:
                 raise _unsupported(one.path)
             for path, value in found:
-                self._say(one, path, value)
+                self._put(one, path, value)
 
-    def _say(self, said: Said, path: str, value: Any) -> None:
+    def _put(self, option: ThinkingOption, path: str, value: Any) -> None:
         name, _, inner = path.partition(".")
         given = msgspec.json.decode(self.fields.get(name, NULL))
         if inner and not isinstance(given, dict | None):
             return  # refused by who reads the field
-        held = (given or {}).get(inner) if inner else given
-        if held is not None and not agree(held, said, value):
-            raise self._contrary(said.path, path)
-        if held is None:
+        present = (given or {}).get(inner) if inner else given
+        if present is not None and not agree(present, option, value):
+            raise self._contrary(option.path, path)
+        if present is None:
             put = {**(given or {}), inner: value} if inner else value
             self.fields = {**self.fields, name: msgspec.Raw(msgspec.json.encode(put))}
-            self.names = replace(self.names, restored={**self.names.restored, path: said.path})
+            self.names = replace(self.names, restored={**self.names.restored, path: option.path})
 
     def _constrain(self, known: frozenset[str]) -> None:
         """The one constraint of the answer, whatever it is called, in the route's own field."""
