@@ -27,13 +27,16 @@ async def interpreter() -> AsyncIterator[Interpreter]:
     await fresh.aclose()
 
 
-async def test_what_bubblewrap_began_ends_with_it_though_it_does_not_know_it_yet() -> None:
+@pytest.mark.parametrize("then", ["wait", "exit 9"])
+async def test_what_bubblewrap_began_ends_with_it_though_it_does_not_know_it_yet(then: str) -> None:
     """As when a call is given up while the sandbox comes up: the child has the pipe of the replies."""
     process = await asyncio.create_subprocess_exec(
-        "/bin/sh", "-c", "sleep 1000 & echo $!; wait", stdin=-1, stdout=-1, start_new_session=True
+        "/bin/sh", "-c", f"sleep 1000 & echo $!; {then}", stdin=-1, stdout=-1, start_new_session=True
     )
     assert process.stdout is not None
     child = psutil.Process(int(await process.stdout.readline()))
+    if then != "wait":
+        await until(lambda: process.returncode is not None)
     async with asyncio.timeout(60):
         await Interpreter(process, SandboxLimits()).aclose()
     await until(lambda: ended(child))

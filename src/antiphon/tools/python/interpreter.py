@@ -256,7 +256,7 @@ class Interpreter:
         """All inside end, and bubblewrap outside after them."""
         if self._inside is not None:
             self._inside.kill()
-        elif self._process.returncode is None:
+        elif self._process.returncode is None or not self._replies.at_eof():  # else nobody has the pipe any more
             with contextlib.suppress(ProcessLookupError):
                 # All of its session: its child waits for it for ever until it has learned to end with it.
                 os.killpg(self._process.pid, signal.SIGKILL)
