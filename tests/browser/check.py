@@ -48,9 +48,12 @@ from kit.api import (
     ids,
     model,
     running,
+    sampled,
     scripted,
     token_bytes,
 )
+from kit.pictures import PAD, seeing_engine, seeing_model
+from kit.pictures import TOKENIZER as EYES
 
 HERE = Path(__file__).parent
 MARKDOWN = """# A heading
@@ -129,6 +132,11 @@ def script(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
     return ids(*thought, TEXTS.get(last, "I do not know."), END)
 
 
+def counted(prompt: Sequence[int], sampling: Sampling, choice: int) -> Reply:
+    """Says how many images there are."""
+    return sampled(EYES, [f"I see {prompt.count(EYES.controls[PAD])}.", END])
+
+
 def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
     engine = scripted(script, delay=0.002, chunk=4, context=60_000, end_ids=frozenset({TOKENIZER.controls[END]}))
     secret, key = new_key("alice", requests_per_minute=2)
@@ -145,6 +153,7 @@ def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
         "loose": app(engine, wires=[PLAYGROUND]),
         "tools": speaking(engine, tools=toolbox(folder)),
         "harmony": harmony(),
+        "eyes": create_app(StaticCatalog({"m": seeing_model(seeing_engine(counted, chunk=4))}), wires=[PLAYGROUND]),
         "thinks": speaking(scripted(script, delay=0.05, chunk=4, context=60_000, end_ids=engine.info.end_ids)),
         "loading": app(scripted(script), wires=[PLAYGROUND]),
     }, secret

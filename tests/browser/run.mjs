@@ -651,6 +651,37 @@ async function narrow() {
   await page.context().close();
 }
 
+const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP8z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
+
+// Images are chosen, pasted and taken away again; they go with their question, and stay with it.
+async function pictures() {
+  const seen = await chatting(browser, urls.eyes);
+  const { page } = seen;
+  const [chooser] = await Promise.all([page.waitForEvent("filechooser"), page.getByRole("button", { name: "Add an image" }).click()]);
+  await chooser.setFiles({ name: "a.png", mimeType: "image/png", buffer: Buffer.from(PNG, "base64") });
+  await page.getByAltText("Image 1").waitFor();
+  await page.evaluate((base64) => {
+    const data = new DataTransfer();
+    for (const type of ["image/png", "text/plain"]) data.items.add(new File([Uint8Array.from(atob(base64), (one) => one.charCodeAt(0))], "b", { type }));
+    document.querySelector("#message").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  }, PNG);
+  await page.getByAltText("Image 2").waitFor();
+  await state(seen, "images");
+  check("images: both are seen", (await (await say(page, "how many?")).innerText()).includes("I see 2."));
+  check("images: the next question has none", (await page.locator(".writer img").count()) === 0);
+  await page.reload();
+  await page.locator("article.user img").nth(1).waitFor();
+  await page.locator("article.user").getByRole("button", { name: "Edit" }).click();
+  await page.locator("article.user textarea").fill("and now?");
+  await page.getByRole("button", { name: "Save and send" }).click();
+  await page.locator("article.answer").getByText("I see 2.").waitFor();
+  for (const api of ["chat", "responses"]) {
+    await set(page, { API: api });
+    check(`images: ${api} sends those of the history`, (await (await say(page, "again")).innerText()).includes("I see 2."));
+  }
+  await page.context().close();
+}
+
 // Code that takes too long is left as it is, and the code after it has its colours all the same.
 async function slowCode() {
   const seen = await chatting(browser, urls.main);
@@ -665,7 +696,7 @@ async function slowCode() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, ...BENCHES };
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -1,11 +1,11 @@
-"""`antiphon serve` in front of a real vLLM, used by the official client: ``check_vllm.py [FOLDER]``.
+"""`antiphon serve` in front of a real vLLM, used by the official client: ``check_vllm.py [FOLDER [NAME …]]``.
 
 vLLM gets an environment of its own in the folder (``.vllm``): made once, some gigabytes. It runs on the CPU with the
 default model, which is made a Hugging Face folder there: its HTTP server, the same with the route of ids, and its gRPC
-server, one after the other. Then, in each format with the first and one with the others: an answer whole and streamed,
-a forced tool call whole and streamed, and a strict JSON Schema; a prompt that is found in the cache, where the server
-says so; a client that hangs up; and vLLM's end. A line a check goes to the screen; the exit code tells whether all
-passed.
+server, one after the other; before them with a small model that sees, whose answers are those of vLLM's own chats.
+Then, in each format with the first and one with the others: an answer whole and streamed, a forced tool call whole and
+streamed, and a strict JSON Schema; a prompt that is found in the cache, where the server says so; a client that hangs
+up; and vLLM's end. A line a check goes to the screen; the exit code tells whether all passed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -29,7 +30,8 @@ import openai
 from smg_grpc_proto.generated.vllm_engine_pb2 import GetLoadsRequest
 from smg_grpc_proto.generated.vllm_engine_pb2_grpc import VllmEngineStub
 
-from kit.vllm_build import GRPC, Upstream, convert, install, vllm
+from kit.pictures import data_url, picture
+from kit.vllm_build import GRPC, Upstream, convert, install, seeing, vllm
 
 HOME = Path(sys.argv[1] if len(sys.argv) > 1 else ".vllm").absolute()
 FORMATS = ("chatml", "openchatml", "harmony")
@@ -64,13 +66,18 @@ UPSTREAMS = (
 )
 
 
+def image_part(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
 @contextmanager
 def antiphon(upstream: Upstream, address: str, model: Path) -> Iterator[str]:
     """The URL of `antiphon serve`, with one model a format, all of them in that vLLM."""
-    lines = [f'model = "{FORMATS[0]}"\nembedding_model = ""\n']
+    lines = [f'model = "{upstream.formats[0]}"\nembedding_model = ""\n']
     own = 'served_name = "small"' if upstream.kind == "vllm" else "share_cache = true"
     for name in upstream.formats:
-        lines += [f'[models.{name}]\ntokenizer = "{model}"\nformat = "{name}"']
+        format = f'format = "{name}"' if name in FORMATS else ""
+        lines += [f'[models.{name}]\ntokenizer = "{model}"\n{format}']
         # Thoughts before a constrained answer end soon, so that a small model on a slow machine comes to the point.
         lines += [f'thinking_budget = 80\n[models.{name}.engine]\nkind = "{upstream.kind}"\nurl = "{address}"\n{own}\n']
     (HOME / "config.toml").write_text("\n".join(lines))
@@ -254,12 +261,47 @@ def check(checks: Checks, upstream: Upstream, model: Path) -> None:
         checks.run(f"{upstream.name}: vLLM ends", lambda: gone(client, base, server))
 
 
+EYES = Upstream(name="eyes", formats=("eyes",), options=SCALE_OUT, path="/inference/v1/generate")
+RED, BLUE = (data_url(picture(size=(64, 48), color=color)) for color in ((255, 0, 0), (0, 0, 255)))
+LOOKS: dict[str, list[Any]] = {
+    "no image": [{"type": "text", "text": "What?"}],
+    "one": [{"type": "text", "text": "Look: "}, image_part(RED), {"type": "text", "text": " What?"}],
+    "two": [image_part(RED), {"type": "text", "text": "or"}, image_part(BLUE), {"type": "text", "text": "?"}],
+    "the same twice": [image_part(BLUE), image_part(BLUE)],
+}
+
+
+def sees_as_its_own_chat(ours: openai.OpenAI, its: openai.OpenAI, content: list[Any]) -> str:
+    """What vLLM says to our ids and its features is what its own route of chats says, of as many tokens."""
+    said = []
+    for client, model in ((its, "small"), (ours, "eyes")):
+        answer = client.chat.completions.create(
+            model=model, messages=[{"role": "user", "content": content}], max_tokens=12, temperature=0,
+            extra_body={"ignore_eos": True},
+        )  # fmt: skip
+        assert answer.usage is not None
+        said.append((answer.choices[0].message.content, answer.usage.prompt_tokens))
+    assert said[0] == said[1], said
+    return f"{said[0][1]} tokens, {said[0][0]!r}"
+
+
+def check_eyes(checks: Checks) -> None:
+    model = seeing(HOME)
+    with vllm(HOME, EYES, model) as (address, _), antiphon(EYES, address, model) as base:
+        clients = [openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) for url in (base, address)]
+        for name, content in LOOKS.items():
+            checks.run(f"eyes: {name}", partial(sees_as_its_own_chat, *clients, content))
+
+
 def main() -> int:
     install(HOME)
     model = convert(HOME)
-    checks = Checks()
+    checks, chosen = Checks(), sys.argv[2:]
+    if not chosen or EYES.name in chosen:
+        check_eyes(checks)
     for upstream in UPSTREAMS:
-        check(checks, upstream, model)
+        if not chosen or upstream.name in chosen:
+            check(checks, upstream, model)
     print(f"{checks.failed} failed")
     return int(checks.failed > 0)
 

@@ -129,7 +129,7 @@ OLLAMA_CHAT: Samples = {"messages": {}, **OLLAMA, "tools": {"tools": [TOOL]}, "t
 
 OLLAMA_GENERATE: Samples = {
     "prompt": {}, **OLLAMA, "system": {"system": "Be brief."}, "suffix": {"suffix": "x"}, "raw": {"raw": True},
-    "template": {"template": "x"}, "context": {"context": [5]},
+    "template": {"template": "x"}, "context": {"context": [5]}, "images": {"images": ["AAAA"]},
 }  # fmt: skip
 
 OLLAMA_EMBED: Samples = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -12,14 +13,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from antiphon.engines import Engine, EngineEnd, Sampling, remote
+from antiphon.engines import Engine, EngineEnd, PlacedImage, Sampling, remote
 from antiphon.engines.kind import ModelSpec
 from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.engines.vllm import VllmEngine
-from antiphon.errors import EngineError, EngineLostError, OverloadedError, RequestError, UnsupportedError
+from antiphon.errors import ContextError, EngineError, EngineLostError, OverloadedError, RequestError, UnsupportedError
 from antiphon.tokens import ByteTokenizer
 from kit.engine_contract import ANN, GREEDY, EngineContract, lost_after, steps_of
-from kit.vllm_server import CONTEXT, END, SAYS, Vllm
+from kit.vllm_server import BEGIN, CLOSE, CONTEXT, END, PAD, SAYS, Vllm
 from kit.waiting import until
 
 
@@ -53,6 +54,48 @@ class TestNativeVllmEngine(TestVllmEngine):
         yield
         assert {"token_ids", "sampling_params"} <= {key for body in vllm.natives for key in body} or not vllm.natives
         assert all("prompt_logprobs" in body for body in vllm.requests)
+
+
+IMAGES = [PlacedImage(1, 4, b"red"), PlacedImage(5, 8, b"blue")]
+PICTURED = [9, BEGIN, PAD, CLOSE, 9, BEGIN, PAD, CLOSE, 7]
+
+
+async def test_images_are_rendered_there_and_their_features_go_to_our_ids(vllm: Vllm) -> None:
+    vllm.native, vllm.pads = True, 3
+    async with connected(vllm) as engine:
+        assert "images" in engine.info.honours
+        steps = await steps_of(engine, PICTURED, GREEDY, images=IMAGES)
+    (sent,) = vllm.natives
+    seen = [BEGIN, PAD, PAD, PAD, CLOSE]
+    assert sent["token_ids"] == [9, *seen, 9, *seen, 7]
+    assert sent["features"]["mm_placeholders"] == {"image": [{"offset": 2, "length": 3}, {"offset": 8, "length": 3}]}
+    assert [b64decode(one) for one in vllm.shown] == [b"red", b"blue"]
+    assert sent["features"]["kwargs_data"] == {"image": ["tensors", "tensors"]}
+    assert {step.prompt_tokens for step in steps} == {len(sent["token_ids"])}
+
+
+async def test_a_prompt_that_is_too_long_with_its_images_is_refused(vllm: Vllm) -> None:
+    vllm.native, vllm.pads = True, 14
+    async with connected(vllm) as engine:
+        with pytest.raises(ContextError):
+            await steps_of(engine, PICTURED, GREEDY, images=IMAGES)
+    assert not vllm.natives
+
+
+async def test_a_template_that_writes_images_otherwise_than_the_server_is_an_error(vllm: Vllm) -> None:
+    vllm.native, vllm.pads = True, 3
+    async with connected(vllm) as engine:
+        with pytest.raises(EngineError, match="otherwise"):
+            await steps_of(engine, [9, 30, PAD, 31], GREEDY, images=[PlacedImage(1, 4, b"red")])
+
+
+@pytest.mark.parametrize(("native", "pads"), [(False, 3), (True, 0)])
+async def test_images_are_not_taken_without_the_route_or_by_a_model_that_sees_none(
+    vllm: Vllm, native: bool, pads: int
+) -> None:
+    vllm.native, vllm.pads = native, pads
+    async with connected(vllm) as engine:
+        assert "images" not in engine.info.honours
 
 
 async def test_settings_go_out_whole_and_the_grammar_as_lark(subject: Engine, vllm: Vllm) -> None:

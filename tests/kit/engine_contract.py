@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Unpack
 
 import pytest
 
-from antiphon.engines import Engine, EngineEnd, Sampling, Step
+from antiphon.engines import Engine, EngineEnd, GenerateOptions, Sampling, Step
 from antiphon.errors import ContextError, EngineLostError, UnsupportedError
 from antiphon.tenancy import Tenant
 
@@ -20,8 +21,10 @@ ANN, BOB = Tenant(owner="ann"), Tenant(owner="bob")
 GREEDY = Sampling(max_tokens=8, temperature=0)
 
 
-async def steps_of(engine: Engine, prompt: Sequence[int], sampling: Sampling, n: int = 1) -> list[Step]:
-    async with aclosing(engine.generate(prompt, sampling, n=n)) as steps:
+async def steps_of(
+    engine: Engine, prompt: Sequence[int], sampling: Sampling, n: int = 1, **options: Unpack[GenerateOptions]
+) -> list[Step]:
+    async with aclosing(engine.generate(prompt, sampling, n=n, **options)) as steps:
         return [step async for step in steps]
 
 

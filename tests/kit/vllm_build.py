@@ -40,6 +40,41 @@ AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrai
 """
 
 
+EYES = """
+import sys
+import torch
+import transformers as t
+source, target = sys.argv[1:]
+torch.manual_seed(0)
+tokenizer = t.AutoTokenizer.from_pretrained(source)
+tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+tokenizer.chat_template = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\\n{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for part in m.content %}{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}{% endfor %}"
+    "{% endif %}<|im_end|>\\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\\n{% endif %}"
+)
+text = t.LlamaConfig(
+    vocab_size=len(tokenizer), hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, max_position_embeddings=2048, bos_token_id=1, eos_token_id=2,
+)
+sight = t.CLIPVisionConfig(
+    hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2, image_size=32, patch_size=8,
+)
+config = t.LlavaConfig(
+    text_config=text, vision_config=sight, image_seq_length=16,
+    image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+)
+t.LlavaForConditionalGeneration(config).to(torch.bfloat16).save_pretrained(target)
+images = t.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+t.LlavaProcessor(
+    image_processor=images, tokenizer=tokenizer, patch_size=8, vision_feature_select_strategy="default",
+    image_token="<image>", num_additional_image_tokens=1, chat_template=tokenizer.chat_template,
+).save_pretrained(target)
+tokenizer.save_pretrained(target)
+"""
+"""A small model that sees, whose weights are chance: 16 tokens an image."""
+
+
 def python_of(home: Path) -> Path:
     return home / "env" / "bin" / "python"
 
@@ -79,6 +114,14 @@ def convert(home: Path) -> Path:
         if source is None:
             raise SystemExit("the default model is not here: make model")
         run(home, python_of(home), "-c", CONVERT, source, folder)
+    return folder
+
+
+def seeing(home: Path) -> Path:
+    """A model that sees, with the default model's vocabulary."""
+    folder = home / "eyes"
+    if not (folder / "tokenizer.json").exists():
+        run(home, python_of(home), "-c", EYES, home / "model", folder)
     return folder
 
 

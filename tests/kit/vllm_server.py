@@ -14,6 +14,8 @@ from kit.aiohttp_site import listening
 
 SAYS = [3, 1, 4, 15, 9, 2, 6, 5, 35, 8]
 END, CONTEXT = 8, 32
+BEGIN, PAD, CLOSE = 20, 21, 22
+"""What stands for an image in a chat that it renders."""
 
 
 class Vllm:
@@ -21,7 +23,7 @@ class Vllm:
 
     ``native``: it has the route that is about ids (`--enable-scale-out`), whose bodies come to ``natives``. ``cached``:
     what it says of its cache (`--enable-prompt-tokens-details`). ``waits``: whole replies never come. ``unlikely``: two
-    ids are more probable than it says.
+    ids are more probable than it says. ``pads``: how many ids each image has that it is shown; 0: it sees none.
     """
 
     def __init__(self) -> None:
@@ -34,6 +36,8 @@ class Vllm:
         self.natives: list[dict[str, Any]] = []
         self.cached: int | None = None
         self.unlikely = False
+        self.pads = 0
+        self.shown: list[str] = []
         self.url = ""
 
     def app(self) -> web.Application:
@@ -42,6 +46,7 @@ class Vllm:
         app.router.add_post("/v1/completions", self.completions)
         app.router.add_post("/inference/v1/generate", self.generate)
         app.router.add_post("/v1/completions/render", self.render)
+        app.router.add_post("/v1/chat/completions/render", self.render_chat)
         return app
 
     async def models(self, request: web.Request) -> web.Response:
@@ -74,6 +79,23 @@ class Vllm:
             return web.json_response({"detail": "Not Found"}, status=404)
         ids = list((await request.json())["prompt"].encode())
         return web.json_response([{"request_id": "r", "token_ids": ids, "sampling_params": {}}])
+
+    async def render_chat(self, request: web.Request) -> web.Response:
+        """A chat of images alone: each as a begin, pads and an end, with what stands for its tensors."""
+        if not (self.native and self.pads):
+            return web.json_response({"error": {"message": "not multimodal", "code": 400}}, status=400)
+        (message,) = (await request.json())["messages"]
+        self.shown = [part["image_url"]["url"].partition(",")[2] for part in message["content"]]
+        token_ids, places = [1], []
+        for _ in self.shown:
+            places.append({"offset": len(token_ids) + 1, "length": self.pads})
+            token_ids += [BEGIN, *[PAD] * self.pads, CLOSE]
+        features = {
+            "mm_hashes": {"image": [f"hash of {one[-9:]}" for one in self.shown]},
+            "mm_placeholders": {"image": places},
+            "kwargs_data": {"image": ["tensors"] * len(self.shown)},
+        }
+        return web.json_response({"request_id": "r", "token_ids": [*token_ids, 2], "features": features})
 
     async def _reply(self, request: web.Request, body: dict[str, Any], how: dict[str, Any]) -> web.StreamResponse:
         if not body["stream"]:

@@ -32,6 +32,7 @@ from antiphon.generation import (
     offers_tools,
     reasons,
 )
+from antiphon.generation.images import mark_of
 from antiphon.isolation import Isolation, Task
 
 from .capabilities import MemoryNeed, capabilities_of, capability_lines
@@ -202,6 +203,7 @@ class Described(msgspec.Struct, frozen=True, kw_only=True):
             tools=writes and offers_tools(self.format),
             reasoning=writes and reasons(self.format),
             infill=self.source.text.infill is not None,
+            images=self.entry.engine.sees and bool(mark_of(self.format)),
             trained_context=self.trained_context,
             embedding=self.source.text.dimensions or None,
             size=path.stat().st_size if path is not None else None,

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import Conversation, Incident, ReasoningEffort, Settings, ToolSpec
-from antiphon.conversation.json import MessageJson, message_json, message_of
+from antiphon.conversation import Conversation, Incident, Message, OpaquePart, ReasoningEffort, Settings, ToolSpec
+from antiphon.conversation.json import FullMessageJson, MessageJson, full_message_json, message_json, message_of
 from antiphon.errors import ParseError, Position
 
 
-class TranscriptMessage(MessageJson, frozen=True, forbid_unknown_fields=True):
+class TranscriptMessage(FullMessageJson, frozen=True, forbid_unknown_fields=True):
     """One message of a transcript that is read: a field that is misspelled is an error."""
 
 
@@ -86,5 +86,11 @@ def incident_form(incident: Incident) -> IncidentForm:
 
 def transcript_json(conversation: Conversation) -> str:
     """The conversation's messages, as `read_transcript` reads them."""
-    form = {"messages": [message_json(message) for message in conversation.messages]}
+    form = {"messages": [_form(message) for message in conversation.messages]}
     return msgspec.json.format(msgspec.json.encode(form)).decode() + "\n"
+
+
+def _form(message: Message) -> MessageJson:
+    """Parts are written only where they are no texts."""
+    media = any(isinstance(part, OpaquePart) for part in message.parts)
+    return full_message_json(message) if media else message_json(message)

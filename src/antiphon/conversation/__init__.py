@@ -14,6 +14,7 @@ from .events import (
     Usage,
 )
 from .message import (
+    IMAGES,
     PARAGRAPH,
     Channel,
     ChannelConfig,
@@ -28,7 +29,9 @@ from .message import (
     Role,
     SystemContent,
     TextPart,
+    mixed,
     require_visible,
+    text_of,
     visible_to_user,
 )
 from .tools import (
@@ -57,6 +60,7 @@ __all__ = [
     "Event",
     "FUNCTIONS",
     "FinishReason",
+    "IMAGES",
     "Incident",
     "Intent",
     "JsonSchema",
@@ -87,6 +91,8 @@ __all__ = [
     "described",
     "is_named",
     "recipients_of",
+    "mixed",
     "require_visible",
+    "text_of",
     "visible_to_user",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from .message import Channel, End, Message, Part, Role, TextPart
+from .message import Channel, End, Message, Part, Role, mixed, text_of
 from .tools import FUNCTIONS
 
 DEEPEST = 100
@@ -32,8 +32,7 @@ def make_answer(
     """The answer of the tool ``recipient`` to its call; one part is its text alone."""
     return Message(
         role=Role.TOOL, name=recipient, recipient="assistant", channel=channel, call_id=id,
-        text="".join(part.text for part in parts if isinstance(part, TextPart)),
-        parts=tuple(parts) if len(parts) > 1 else (),
+        text=text_of(parts), parts=mixed(parts),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -104,14 +104,29 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class OpaquePart:
-    """A part of a kind that we carry but do not run (image, audio, file …), as the wire gave it."""
+    """A part of a kind that is carried as the wire gave it (image, audio, file …). ``path``: its place in a request."""
 
     kind: str
     data: Any
+    path: str = field(default="", compare=False, repr=False)
+
+
+IMAGES = frozenset({"image", "image_url", "input_image"})
+"""The kinds of parts that are images, whoever's they are."""
 
 
 Part = TextPart | OpaquePart | SystemContent | DeveloperContent
 """A piece of a message's content; the last two are what Harmony writes in system and developer messages."""
+
+
+def mixed(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The `Message.parts` of a content that has these; none where it is one text."""
+    return tuple(parts) if len(parts) > 1 or any(isinstance(part, OpaquePart) for part in parts) else ()
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """The `Message.text` of a content that has these parts."""
+    return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

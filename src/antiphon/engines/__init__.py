@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .engine import EngineInfo as EngineInfo
     from .engine import EngineProxy as EngineProxy
     from .engine import GenerateOptions as GenerateOptions
+    from .engine import PlacedImage as PlacedImage
     from .engine import Ranker as Ranker
     from .engine import Ranking as Ranking
     from .engine import Sampling as Sampling
@@ -30,8 +31,8 @@ else:
         __name__,
         {
             "engine": (
-                "Embeddings Engine EngineEnd EngineInfo EngineProxy GenerateOptions Ranker Ranking SAMPLING "
-                "Sampling Step"
+                "Embeddings Engine EngineEnd EngineInfo EngineProxy GenerateOptions PlacedImage Ranker "
+                "Ranking SAMPLING Sampling Step"
             ),
             "kind": "EngineSettings ModelSpec",
             "registry": "EngineKinds engine_kind engine_kinds",

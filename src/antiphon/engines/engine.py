@@ -53,11 +53,24 @@ class Sampling:
     confidence: bool = False
 
 
+class PlacedImage(msgspec.Struct, frozen=True):
+    """The file of an image, PNG or JPEG, and the ids of the prompt that its template wrote for it.
+
+    ``path`` is its place in the request, for errors.
+    """
+
+    start: int
+    stop: int
+    data: bytes
+    path: str = ""
+
+
 class Step(msgspec.Struct, frozen=True, gc=False):
     """Ids that the engine sampled for one choice since the last step.
 
     ``text`` only from an engine that cannot give ids. ``end`` is set on a choice's last step and on no other.
     ``cached_tokens``: how many prompt ids needed no evaluation, where the engine reports it (on any step).
+    ``prompt_tokens``: what the prompt has with its images, from an engine that writes more for them than the template.
     A struct, as there is one for each token: it is made in a fifth of a frozen dataclass's time.
     """
 
@@ -67,6 +80,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     text: str | None = None
     end: EngineEnd | None = None
     cached_tokens: int | None = None
+    prompt_tokens: int | None = None
 
 
 SAMPLING = frozenset(
@@ -84,8 +98,8 @@ _WISHES = frozenset({"whole", "confidence"})
 class EngineInfo:
     """Abilities of an engine. ``context`` is in tokens for one sequence; ``end_ids`` are the model's own end tokens.
 
-    ``honours`` names the fields of `Sampling` that it sends on, and ``return_token_ids`` where its steps have ids; a
-    request that sets another one is refused.
+    ``honours`` names the fields of `Sampling` that it sends on, ``return_token_ids`` where its steps have ids, and
+    ``images`` where it sees them; a request that sets another one is refused.
     """
 
     name: str
@@ -151,6 +165,7 @@ class GenerateOptions(TypedDict, total=False):
     n: int
     grammar: str | None
     tenant: Tenant
+    images: Sequence[PlacedImage]
 
 
 class Engine(Protocol):
@@ -171,9 +186,11 @@ class Engine(Protocol):
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         """Steps of ``n`` choices over one prompt, each until a stop id, an end of the model, or a limit.
 
+        ``images`` are given to an engine that honours them, and to no other.
         ``grammar`` is llguidance's Lark text. ``tenant`` says whose the request is: what it leaves in a cache of
         prompts is found by requests of the same domain only, unless the operator wants it shared. The tenant's affinity
         keeps the requests of a session on one cache.

@@ -80,6 +80,11 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """The server's address, for people; empty for an engine on this machine."""
         return ""
 
+    @property
+    def sees(self) -> bool:
+        """Whether its models see images, as far as the settings say."""
+        return False
+
     def fault(self) -> tuple[str, str] | None:
         """(setting, why it cannot be meant); None where all can."""
         return None

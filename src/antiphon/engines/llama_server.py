@@ -12,7 +12,7 @@ from antiphon.errors import EngineError, ModelError, UnsupportedError
 from antiphon.tenancy import NOBODY, DomainGate, Tenant
 from antiphon.tokens import Tokenizer
 
-from .engine import SAMPLING, Embeddings, EngineInfo, Ranking, Sampling, Step
+from .engine import SAMPLING, Embeddings, EngineInfo, PlacedImage, Ranking, Sampling, Step
 from .http import ServerSettings, takes_grammars
 from .kind import ANY_TASK, ModelSpec, Task
 from .llama_cpp.client import LlamaClient, Seat, ServedModel, check
@@ -95,13 +95,14 @@ class LlamaServerEngine:
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         if grammar is not None and not self._info.grammar:
             raise UnsupportedError("this engine was not declared to take grammars")
         check(prompt, sampling, self._model, n=n, grammar=grammar)
         async with self._gate.places(tenant) as apart:
             steps = self._client.generate(
-                prompt, sampling, self._model, n=n, grammar=grammar, seat=Seat(reuse=not apart)
+                prompt, sampling, self._model, n=n, grammar=grammar, seat=Seat(reuse=not apart), images=images
             )
             async with aclosing(steps):
                 async for step in steps:
@@ -175,7 +176,7 @@ def declared(model: ServedModel, *, grammar: bool, embeddings: bool = False, ran
         name="llama_server",
         context=model.context,
         slots=model.slots,
-        honours=SAMPLING,
+        honours=SAMPLING | ({"images"} if model.image_mark else set()),
         end_ids=model.ends,
         grammar=grammar,
         logprobs=MAX_LOGPROBS,

@@ -9,7 +9,7 @@ from antiphon.conversation import TokenLogprob
 from antiphon.errors import UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 
-from .engine import SAMPLING, Embeddings, EngineInfo, Sampling, Step
+from .engine import SAMPLING, Embeddings, EngineInfo, PlacedImage, Sampling, Step
 from .kind import ANY_TASK, DEFAULT_CONTEXT, EngineSettings, ModelSpec, Task
 
 SLOTS = 64
@@ -39,7 +39,7 @@ class AbsentEngine:
             name="none",
             context=context,
             slots=SLOTS,
-            honours=SAMPLING,
+            honours=SAMPLING | {"images"},
             end_ids=end_ids,
             grammar=True,
             logprobs=ALTERNATIVES,
@@ -58,6 +58,7 @@ class AbsentEngine:
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         raise _absent("generates nothing")
 

@@ -19,7 +19,7 @@ from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .engine import Embeddings, EngineEnd, EngineInfo, Sampling, Step
+from .engine import Embeddings, EngineEnd, EngineInfo, PlacedImage, Sampling, Step
 from .http import MOST_LOGGED, HttpClient, check_context, failed, values_of
 
 log = logging.getLogger("antiphon.engines")
@@ -69,6 +69,7 @@ class RemoteEngine(ABC):
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         """The tenant's affinity needs nothing: such servers find a session's cache by its prompt."""
         self.check(prompt, sampling, n=n, grammar=grammar)

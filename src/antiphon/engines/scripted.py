@@ -12,7 +12,7 @@ from antiphon.errors import ContextError, UnsupportedError
 from antiphon.tenancy import NOBODY, FairRoom, Tenant
 from antiphon.tokens import ControlScanner, encode_pieces
 
-from .engine import SAMPLING, Embeddings, EngineEnd, EngineInfo, Ranking, Sampling, Step
+from .engine import SAMPLING, Embeddings, EngineEnd, EngineInfo, PlacedImage, Ranking, Sampling, Step
 from .kind import DEFAULT_CONTEXT, EngineSettings, ModelSpec
 from .turns import embed_in_turns, rank_in_turns
 
@@ -64,6 +64,8 @@ class ScriptedEngine:
         self._scoring = scoring
         self._room = FairRoom(lambda: slots)
         self.requests: list[tuple[tuple[int, ...], Sampling, str | None]] = []
+        self.images: list[Sequence[PlacedImage]] = []
+        """Those of each request that had some."""
         self.running = 0
 
     @property
@@ -78,8 +80,10 @@ class ScriptedEngine:
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         self.requests.append((tuple(prompt), sampling, grammar))
+        self.images += [images] if images else []
         self._check(prompt)
         self.running += 1
         try:

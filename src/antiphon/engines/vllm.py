@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 import msgspec
+from msgspec.structs import replace as replace_in
 
 from antiphon.conversation import TokenLogprob
-from antiphon.errors import EngineError, RequestError, UnsupportedError
+from antiphon.errors import AntiphonError, EngineError, RequestError, UnsupportedError
 from antiphon.structs import ready
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
 
-from .engine import SAMPLING, EngineInfo, Ranking, Sampling
+from .engine import SAMPLING, EngineInfo, GenerateOptions, PlacedImage, Ranking, Sampling, Step
 from .http import STREAMS, HttpClient, ServerSettings, takes_grammars
 from .kind import ModelSpec, Task
 from .remote import LEAST_BIAS, CompletionsEngine, Tokens, common_settings, refuse, served_model, unanswered
 
 MAX_LOGPROBS = 20
+_GREY = (
+    "iVBORw0KGgoAAAANSUhEUgAAADgAAAA4AQMAAACSSKldAAAAA1BMVEUAAA"
+    "Cnej3aAAAADklEQVR42mNgGAVDGQAAAcAAAb8Xq8EAAAAASUVORK5CYII="
+)
+"""A small PNG, in base64."""
 _SEEDS = 2**63
 """Seeds are signed 64-bit numbers there."""
 
@@ -84,12 +92,15 @@ class VllmEngine(CompletionsEngine):
             name, context = await served_model(client, model)
             info = declared(context, streams, end_ids, grammar=True, ranks=ranks)
             kind = NativeVllmEngine if not ranks and await _has_ids_route(client) else VllmEngine
+            trial = kind(client, name, tokenizer, info)
+            sees = isinstance(trial, NativeVllmEngine) and await trial.sees()
             if grammar is None:
-                grammar = await takes_grammars(kind(client, name, tokenizer, info).generate, tokenizer, end_ids)
+                grammar = await takes_grammars(trial.generate, tokenizer, end_ids)
         except BaseException:
             await client.aclose()
             raise
-        info = replace(info, grammar=grammar, whole=whole and kind.whole)
+        honours = info.honours | ({"images"} if sees else set())
+        info = replace(info, grammar=grammar, whole=whole and kind.whole, honours=honours)
         return kind(client, name, tokenizer, info, share_cache=share_cache)
 
     async def score(
@@ -190,8 +201,19 @@ class VllmEngine(CompletionsEngine):
         return sent
 
 
+class PicturedIds(list[int]):
+    """A prompt in which images have as many ids as the model makes of them, and what the server made of their files."""
+
+    def __init__(self, ids: Sequence[int], features: dict[str, object]) -> None:
+        super().__init__(ids)
+        self.features = features
+
+
 class NativeVllmEngine(VllmEngine):
-    """Over the route that is about ids alone (`--enable-scale-out`): nothing of a reply becomes text on the way."""
+    """Over the route that is about ids alone (`--enable-scale-out`): nothing of a reply becomes text on the way.
+
+    Images are rendered by its route that renders chats; what it made of them goes to our ids, in their places.
+    """
 
     path = "/inference/v1/generate"
     whole = False  # It would not say what its cache had of the prompt.
@@ -210,12 +232,77 @@ class NativeVllmEngine(VllmEngine):
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        if isinstance(prompt, PicturedIds):
+            body["features"] = prompt.features
         if grammar is not None:
             # A grammar of ours is of the whole reply, its reasoning included.
             body["reasoning_ended"] = True
         if domain:
             body["cache_salt"] = domain
         return body
+
+    def generate(
+        self, prompt: Sequence[int], sampling: Sampling, **options: Unpack[GenerateOptions]
+    ) -> AsyncGenerator[Step, None]:
+        images, generate = options.pop("images", ()), super().generate
+        if not images:
+            return generate(prompt, sampling, **options)
+        return self._seeing(prompt, images, lambda ids: generate(ids, sampling, **options))
+
+    async def _seeing(
+        self,
+        prompt: Sequence[int],
+        images: Sequence[PlacedImage],
+        generate: Callable[[PicturedIds], AsyncGenerator[Step, None]],
+    ) -> AsyncGenerator[Step, None]:
+        ids = await self.pictured(prompt, images)
+        async with aclosing(generate(ids)) as steps:
+            async for step in steps:
+                yield replace_in(step, prompt_tokens=len(ids))
+
+    async def pictured(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> PicturedIds:
+        chat, features = await self.rendered([b64encode(image.data).decode() for image in images])
+        ids, places, at = list[int](), list[_Span](), 0
+        for image, span in zip(images, features.mm_placeholders["image"], strict=True):
+            before, after = _around(prompt[image.start : image.stop], chat, span)
+            ids += [*prompt[at : image.start], *before]
+            places.append(_Span(len(ids), span.length))
+            ids += [*chat[span.offset : span.offset + span.length], *after]
+            at = image.stop
+        placed = replace_in(features, mm_placeholders={"image": places})
+        return PicturedIds([*ids, *prompt[at:]], msgspec.to_builtins(placed))
+
+    async def rendered(self, images: Sequence[str]) -> tuple[list[int], _Features]:
+        """What the server makes of images in base64: the ids of a chat of theirs, and their features.
+
+        Raises `EngineError` where its model sees none.
+        """
+        parts = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}} for image in images]
+        body = {"model": self._name, "messages": [{"role": "user", "content": parts}]}
+        async with self._client.open_reply("POST", "/v1/chat/completions/render", body, refuse) as reply:
+            answer = msgspec.json.decode(await reply.read(), type=ready(_Pictured))
+        features = answer.features
+        if features is None or len(features.mm_placeholders.get("image", ())) != len(images):
+            raise EngineError("the server has not found each image")
+        return answer.token_ids, features
+
+    async def sees(self) -> bool:
+        """Whether the server's model sees images: it is shown one."""
+        try:
+            await self.rendered([_GREY])
+        except AntiphonError:
+            return False
+        return True
+
+
+def _around(mark: Sequence[int], ids: Sequence[int], span: _Span) -> tuple[Sequence[int], Sequence[int]]:
+    """The ids of a template's mark before and after the one that the server has put the span's in the place of."""
+    end = span.offset + span.length
+    for count in range(len(mark)):
+        before, after = [*mark[:count]], [*mark[count + 1 :]]
+        if [*ids[span.offset - count : span.offset]] == before and [*ids[end : end + len(after)]] == after:
+            return before, after
+    raise EngineError("the server writes the place of an image otherwise than the model's template")
 
 
 async def _has_ids_route(client: HttpClient) -> bool:
@@ -261,6 +348,24 @@ class _Scores(msgspec.Struct):
 
 class _Rendered(msgspec.Struct):
     token_ids: list[int]
+
+
+class _Span(msgspec.Struct):
+    offset: int
+    length: int
+
+
+class _Features(msgspec.Struct):
+    """``kwargs_data`` are an image's tensors, as that server writes them."""
+
+    mm_hashes: dict[str, list[str]]
+    mm_placeholders: dict[str, list[_Span]]
+    kwargs_data: dict[str, list[str | None]] | None = None
+
+
+class _Pictured(msgspec.Struct):
+    token_ids: list[int]
+    features: _Features | None = None
 
 
 def declared(

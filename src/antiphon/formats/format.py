@@ -163,6 +163,15 @@ class ForeseeingParser(ABC):
 
 
 @runtime_checkable
+class PicturedFormat(Protocol):
+    """A `Format` that has places for images."""
+
+    @property
+    def image_mark(self) -> Sequence[Control]:
+        """The controls that stand for an image in a prompt; none where there is no place for one."""
+
+
+@runtime_checkable
 class Format(Protocol):
     """One way to write conversations for a model. Stateless, shared by all requests."""
 

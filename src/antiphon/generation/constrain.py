@@ -144,9 +144,10 @@ async def prepare_turn(model: Model, request: TurnRequest, *, most: int | None =
 async def constrain(draft: Draft) -> Plan:
     """The draft with the grammar of its reply, where one is required or the format is framed, and the engine takes it.
 
-    Raises `RequestError` for a schema, pattern or choice that no grammar can enforce.
+    Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, and for what is no image.
     """
     try:
+        images = await draft.model.images.checked(draft.images, draft.request.tenant.domain())
         constraint = await _compiled(draft)
         held = await _held(draft) if constraint is not None else None
         ending = await _ending(draft, constraint)
@@ -164,6 +165,7 @@ async def constrain(draft: Draft) -> Plan:
         held,
         prefix=draft.prefix,
         incidents=draft.incidents,
+        images=images,
     )
 
 

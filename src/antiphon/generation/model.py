@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +18,7 @@ from antiphon.formats.harmony import Harmony
 from antiphon.formats.raw import FillInMiddle
 from antiphon.tokens import Control, SegmentMemo, Tokenizer
 
+from .images import ImageCheck, mark_of
 from .precedence import Layer, Setting, context_of, settings, with_defaults
 from .request import TurnRequest
 from .sequences import Sequences
@@ -103,6 +104,7 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     tools: bool = False
     reasoning: bool = False
     infill: bool = False
+    images: bool = False
     trained_context: int | None = None
     embedding: int | None = None
     size: int | None = None
@@ -179,6 +181,7 @@ class Model:
     chat_template: str | None = None
     memo: SegmentMemo = field(default_factory=SegmentMemo)
     sequences: Sequences = field(default_factory=Sequences)
+    images: ImageCheck = field(default_factory=ImageCheck)
     compiler: ReplyCompiler | None = None
     """Makes the grammars of replies; None where llguidance is not installed, or the engine takes no grammar."""
     _limit: int | None = field(init=False, repr=False, compare=False)
@@ -192,7 +195,7 @@ class Model:
     def facts(self) -> ModelFacts:
         """Its facts, for people and programs that choose a model."""
         if self.described is not None:
-            return replace_fields(self.described, context=self.context)
+            return replace_fields(self.described, context=self.context, images=bool(self.image_mark))
         return ModelFacts(
             task=self.task,
             context=self.context,
@@ -203,6 +206,7 @@ class Model:
             tools=self.task == "chat" and offers_tools(self.format),
             reasoning=self.task == "chat" and reasons(self.format),
             infill=self.infill is not None,
+            images=bool(self.image_mark),
             embedding=self.embedding.size if self.embedding else None,
             chat_template=self.chat_template,
         )
@@ -219,6 +223,11 @@ class Model:
         """Tokens that prompt and answer may have together (resolution X-52)."""
         most = self.engine.info.context
         return most if self._limit is None else min(most, self._limit)
+
+    @property
+    def image_mark(self) -> Sequence[Control]:
+        """The controls that stand for an image in its prompts; none of a model that sees none, or whose engine does."""
+        return mark_of(self.format) if "images" in self.engine.info.honours else ()
 
     @property
     def reply_compiler(self) -> ReplyCompiler | None:

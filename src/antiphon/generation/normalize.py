@@ -11,6 +11,7 @@ from antiphon.conversation import Message, ReasoningEffort, Role, Settings
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats.replies.probe import SWITCHES
 
+from .images import as_seen
 from .model import Model
 from .request import TurnRequest
 
@@ -26,6 +27,7 @@ def normalized(model: Model, request: TurnRequest) -> TurnRequest:
     Raises `UnsupportedError` for a budget of thought that nothing can hold, and where the model cannot think, or cannot
     but think, as is requested.
     """
+    request = as_seen(request, seen=bool(model.image_mark) and request.raw is None)
     settings = request.conversation.settings
     if request.thinking is not None or settings.reasoning_effort is not None:
         request = _with_thinking(model, request)
@@ -71,6 +73,21 @@ def _with_thinking(model: Model, request: TurnRequest) -> TurnRequest:
     if effort is not None:
         conversation = replace(conversation, settings=replace(settings, reasoning_effort=effort))
     return _switched(replace(request, conversation=conversation), switches)
+
+
+def hears_effort(model: Model) -> bool:
+    """Whether an effort changes the model's prompts."""
+    return model.format.framed or bool({"reasoning_effort", *SWITCHES} & {*model.format.arguments})
+
+
+def unheard(model: Model, request: TurnRequest) -> str | None:
+    """The name of the setting of thinking that nothing in this model hears; None where it has none, or has an effect.
+
+    Clients send an effort to every model, so it is not refused.
+    """
+    if request.conversation.settings.reasoning_effort in (None, ReasoningEffort.NONE) or hears_effort(model):
+        return None
+    return "reasoning_effort" if request.thinking_token_budget is None else "thinking_token_budget"
 
 
 def _switched(request: TurnRequest, switches: Mapping[str, bool]) -> TurnRequest:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.conversation import Incident, Role
 from antiphon.conversation.calls import plainly_named
-from antiphon.engines import EngineInfo, Sampling
+from antiphon.engines import EngineInfo, PlacedImage, Sampling
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats import Format, Parser
 from antiphon.formats.format import MendedPrompt, incidents_of
@@ -20,6 +20,7 @@ from antiphon.grammar import check_schema
 from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
 from .bridge import bridged, can_keep, goes_on
+from .images import placed
 from .model import Model, stop_ids
 from .normalize import longest, normalized
 from .precedence import Layer, Resolved, Source, honoured, resolve, with_defaults
@@ -55,6 +56,8 @@ class Draft:
     """Its share of an earlier prompt, where the request has ``explain_prefix``."""
     incidents: tuple[Incident, ...] = field(default=(), kw_only=True)
     """The repairs of its history, which the format could not write as it was."""
+    images: tuple[PlacedImage, ...] = field(default=(), kw_only=True)
+    """As they came; those of a `Plan` are as every engine reads them."""
     strict: bool = field(default=False, kw_only=True)
     """Each repair of its reply is a `ParseError` instead."""
 
@@ -147,7 +150,11 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     room = context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
     sampling = sampling_for(model, request, room=room)
     prefix = _prefix(model, request, prompt_ids) if request.explain_prefix else None
-    return Draft(model, request, prompt, prompt_ids, sampling, prefix=prefix, incidents=incidents_of(written))
+    images = placed(request, prompt_ids, [*map(model.tokenizer.control_id, model.image_mark)])
+    return Draft(
+        model, request, prompt, prompt_ids, sampling,
+        prefix=prefix, incidents=incidents_of(written), images=images,
+    )  # fmt: skip
 
 
 def _too_long(model: Model, count: int | None, room: int, path: str, most: int | None) -> ContextError:

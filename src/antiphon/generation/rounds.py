@@ -212,12 +212,17 @@ class Rounds:
         async with aclosing(run(tool_calls, seconds=max(0.0, self._seconds))) as events:
             async for event in events:
                 if isinstance(event, ToolEnded):
-                    self._results.append(event.result.message(envelope=self.envelope))
+                    self._results.append(await self._seen(event.result.message(envelope=self.envelope)))
                 yield self._step(event)
         self._seconds -= self.router.clock() - began
         for message in missing:
             for step in self._refused(message):
                 yield step
+
+    async def _seen(self, result: Message) -> Message:
+        """The result without what is no image, of which the next prompt would be refused."""
+        model = self.plan.model
+        return await model.images.seen(result, self.request.tenant.domain()) if model.image_mark else result
 
     def _with_results(self) -> Conversation:
         """The conversation, with the latest results in the place of what answers their calls."""

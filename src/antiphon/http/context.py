@@ -209,6 +209,7 @@ class Context:
             model = await self.source.get(name)
             self.lifecycle.loading = False
             model.sequences.stored = self.ids
+            model.images.isolation = self.isolation
             if model.compiler is not None:
                 model.compiler.try_in(self.isolation, self.large.settle)
             return model

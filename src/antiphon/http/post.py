@@ -15,8 +15,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from antiphon.conversation import Event
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, Position, RequestError
 from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, TurnRequest, check_prompts, constrain
+from antiphon.generation.normalize import unheard
 from antiphon.generation.recall import draft_turn
 from antiphon.generation.resume.tape import ReplayLog
 from antiphon.generation.turn import Drive, Keep, Source, drive_all, in_order, steps
@@ -25,7 +26,7 @@ from antiphon.observe import RequestMeter
 from antiphon.store import Key as StreamKey
 from antiphon.tenancy import Tenant
 from antiphon.wire.dialect import check_fields, check_shapes, warnings
-from antiphon.wire.errors import UNREADABLE
+from antiphon.wire.errors import READS_TEXT, UNREADABLE
 from antiphon.wire.json import decode, encode
 from antiphon.wire.names.translate import Names
 from antiphon.wire.writer import DONE, JSON, StreamForm, Writer
@@ -152,7 +153,17 @@ class Post(msgspec.Struct, frozen=True):
         more: int = 0,
     ) -> Draft:
         """The draft of `draft_turn`; ``more`` is that of `off_loop`."""
-        return await draft_turn(model, request, partial(self.off_loop, more=more), memory=memory, most=most)
+        draft = await draft_turn(model, request, partial(self.off_loop, more=more), memory=memory, most=most)
+        self.note_unheard(draft)
+        return draft
+
+    def note_unheard(self, draft: Draft) -> None:
+        """Notes a setting of thinking that the model does not hear, by the client's name of it."""
+        if (name := unheard(draft.model, draft.request)) is not None:
+            at = RequestError(name, position=Position(path=name))
+            draft.request.reword(at)
+            self.exchange.names.restore(at)
+            self.ignore([at.param or name])
 
     async def answer(
         self,
@@ -356,7 +367,7 @@ class PostRoute:
             await self.answer(post)
         except AntiphonError as error:
             post.exchange.names.restore(error)
-            if error.code == UNREADABLE and post.exchange.model is not None:
+            if error.code == UNREADABLE and error.hint == READS_TEXT and post.exchange.model is not None:
                 error.hint = f"The model {post.exchange.model!r} reads text, and no engine here takes more."
             raise
 

@@ -20,6 +20,7 @@ from antiphon.errors import Position, RequestError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats.harmony import Harmony
 from antiphon.generation import Model
+from antiphon.generation.images import check_seen
 from antiphon.generation.passages import Change, Owner, Part, Passage
 from antiphon.generation.sampled import Tracer, Written
 from antiphon.generation.sequences import common
@@ -107,6 +108,7 @@ class Renderer:
         self, conversation: Conversation, *, train_on: TrainOn = "all", weights: Mapping[int, float] | None = None
     ) -> Sample:
         """The same of what is a conversation for certain: its types are not looked at again."""
+        check_seen(conversation.messages, seen=False)  # A sample has ids, and no images.
         settings = conversation.settings
         if self._date is not None or settings.current_date is None:
             conversation = replace(conversation, settings=replace(settings, current_date=self._date or date.today()))

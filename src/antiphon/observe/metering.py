@@ -168,6 +168,9 @@ class MeteredTurn:
         """A choice is over. The prompt was read once for all of them."""
         model, metrics = self._meter.model, self._meter.metrics
         self._ended += 1
+        if more := end.usage.prompt_tokens - self._prompt_tokens:  # Images are counted where they are seen.
+            metrics.prompt_tokens.labels(model).inc(more)
+            self._prompt_tokens += more
         self._cached_tokens = end.usage.cached_tokens
         metrics.turns.labels(model, end.reason.value).inc()
         if end.usage.cached_tokens and self._ended == 1:

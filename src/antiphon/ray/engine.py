@@ -12,7 +12,19 @@ import msgspec
 from antiphon.catalog import Catalog, open_catalog
 from antiphon.config import Config
 from antiphon.conversation import TokenLogprob
-from antiphon.engines import Embeddings, Engine, EngineInfo, EngineSettings, ModelSpec, Ranker, Ranking, Sampling, Step
+from antiphon.engines import (
+    Embeddings,
+    Engine,
+    EngineInfo,
+    EngineSettings,
+    GenerateOptions,
+    ModelSpec,
+    PlacedImage,
+    Ranker,
+    Ranking,
+    Sampling,
+    Step,
+)
 from antiphon.engines.kind import ANY_TASK, Task
 from antiphon.errors import AntiphonError, EngineLostError, UnsupportedError
 from antiphon.errors.fault import Fault
@@ -28,6 +40,7 @@ class GenerateCall(msgspec.Struct, frozen=True, kw_only=True):
     n: int = 1
     grammar: str | None = None
     tenant: Tenant = NOBODY
+    images: tuple[PlacedImage, ...] = ()
 
 
 class ScoreCall(msgspec.Struct, frozen=True, kw_only=True, tag="score"):
@@ -157,8 +170,9 @@ class RayEngine:
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
-        call = encode(GenerateCall(sampling=sampling, n=n, grammar=grammar, tenant=tenant))
+        call = encode(GenerateCall(sampling=sampling, n=n, grammar=grammar, tenant=tenant, images=tuple(images)))
         domain, session, open_choices = tenant.domain(shared=self._share_cache), tenant.affinity, n
         messages = self._channel.generate(domain, list(prompt), call, session=session)
         async with aclosing(messages):
@@ -240,7 +254,10 @@ class EngineHost:
     async def generate(self, prompt: list[int], call: bytes) -> AsyncGenerator[bytes, None]:
         """A `Batch` at a time for a `GenerateCall`."""
         given = decode(call, GenerateCall)
-        steps = self._engine.generate(prompt, given.sampling, n=given.n, grammar=given.grammar, tenant=given.tenant)
+        options = GenerateOptions(n=given.n, grammar=given.grammar, tenant=given.tenant)
+        if given.images:
+            options["images"] = given.images
+        steps = self._engine.generate(prompt, given.sampling, **options)
         try:
             async with aclosing(batches(steps, self._gather)) as gathered:
                 async for batch in gathered:

@@ -29,8 +29,9 @@ UNREADABLE = "unsupported_content"
 """The code of a part that is no text. Where a model was chosen, the answer's hint names it."""
 
 
+READS_TEXT = "The models here read text."
+
+
 def unreadable(path: str, kind: str) -> RequestError:
     """The error of a part of that type (``image_url``, ``input_audio`` …) at ``path``."""
-    return refused(
-        path, f"parts of type {kind[:64]!r} cannot be read.", code=UNREADABLE, hint="The models here read text."
-    )
+    return refused(path, f"parts of type {kind[:64]!r} cannot be read.", code=UNREADABLE, hint=READS_TEXT)

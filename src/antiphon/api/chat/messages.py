@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Role, TextPart
+from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, OpaquePart, Role, TextPart, mixed, text_of
 from antiphon.conversation.calls import NAMELESS, GivenCalls, OpenCalls, make_answer, make_call
+from antiphon.wire.documents import text_file
 from antiphon.wire.errors import refused, unreadable
 
-from .schema import ChatMessage, Content, FunctionCall
+from .schema import ChatMessage, Content, ContentPart, FunctionCall
 
 OWN_ID = "Give each call an id of its own."
 TEXT_PARTS = ("text", "input_text", "output_text")
@@ -78,8 +79,8 @@ def _frames(message: ChatMessage, path: str, calls: OpenCalls, *, in_order: bool
 def _plain(role: Role, message: ChatMessage, path: str) -> Message:
     if message.content is None:
         raise refused(f"{path}.content", f"a {message.role} message needs content.", code="missing_required_parameter")
-    parts = _parts(message.content, path)
-    return Message(role=role, text=_text(parts), name=message.name, parts=parts if len(parts) > 1 else ())
+    parts = _parts(message.content, path, images=role is Role.USER)
+    return Message(role=role, text=text_of(parts), name=message.name, parts=mixed(parts))
 
 
 def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Message]:
@@ -89,7 +90,7 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
     if reasoning:
         yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=reasoning)
     parts = _parts(message.content, path)
-    text = _text(parts) or message.refusal or ""
+    text = text_of(parts) or message.refusal or ""
     called = bool(tool_calls) or message.function_call is not None
     answered = message.content is not None or message.refusal is not None
     if calls.strict and not (answered or called or reasoning):
@@ -106,7 +107,7 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
             channel=Channel.FINAL,
             text=text,
             name=message.name,
-            parts=parts if len(parts) > 1 else (),
+            parts=mixed(parts),
         )
     for i, call in enumerate(tool_calls):
         at = f"{path}.tool_calls[{i}]"
@@ -140,7 +141,7 @@ def arguments_text(raw: msgspec.Raw, path: str) -> str:
 
 def _result(message: ChatMessage, path: str, calls: OpenCalls, *, in_order: bool) -> Message:
     """A tool's answer. Resolution X-18: it names a call that was made and has no answer yet."""
-    parts = _parts(message.content, path)
+    parts = _parts(message.content, path, images=True)
     if message.role == "function":
         if not message.name:
             raise refused(f"{path}.name", "a function message needs its name.", code="missing_required_parameter")
@@ -172,23 +173,27 @@ def recipient_of(name: str) -> str:
     return f"{FUNCTIONS}.{name}"
 
 
-def _parts(content: Content, path: str) -> tuple[TextPart, ...]:
+def _parts(content: Content, path: str, *, images: bool = False) -> tuple[TextPart | OpaquePart, ...]:
+    """``images``: whether the message may have some.
+
+    Of a message that only calls, or of the operator's texts, no prompt has a place for one.
+    """
     if content is None:
         return ()
     if isinstance(content, str):
         return (TextPart(content),)
-    return tuple(_part(part.type, part.text, part.refusal, f"{path}.content[{i}]") for i, part in enumerate(content))
+    return tuple(_part(part, f"{path}.content[{i}]", images=images) for i, part in enumerate(content))
 
 
-def _part(kind: str, text: str | None, refusal: str | None, path: str) -> TextPart:
-    if kind in TEXT_PARTS or kind == "refusal":
-        content = refusal if kind == "refusal" else text
-        if content is None:
-            field = "refusal" if kind == "refusal" else "text"
-            raise refused(f"{path}.{field}", f"a part of type {kind} needs it.", code="missing_required_parameter")
-        return TextPart(content)
-    raise unreadable(path, kind)
-
-
-def _text(parts: Sequence[TextPart]) -> str:
-    return "".join(part.text for part in parts)
+def _part(part: ContentPart, path: str, *, images: bool) -> TextPart | OpaquePart:
+    if images and part.type == "image_url":
+        return OpaquePart(part.type, {"type": part.type, "image_url": part.image_url}, path)
+    if part.type == "file" and isinstance(part.file, dict):
+        return text_file(part.file.get("file_data"), part.file.get("filename"), path, part.type)
+    if part.type not in (*TEXT_PARTS, "refusal"):
+        raise unreadable(path, part.type)
+    field = "refusal" if part.type == "refusal" else "text"
+    text: str | None = getattr(part, field)
+    if text is None:
+        raise refused(f"{path}.{field}", f"a part of type {part.type} needs it.", code="missing_required_parameter")
+    return TextPart(text)

@@ -13,11 +13,15 @@ JsonObject = dict[str, Any]
 
 
 class ContentPart(msgspec.Struct):
-    """``text``, ``input_text``, ``output_text``: their text; ``refusal``: its refusal; other types are refused."""
+    """``text``, ``input_text``, ``output_text``: their text; ``refusal``: its refusal; ``image_url``: an image, by an
+    address or as an object with its ``url``; ``file``: a text, as an object with its ``file_data`` and ``filename``.
+    Other types are refused."""
 
     type: str = "text"
     text: str | None = None
     refusal: str | None = None
+    image_url: Any = None
+    file: Any = None
 
 
 Content = str | list[ContentPart] | None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
 from antiphon.api.chat.messages import arguments_text, recipient_of
-from antiphon.conversation import Channel, End, Intent, Message, Role, TextPart
+from antiphon.conversation import Channel, End, Intent, Message, OpaquePart, Role, TextPart, mixed, text_of
 from antiphon.conversation.calls import GivenCalls, make_answer, make_call
 from antiphon.errors import RequestError
-from antiphon.wire.errors import refused
+from antiphon.structs import ready
+from antiphon.wire.documents import document
+from antiphon.wire.errors import READS_TEXT, UNREADABLE, refused
 from antiphon.wire.projection import arguments_as_written
 
 from .call_ids import from_client
@@ -21,12 +24,14 @@ from .server_history import SERVER_RESULTS, SERVER_USE, Decrypt, ServerHistory
 BILLING = "x-anthropic-billing-header:"
 """How the text begins that Claude Code puts first and changes with each request; it is no part of a prompt."""
 FAILED = "Error: "
+TEXT_SOURCE = "Send its text: a source of type text or content."
 KINDS = (
     "text", "thinking", "redacted_thinking", "tool_use", "tool_result", "tool_reference", SERVER_USE, *SERVER_RESULTS
 )  # fmt: skip
 """The blocks that are read, each in its place."""
 _THOUGHTS = ("thinking", "redacted_thinking")
-_TEXTLESS = ("image", "document", "search_result", "container_upload", "audio", "video")
+_TEXTLESS = ("container_upload", "audio", "video")
+_DOCUMENTS = ("document", "search_result")
 
 
 @dataclass(slots=True)
@@ -88,8 +93,8 @@ class BlockReader:
             raise _unreadable(block, path, f"text, thinking, redacted_thinking, tool_use, {SERVER_USE} and its results")
 
     def user(self, message: MessageParam, path: str) -> Iterator[Message]:
-        """The results first, wherever they are, then the text. No text beside results is no frame."""
-        blocks, texts = blocks_of(message), list[TextPart]()
+        """The results first, wherever they are, then the rest. Nothing beside results is no frame."""
+        blocks, parts = blocks_of(message), list[TextPart | OpaquePart]()
         results = 0
         for i, block in enumerate(blocks):
             at = f"{path}.content[{i}]"
@@ -97,12 +102,49 @@ class BlockReader:
                 results += 1
                 yield self._result(block, at)
             elif block.type == "text":
-                texts += _text_of(block, at)
+                parts += _text_of(block, at)
+            elif block.type == "image":
+                parts.append(_image(block, at))
+            elif block.type in _DOCUMENTS:
+                parts += self._document(block, at)
             else:
-                raise _unreadable(block, at, "text, tool_result")
-        if texts or not results:
+                raise _unreadable(block, at, "text, image, document, search_result, tool_result")
+        if parts or not results:
             yield from self._unanswered()
-            yield _frame(Role.USER, texts)
+            yield _frame(Role.USER, parts)
+
+    def _document(self, block: InputBlock, path: str) -> Iterator[TextPart | OpaquePart]:
+        """A document or a result of a search, under its title; its images behind it."""
+        source = block.source if isinstance(block.source, dict) else {}
+        match block.type, source.get("type"):
+            case "search_result", _:
+                heads, content = [block.title, block.source], block.content
+            case _, "text":
+                heads, content = [block.title, block.context], source.get("data")
+            case _, "content":
+                heads, content = [block.title, block.context], source.get("content")
+            case _, kind:
+                raise refused(
+                    path, f"documents of source {str(kind)[:64]!r} cannot be read.", code=UNREADABLE, hint=TEXT_SOURCE
+                )
+        if isinstance(block.citations, dict) and block.citations.get("enabled"):
+            self.ignored.append(f"{path}.citations")
+        parts = list(self._parts(content, f"{path}.content"))
+        yield document([head for head in heads if isinstance(head, str)], text_of(parts))
+        yield from (part for part in parts if isinstance(part, OpaquePart))
+
+    def _parts(self, content: Any, path: str) -> Iterator[TextPart | OpaquePart]:
+        """The parts of a content: a text, or blocks. None has none."""
+        if isinstance(content, str):
+            yield TextPart(content)
+            return
+        try:
+            blocks = msgspec.convert(content, ready(list[InputBlock] | None), from_attributes=True)
+        except msgspec.ValidationError:
+            raise refused(path, "must be a text, or blocks.", code="invalid_type") from None
+        for i, block in enumerate(blocks or ()):
+            at = f"{path}[{i}]"
+            yield from self._document(block, at) if block.type in _DOCUMENTS else [_result_part(block, at)]
 
     def system(self, message: MessageParam, path: str) -> str:
         """The operator's text; empty where it is only the client's own line."""
@@ -156,11 +198,7 @@ class BlockReader:
 
     def _result(self, block: InputBlock, path: str) -> Message:
         id, recipient = self._answered(block, path)
-        content = [InputBlock(type="text", text=block.content)] if isinstance(block.content, str) else block.content
-        if isinstance(content, InputBlock):
-            raise refused(f"{path}.content", "must be a text, or blocks.", code="invalid_type")
-        parts = tuple(_result_part(part, f"{path}.content[{i}]") for i, part in enumerate(content or ()))
-        result = make_answer(recipient, id, parts)
+        result = make_answer(recipient, id, tuple(self._parts(block.content, f"{path}.content")))
         return _failed(result) if block.is_error else result
 
 
@@ -193,9 +231,12 @@ def _said(texts: Sequence[TextPart], calls: Sequence[int], place: int) -> Iterat
     yield replace(_frame(Role.ASSISTANT, texts), channel=Channel.FINAL)
 
 
-def _frame(role: Role, parts: Sequence[TextPart]) -> Message:
-    text = "".join(part.text for part in parts)
-    return Message(role=role, text=text, parts=tuple(parts) if len(parts) > 1 else ())
+def _frame(role: Role, parts: Sequence[TextPart | OpaquePart]) -> Message:
+    return Message(role=role, text=text_of(parts), parts=mixed(parts))
+
+
+def _image(block: InputBlock, path: str) -> OpaquePart:
+    return OpaquePart(block.type, {"type": block.type, "source": block.source}, path)
 
 
 def _text_of(block: InputBlock, path: str) -> Iterator[TextPart]:
@@ -216,8 +257,10 @@ def _input(raw: msgspec.Raw, path: str) -> str:
     return arguments_text(arguments_as_written(raw), path)
 
 
-def _result_part(block: InputBlock, path: str) -> TextPart:
+def _result_part(block: InputBlock, path: str) -> TextPart | OpaquePart:
     match block.type:
+        case "image":
+            return _image(block, path)
         case "text" if block.text is not None:
             return TextPart(block.text)
         case "text":
@@ -225,7 +268,7 @@ def _result_part(block: InputBlock, path: str) -> TextPart:
         case "tool_reference" if block.tool_name:
             return TextPart(block.tool_name)
         case _:
-            raise _unreadable(block, path, "text, tool_reference")
+            raise _unreadable(block, path, "text, image, document, search_result, tool_reference")
 
 
 def _failed(result: Message) -> Message:
@@ -242,5 +285,5 @@ def _unreadable(block: InputBlock, path: str, known: str) -> RequestError:
         path,
         f"blocks of type {block.type[:64]!r} cannot be read here.",
         code="unsupported_content" if textless else "invalid_value",
-        hint="The models here read text." if textless else f"Known: {known}.",
+        hint=READS_TEXT if textless else f"Known: {known}.",
     )

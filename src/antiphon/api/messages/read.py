@@ -327,5 +327,7 @@ def _renamed(path: str) -> Iterator[str]:
         yield f"stop_sequences{path[len('stop') :]}"
     if path == "stop":
         yield "stop_sequences"
+    if path == "reasoning_effort":
+        yield "output_config.effort"
     if path == "thinking_token_budget":
         yield "thinking.budget_tokens"

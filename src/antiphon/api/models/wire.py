@@ -37,6 +37,7 @@ class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     tools: bool
     reasoning: bool
     infill: bool
+    images: bool
     default_output_tokens: int | None
     max_output_tokens: int | None
     settings: dict[str, ModelSetting]
@@ -123,6 +124,7 @@ def _details(facts: ModelFacts, aliases: tuple[str, ...]) -> ModelDetails:
         tools=facts.tools,
         reasoning=facts.reasoning,
         infill=facts.infill,
+        images=facts.images,
         default_output_tokens=facts.default_output_tokens if writes else None,
         max_output_tokens=facts.max_output_tokens if writes else None,
         settings={one.name: ModelSetting(value=one.value, source=one.source.words) for one in chosen},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
@@ -11,13 +11,15 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace as replace_fields
 
-from antiphon.api.chat.schema import ChatMessage, ChatRequest, FunctionCall, Tool, ToolCall
+from antiphon.api.chat.schema import ChatMessage, ChatRequest, ContentPart, FunctionCall, Tool, ToolCall
 from antiphon.api.completions.schema import CompletionRequest
+from antiphon.conversation import Message, OpaquePart
 from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.formats.replies.probe import SWITCHES
 from antiphon.generation import Model, Overflow, TurnRequest
+from antiphon.generation.normalize import hears_effort
 from antiphon.wire.dialect import Dialect
-from antiphon.wire.errors import refused, unreadable
+from antiphon.wire.errors import refused
 from antiphon.wire.json import decode, encode
 from antiphon.wire.names.translate import Names
 from antiphon.wire.projection import arguments_as_written
@@ -143,7 +145,8 @@ def chat_request(wire: OllamaChatRequest, settings: OllamaOptions, model: Model)
 def prompt_request(wire: OllamaGenerateRequest, settings: OllamaOptions, model: Model) -> ChatRequest:
     """The chat of one prompt. Raises `RequestError` naming Ollama's field."""
     system = [ChatMessage(role="system", content=wire.system)] if wire.system else []
-    return _chat(wire, settings, model, [*system, ChatMessage(role="user", content=wire.prompt)], [])
+    content = _pictured(wire.prompt or "", wire.images) if wire.images else wire.prompt
+    return _chat(wire, settings, model, [*system, ChatMessage(role="user", content=content)], [])
 
 
 def raw_request(wire: OllamaGenerateRequest, settings: OllamaOptions) -> CompletionRequest:
@@ -163,12 +166,28 @@ def settled_turn(turn: TurnRequest, wire: OllamaRequest, settings: OllamaOptions
     """The turn with what chat and generate say alike. Raises `RequestError`."""
     if wire.top_logprobs and not wire.logprobs:
         raise refused("top_logprobs", "logprobs must be true for it.")
+    prompt = isinstance(wire, OllamaGenerateRequest)
+    messages = tuple(_renamed(message, prompt=prompt) for message in turn.conversation.messages)
     return replace(
         sampled(turn, settings),
+        conversation=replace(turn.conversation, messages=messages),
         stop=stop_strings(settings.stop, OLLAMA),
         logprobs=(wire.top_logprobs or 0) if wire.logprobs else None,
         overflow=Overflow.DROP_OLDEST if wire.truncate else Overflow.REFUSE,
     )
+
+
+def _renamed(message: Message, *, prompt: bool) -> Message:
+    """The message with Ollama's names of the places of its images, which come before its text."""
+
+    def place(path: str) -> str:
+        field, _, number = path.rpartition(".content")
+        return f"images{number}" if prompt else f"{field}.images{number}"
+
+    parts = tuple(
+        replace(part, path=place(part.path)) if isinstance(part, OpaquePart) else part for part in message.parts
+    )
+    return replace(message, parts=parts) if message.parts else message
 
 
 def check_generate(wire: OllamaGenerateRequest) -> None:
@@ -183,6 +202,7 @@ def check_generate(wire: OllamaGenerateRequest) -> None:
         "template": (wire.template, "A model's template is its owner's choice."),
         "context": (wire.context, "Use /api/chat, and send the messages."),
         "system": (wire.system if wire.suffix else None, "What fills in the middle reads no system message."),
+        "images": (wire.images if wire.raw or wire.suffix else None, "A prompt as it stands has no places for images."),
     }
     for name, (given, hint) in hints.items():
         if given:
@@ -228,7 +248,15 @@ def effort_of(wire: OllamaRequest, model: Model) -> Effort | None:
         return None
     if isinstance(think, str):
         return EFFORTS[think]
-    return "medium" if think else "none"
+    if not think:
+        return "none"
+    return "medium" if hears_effort(model) else None
+
+
+def _pictured(text: str, images: Sequence[str]) -> list[ContentPart]:
+    """The images, and then the text: as Ollama has them in its prompts."""
+    urls = [ContentPart("image_url", image_url=f"data:;base64,{image}") for image in images]
+    return [*urls, ContentPart(text=text)] if text else [*urls]
 
 
 def _tool(tool: OllamaTool) -> Tool:
@@ -237,11 +265,11 @@ def _tool(tool: OllamaTool) -> Tool:
 
 def _message(message: OllamaMessage, path: str, waiting: _Waiting) -> ChatMessage:
     role = message.role.lower()
-    if message.images:
-        raise unreadable(f"{path}.images", "image")
     if message.tool_calls and role != "assistant":
         raise refused(f"{path}.tool_calls", "only an assistant's message has tool calls.")
     content = message.content or ""
+    if message.images and role != "user":
+        raise refused(f"{path}.images", "only a user's message has images.")
     match role:
         case "assistant":
             calls = [waiting.called(call) for call in message.tool_calls or ()]
@@ -251,6 +279,8 @@ def _message(message: OllamaMessage, path: str, waiting: _Waiting) -> ChatMessag
             waiting.close(id)
             named = id is None and bool(message.tool_name)
             return ChatMessage("function" if named else "tool", content, name=message.tool_name, tool_call_id=id)
+        case "user" if message.images:
+            return ChatMessage(role, _pictured(content, message.images))
         case "system" | "developer" | "user":
             return ChatMessage(role, content)
         case _:

@@ -96,6 +96,7 @@ class OllamaGenerateRequest(OllamaRequest, kw_only=True):
     raw: bool | None = None
     template: str | None = None
     context: list[int] | None = None
+    images: list[str] | None = None
 
 
 class OllamaEmbedRequest(PromptFields, kw_only=True):

@@ -108,7 +108,7 @@ def capabilities(facts: ModelFacts) -> list[str]:
     """Ollama's words for what the model can do."""
     if facts.task != "chat":
         return ["embedding"] if facts.task == "embed" else []
-    able = {"tools": facts.tools, "thinking": facts.reasoning, "insert": facts.infill}
+    able = {"tools": facts.tools, "thinking": facts.reasoning, "insert": facts.infill, "vision": facts.images}
     return ["completion", *(word for word, can in able.items() if can)]
 
 

@@ -10,11 +10,12 @@ import msgspec
 
 from antiphon.api.chat.messages import answered, followed, recipient_of
 from antiphon.api.responses.item_schema import ItemList
-from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, Role, TextPart
+from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, OpaquePart, Part, Role, TextPart, mixed, text_of
 from antiphon.conversation.calls import GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.generation.reply import canonical
 from antiphon.tools.mcp.tool_set import function_name
+from antiphon.wire.documents import text_file
 from antiphon.wire.encrypted import SEPARATOR, Purpose
 from antiphon.wire.errors import refused, unreadable
 from antiphon.wire.json import encode
@@ -159,7 +160,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
             return
         parts = _parts(item.content, f"{path}.content") or _parts(item.summary, f"{path}.summary")
         if parts:
-            yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=_text(parts))
+            yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=text_of(parts))
 
     def _decrypted(self, content: str, path: str) -> Message:
         """The reasoning. Raises `RequestError` for what was encrypted as something else."""
@@ -199,8 +200,8 @@ def _message(item: InputItem, path: str, *, preamble: bool) -> Message:
         raise refused(f"{path}.role", "a message needs it.", code="missing_required_parameter")
     if item.content is None:
         raise refused(f"{path}.content", "a message needs it.", code="missing_required_parameter")
-    parts = _parts(item.content, f"{path}.content")
-    text, several = _text(parts), parts if len(parts) > 1 else ()
+    parts = _parts(item.content, f"{path}.content", images=item.role == "user")
+    text, several = text_of(parts), mixed(parts)
     if item.role != "assistant":
         return Message(role=Role(item.role), text=text, parts=several)
     if preamble:
@@ -229,7 +230,7 @@ def _output(item: InputItem, path: str, calls: OpenCalls) -> Message:
     if item.output is None:
         raise refused(f"{path}.output", f"a {item.type} needs it.", code="missing_required_parameter")
     recipient = answered(item.call_id, calls, f"{path}.call_id")
-    return make_answer(recipient, item.call_id, _parts(item.output, f"{path}.output"))
+    return make_answer(recipient, item.call_id, _parts(item.output, f"{path}.output", images=True))
 
 
 def _mcp_recipient(item: InputItem) -> str:
@@ -251,7 +252,7 @@ def _past_call(item: InputItem, path: str) -> Iterator[Message]:
     call_id = item.call_id or item.id
     if item.type == "code_interpreter_call":
         recipient, text, kind = "python", item.code or "", None
-        answer = tuple(TextPart(part.logs or part.text or "") for part in item.outputs or ())
+        answer: Sequence[Part] = [TextPart(part.logs or part.text or "") for part in item.outputs or ()]
     else:
         recipient, text, kind = _mcp_recipient(item), item.arguments or "", "json"
         answer = _parts(item.output if item.output is not None else json.dumps(item.error), f"{path}.output")
@@ -259,15 +260,19 @@ def _past_call(item: InputItem, path: str) -> Iterator[Message]:
     yield make_answer(recipient, call_id, answer)
 
 
-def _parts(content: Content, path: str) -> tuple[TextPart, ...]:
+def _parts(content: Content, path: str, *, images: bool = False) -> tuple[TextPart | OpaquePart, ...]:
     if content is None:
         return ()
     if isinstance(content, str):
         return (TextPart(content),)
-    return tuple(_part(part, f"{path}[{i}]") for i, part in enumerate(content))
+    return tuple(_part(part, f"{path}[{i}]", images=images) for i, part in enumerate(content))
 
 
-def _part(part: InputPart, path: str) -> TextPart:
+def _part(part: InputPart, path: str, *, images: bool) -> TextPart | OpaquePart:
+    if images and part.type == "input_image":
+        return OpaquePart(part.type, {"type": part.type, "image_url": part.image_url}, path)
+    if part.type == "input_file":
+        return text_file(part.file_data, part.filename, path, part.type)
     if part.type not in (*TEXTS, "refusal"):
         raise unreadable(path, part.type)
     field = "refusal" if part.type == "refusal" else "text"
@@ -275,10 +280,6 @@ def _part(part: InputPart, path: str) -> TextPart:
     if text is None:
         raise refused(f"{path}.{field}", f"a part of type {part.type} needs it.", code="missing_required_parameter")
     return TextPart(text)
-
-
-def _text(parts: Sequence[TextPart]) -> str:
-    return "".join(part.text for part in parts)
 
 
 def _listed(item: InputItem, token: str) -> dict[str, Any]:
@@ -301,6 +302,9 @@ def _listed(item: InputItem, token: str) -> dict[str, Any]:
 def _listed_part(part: InputPart, kind: str) -> dict[str, Any]:
     if part.type == "refusal":
         return {"type": "refusal", "refusal": part.refusal}
+    if part.type in ("input_image", "input_file"):
+        usual = {"detail": "auto"} if part.type == "input_image" else {}
+        return {"type": part.type, **usual, **msgspec.to_builtins(part)}
     extra: dict[str, Any] = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
     return {"type": kind, "text": part.text, **extra}
 

@@ -42,6 +42,7 @@ PARAMS = {
     "messages": "input",
     "response_format.json_schema": "text.format",
     "response_format": "text.format",
+    "reasoning_effort": "reasoning.effort",
 }
 """How this API calls what a plan names in its errors."""
 

@@ -152,7 +152,7 @@ async def save_(session: Session, rest: str) -> None:
 async def load_(session: Session, rest: str) -> None:
     if not rest:
         raise RequestError("/load needs a file's name")
-    found = load(path_of(rest))
+    found = load(path_of(rest), sees=session.sees)
     before = session.state.conversation
     settings = replace(before.settings, reasoning_effort=found.settings.reasoning_effort)
     found = replace(before, messages=found.messages, settings=settings)
@@ -268,7 +268,7 @@ async def file(session: Session, rest: str) -> None:
         raise RequestError("standard input is what you type here", hint="Name a file.")
     elif rest:
         session.attach(rest)
-    names = ", ".join(f"{one.name} ({len(one.text)} characters)" for one in session.files)
+    names = ", ".join(f"{one.name} ({one.size})" for one in session.files)
     print_note(f"with the next question: {names or 'no file'}")
 
 
@@ -281,7 +281,7 @@ SETTINGS = ("temperature", "top_p", "max_tokens", "seed", "tool_choice")
 COMMANDS = {
     "/help": ChatCommand("[NAME]", "these commands", help_),
     "/system": ChatCommand("TEXT|off", "the system message", system),
-    "/file": ChatCommand("PATH", "a text file that goes with the next question (off: none)", file),
+    "/file": ChatCommand("PATH", "a text, or an image, that goes with the next question (off: none)", file),
     "/tools": ChatCommand("[NAME…|on|off]", "the tools that the model may call; without a name: lists them", tools),
     "/schema": ChatCommand("FILE|off", "answers are JSON of this JSON Schema", schema),
     "/effort": ChatCommand("LEVEL", "how much a model is to reason: low, medium, high … or default", effort),

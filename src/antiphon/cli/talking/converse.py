@@ -14,7 +14,7 @@ from antiphon.conversation import TurnEnded
 from antiphon.errors import AntiphonError
 
 from .commands import Edit, Leave, command_named
-from .session import Session, with_files
+from .session import Session, images_of, with_files
 from .talk import answer_form
 
 # What a person typed, as commands and questions; questions of several lines stand between three quotes.
@@ -72,7 +72,8 @@ class Piped:
 
 async def ask_once(session: Session, question: str) -> bool:
     """One question and its answer; False when it was stopped before its end."""
-    _, events = await session.stream(session.state.with_question(with_files(question, tuple(session.files))))
+    state = session.state.with_question(with_files(question, session.files), images_of(session.files))
+    _, events = await session.stream(state)
     if session.as_json:
         print(as_json(answer_form(events)))
     return any(isinstance(event, TurnEnded) for event in events)

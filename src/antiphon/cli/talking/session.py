@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from antiphon.cli.files import near_file, opened, output
 from antiphon.cli.options import as_json
 from antiphon.cli.terminal import tell, waiting_for
 from antiphon.cli.transcript import is_chat_request, read_transcript, transcript_json
-from antiphon.conversation import Conversation, OpaquePart, ResponseFormat, TurnEnded
+from antiphon.conversation import IMAGES, Conversation, OpaquePart, ResponseFormat, TurnEnded
 from antiphon.conversion.convert import source_named
 from antiphon.conversion.detect import detect
 from antiphon.conversion.transcripts import TranscriptTarget
@@ -35,10 +37,15 @@ MOST_TEXT = 1 << 20
 MOST_FILES = 16
 MOST_TRANSCRIPT = 1 << 26
 """Bytes of a conversation that is loaded, and of a schema."""
-IMAGES = {
-    b"\x89PNG\r\n\x1a\n": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF8": "a GIF image",
+MOST_IMAGE = 20 << 20
+"""Bytes of an image that goes with a question."""
+PNG, JPEG, GIF, WEBP = "a PNG image", "a JPEG image", "a GIF image", "a WebP image"
+SEEN = (PNG, JPEG, GIF, WEBP)
+"""Kinds of files that models with eyes see."""
+KINDS = {
+    b"\x89PNG\r\n\x1a\n": PNG,
+    b"\xff\xd8\xff": JPEG,
+    b"GIF8": GIF,
     b"BM": "a BMP image",
     b"II*\x00": "a TIFF image",
     b"MM\x00*": "a TIFF image",
@@ -46,7 +53,7 @@ IMAGES = {
     b"OggS": "a sound",
     b"ID3": "a sound",
 }
-"""Beginnings of files that no model here reads."""
+"""Beginnings of files that are no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,10 @@ class TextFile:
     name: str
     text: str
 
+    @property
+    def size(self) -> str:
+        return f"{len(self.text)} characters"
+
     def block(self) -> str:
         """The name, and the text in a fence that nothing in the text closes."""
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", self.text)), default=0))
@@ -63,9 +74,28 @@ class TextFile:
         return f"{self.name}:\n{fence}\n{self.text}{end}{fence}\n"
 
 
-def with_files(question: str, files: tuple[TextFile, ...]) -> str:
-    """The question with the files before it."""
-    return "\n".join([*(file.block() for file in files), question])
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """An image that goes with a question."""
+
+    name: str
+    data: bytes
+
+    @property
+    def size(self) -> str:
+        return f"{len(self.data)} bytes"
+
+    def part(self) -> OpaquePart:
+        return OpaquePart("image", {"base64": b64encode(self.data).decode()})
+
+
+def with_files(question: str, files: Sequence[TextFile | ImageFile]) -> str:
+    """The question with the texts before it."""
+    return "\n".join([*(file.block() for file in files if isinstance(file, TextFile)), question])
+
+
+def images_of(files: Sequence[TextFile | ImageFile]) -> list[OpaquePart]:
+    return [file.part() for file in files if isinstance(file, ImageFile)]
 
 
 def path_of(text: str) -> Path:
@@ -74,12 +104,16 @@ def path_of(text: str) -> Path:
     return Path(text[1:-1] if quoted else text).expanduser()
 
 
-def read_text_file(path: Path, model: str) -> TextFile:
-    """Raises `ConfigError` for a file that is too long, and for one that is no text, which ``model`` cannot read."""
-    content = read_bytes(path, MOST_TEXT)
+def read_file(path: Path, model: str, *, sees: bool) -> TextFile | ImageFile:
+    """Raises `ConfigError` for a file that is too long, and for one that ``model`` cannot read."""
+    content = read_bytes(path, MOST_IMAGE if sees else MOST_TEXT)
     kind = kind_of(content)
+    if sees and kind in SEEN:
+        return ImageFile(path.name, content)
     if kind is not None:
         raise ConfigError(f"{path} is {kind}, and {model} reads text only", code="unreadable_input")
+    if len(content) > MOST_TEXT:
+        raise too_long(path, MOST_TEXT)
     try:
         return TextFile("standard input" if str(path) == "-" else path.name, content.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -88,9 +122,9 @@ def read_text_file(path: Path, model: str) -> TextFile:
 
 def kind_of(content: bytes) -> str | None:
     """Names the kind of a file that is no text, by its first bytes; None for all else."""
-    known = next((kind for magic, kind in IMAGES.items() if content.startswith(magic)), None)
+    known = next((kind for magic, kind in KINDS.items() if content.startswith(magic)), None)
     if content[:4] == b"RIFF":
-        known = "a WebP image" if content[8:12] == b"WEBP" else "a sound"
+        known = WEBP if content[8:12] == b"WEBP" else "a sound"
     return known if b"\x00" in content else None
 
 
@@ -105,8 +139,12 @@ def read_bytes(path: Path, most: int) -> bytes:
     except ValueError as error:
         raise ConfigError(f"cannot read this name: {error}", code="unreadable_input") from None
     if len(content) > most:
-        raise ConfigError(f"{path} has more than {most} bytes", code="unreadable_input", hint="Give a part of it.")
+        raise too_long(path, most)
     return content
+
+
+def too_long(path: Path, most: int) -> ConfigError:
+    return ConfigError(f"{path} has more than {most} bytes", code="unreadable_input", hint="Give a part of it.")
 
 
 def save(conversation: Conversation, path: Path) -> None:
@@ -130,17 +168,21 @@ def openchatml(conversation: Conversation) -> str:
     return "".join(part.text for part in written)
 
 
-def load(path: Path) -> Conversation:
-    """The conversation of a file in any form that is read here. Raises `ConfigError`, `FormatError`, `RequestError`."""
+def load(path: Path, *, sees: bool) -> Conversation:
+    """The conversation of a file in any form that is read here; ``sees``: it may have images.
+
+    Raises `ConfigError`, `FormatError`, `RequestError`.
+    """
     content = read_bytes(path, MOST_TRANSCRIPT)
     try:
         found = loaded(content)
     except ParseError as error:
         error.add_note(f"  in {path}")
         raise
-    media = next((part for one in found.messages for part in one.parts if isinstance(part, OpaquePart)), None)
+    parts = [part for message in found.messages for part in message.parts if isinstance(part, OpaquePart)]
+    media = next((part for part in parts if not (sees and part.kind in IMAGES)), None)
     if media is not None:
-        raise RequestError(f"{path} has a part of kind {media.kind!r}, and models here read text only")
+        raise RequestError(f"{path} has a part of kind {media.kind!r}, which the model cannot read")
     if not found.messages:
         raise ParseError(f"{path} has no messages", code="transcript")
     return found
@@ -206,7 +248,7 @@ class Session:
     tools: ToolSource
     as_json: bool = False
     reasoning: bool = False
-    files: list[TextFile] = field(default_factory=list)
+    files: list[TextFile | ImageFile] = field(default_factory=list)
     typed: dict[str, str] = field(default_factory=dict)
     """Typed words of questions that have files, by the whole question."""
 
@@ -214,11 +256,16 @@ class Session:
     def model(self) -> str:
         return self.target.model.name
 
-    def attach(self, path: str) -> TextFile:
+    @property
+    def sees(self) -> bool:
+        """Whether the model sees images."""
+        return bool(self.target.model.image_mark)
+
+    def attach(self, path: str) -> TextFile | ImageFile:
         """A file for the next question. Raises `ConfigError` and `RequestError`."""
         if len(self.files) >= MOST_FILES:
             raise RequestError(f"at most {MOST_FILES} files go with a question")
-        file = read_text_file(path_of(path), self.model)
+        file = read_file(path_of(path), self.model, sees=self.sees)
         self.files.append(file)
         return file
 
@@ -227,8 +274,8 @@ class Session:
 
         When the answer fails the conversation is as it was, the files are still there, and the error is raised.
         """
-        whole = with_files(question, tuple(self.files))
-        done = await self.answer(self.state.with_question(whole))
+        whole = with_files(question, self.files)
+        done = await self.answer(self.state.with_question(whole, images_of(self.files)))
         if self.files:
             self.typed[whole] = question
         self.files.clear()
@@ -236,9 +283,9 @@ class Session:
 
     async def again(self, question: str | None = None) -> bool:
         """Another answer to the last question, or to another in its place. Raises `RequestError` without one."""
-        last = self.state.last_question()
+        last, images = self.state.last_question(), self.state.last_images()
         before = self.state.before_last_question()
-        return await self.answer(before.with_question(last if question is None else question))
+        return await self.answer(before.with_question(last if question is None else question, images))
 
     async def stream(self, state: ChatState) -> tuple[ChatState, list[RoundEvent]]:
         """The answer to the last question of ``state``, shown while it comes unless it is JSON (`stream_answer`)."""

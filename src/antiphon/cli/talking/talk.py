@@ -20,12 +20,15 @@ from antiphon.conversation import (
     Message,
     MessageEnded,
     MessageStarted,
+    OpaquePart,
     ReasoningEffort,
     ResponseFormat,
     Role,
     TextDelta,
+    TextPart,
     ToolChoice,
     TurnEnded,
+    mixed,
     visible_to_user,
 )
 from antiphon.conversation.json import MessageJson, message_json
@@ -76,8 +79,14 @@ class ChatState:
         """With a form that the next answers are constrained to, or none."""
         return replace(self, conversation=replace(self.conversation, response_format=form))
 
-    def with_question(self, question: str) -> ChatState:
-        return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=question)))
+    def with_question(self, question: str, images: Sequence[OpaquePart] = ()) -> ChatState:
+        parts = mixed([*images, TextPart(question)])
+        return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=question, parts=parts)))
+
+    def last_images(self) -> list[OpaquePart]:
+        """Those of the last question."""
+        users = [message for message in self.conversation.messages if message.role is Role.USER]
+        return [part for message in users[-1:] for part in message.parts if isinstance(part, OpaquePart)]
 
     def answered(self, *messages: Message) -> ChatState:
         return replace(self, conversation=self.conversation.add(*messages))

@@ -18,6 +18,7 @@ from antiphon.conversion.convert import source_named
 from antiphon.conversion.detect import HarmonyJsonReader, JsonReader, ShareGptReader, Survey, detect, read_function
 from antiphon.conversion.json_text import Repeated
 from antiphon.errors import AntiphonError, ParseError, Position
+from antiphon.generation.images import check_seen
 from antiphon.structs import ready
 
 AUTO = "auto"
@@ -134,6 +135,7 @@ def read_chat_row(value: Any, data: bytes) -> Row:
         if message.thinking and not (message.reasoning or message.reasoning_content):
             message.reasoning = message.thinking
         frames = to_messages([message], earlier=calls, first=i, in_order=True)
+        check_seen(frames, seen=False)
         if message.weight is not None:
             weights |= dict.fromkeys(range(len(messages), len(messages) + len(frames)), message.weight)
         messages += frames

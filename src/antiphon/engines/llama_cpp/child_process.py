@@ -88,6 +88,8 @@ class ChildProcess:
         free = free_memory() if settings.memory_limit is None else settings.memory_limit
         check_memory(file, settings, free)
         await asyncio.to_thread(check_ranking, file, settings)
+        if settings.projector is not None:
+            await asyncio.to_thread(read_model_file, settings.projector)
         folder = private_folder()
         key = secrets.token_urlsafe(32)
         log = _Log()
@@ -189,12 +191,14 @@ def _orders(
         "endpoint_props": False,  # Reading them is always possible; this is writing.
         "ui": False,
         "use_jinja": False,
+        "mmproj_use_gpu": settings.gpu_layers > 0,
         "warmup": True,
         "verbosity": 2,
     }
     pooling = settings.pooling.name if settings.embeddings else None
     return {
-        "model": str(settings.model), "folder": str(folder), "threads": settings.thread_count(), "params": params,
+        "model": str(settings.model), "projector": str(settings.projector or ""), "folder": str(folder),
+        "threads": settings.thread_count(), "params": params,
         "flash_attention": file.flash_attention(settings),
         "pooling": f"LLAMA_POOLING_TYPE_{pooling}" if pooling else None,
         "memory": None if settings.gpu_layers else need + cache * 2**20 + _HEADROOM,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from antiphon.engines.connection import Connect
-from antiphon.engines.engine import Embeddings, EngineEnd, Ranking, Sampling, Step
+from antiphon.engines.engine import Embeddings, EngineEnd, PlacedImage, Ranking, Sampling, Step
 from antiphon.engines.http import SHORT, HttpClient, check_context, failed
 from antiphon.errors import (
     ContextError,
@@ -32,12 +33,16 @@ _TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large to process.*batch 
 
 
 class ServedModel(msgspec.Struct, frozen=True):
-    """Facts that a server reports of itself. ``context``: tokens for one sequence; ``ends``: its own list of ends."""
+    """Facts that a server reports of itself. ``context``: tokens for one sequence; ``ends``: its own list of ends.
+
+    ``image_mark`` stands in a prompt's text where an image is; empty of a model that sees none.
+    """
 
     context: int
     slots: int
     vocabulary: int
     ends: frozenset[int]
+    image_mark: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,7 +88,8 @@ class LlamaClient:
         answer = await self._json("POST", "/completion", probe)
         banned = _at(answer, "generation_settings", "logit_bias")
         ends = frozenset(_number(ban, "token") for ban in banned) if isinstance(banned, list) else frozenset()
-        return ServedModel(context, slots, vocabulary, ends)
+        sees = msgspec.convert(props, ready(_Props))
+        return ServedModel(context, slots, vocabulary, ends, sees.media_marker if sees.modalities.vision else "")
 
     async def generate(
         self,
@@ -94,6 +100,7 @@ class LlamaClient:
         n: int,
         grammar: str | None,
         seat: Seat | None = None,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         """The steps. The seat's ``placed`` is called when the reply begins, with -1, and with the slot that it got."""
         check(prompt, sampling, model, n=n, grammar=grammar)
@@ -105,6 +112,8 @@ class LlamaClient:
         body = completion_body(
             prompt, sampling, n=n, grammar=grammar, context=model.context, slot=seat.slot, reuse=seat.reuse
         )
+        if images:
+            body["prompt"] = await self._pictured(prompt, images, model.image_mark)
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
         async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
             events, known = EventReader(), None
@@ -121,6 +130,33 @@ class LlamaClient:
                 if all(choice.ended for choice in choices):
                     return
         raise EngineLostError("the engine ended its stream in the middle of a reply")
+
+    async def _pictured(self, prompt: Sequence[int], images: Sequence[PlacedImage], mark: str) -> Json:
+        """The prompt as the server takes images: a text with marks, in which it finds controls by itself.
+
+        Raises `UnsupportedError` for one of which the server would make other ids.
+        """
+        edges = [0, *(edge for image in images for edge in (image.start, image.stop)), len(prompt)]
+        spans = zip(edges[::2], edges[1::2], strict=True)
+        texts = [await self._spelled(prompt[start:stop], mark, first=start == 0) for start, stop in spans]
+        return {
+            "prompt_string": mark.join(texts),
+            "multimodal_data": [b64encode(image.data).decode() for image in images],
+        }
+
+    async def _spelled(self, ids: Sequence[int], mark: str, *, first: bool) -> str:
+        """The text that the server reads as these ids. Before the ``first`` it writes what its prompts begin with."""
+        for given in [ids, ids[1:]] if first and ids else [ids]:
+            spelled = await self._json("POST", "/detokenize", {"tokens": list(given)})
+            text = msgspec.convert(_at(spelled, "content"), str)
+            body: Json = {"content": text, "add_special": first, "parse_special": True}
+            if _at(await self._json("POST", "/tokenize", body), "tokens") == list(ids) and mark not in text:
+                return text
+        raise UnsupportedError(
+            "this engine reads a prompt with images as text, and would read this one otherwise than it is",
+            position=Position(path="messages"),
+            hint="Leave out what spells a control of the model, or send it without images.",
+        )
 
     async def forced(self, forced: Forced, model: ServedModel, seat: Seat) -> dict[int, Probability]:
         """Makes the server sample just these ids, and gives its reports by their places. Errors as for `generate`."""
@@ -230,6 +266,15 @@ def refusal(failure: Failure) -> Exception:
     if too_large := _TOO_LARGE.search(failure.message):
         return ContextError(f"the input has {too_large[1]} tokens and the engine reads {too_large[2]} at once")
     return failed(failure.code, failure.message)
+
+
+class _Modalities(msgspec.Struct):
+    vision: bool = False
+
+
+class _Props(msgspec.Struct):
+    modalities: _Modalities = msgspec.field(default_factory=_Modalities)
+    media_marker: str = ""
 
 
 class _Vector(msgspec.Struct):

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from functools import partial
 
 from antiphon.conversation import TokenLogprob
-from antiphon.engines.engine import SAMPLING, Embeddings, EngineInfo, Ranking, Sampling, Step
+from antiphon.engines.engine import SAMPLING, Embeddings, EngineInfo, PlacedImage, Ranking, Sampling, Step
 from antiphon.engines.turns import embed_in_turns, rank_in_turns, together
 from antiphon.errors import UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
@@ -59,13 +59,14 @@ class LlamaCppEngine:
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         if self._settings.embeddings:
             raise UnsupportedError("this model makes embeddings or ranks, and does not generate")
         check(prompt, sampling, self.host.model, n=n, grammar=grammar)
         async with self.host.places(tenant, n, prompt) as places:
             seats = iter(places.seats)
-            alone = partial(self._seated, places.client, seats, prompt, grammar=grammar)
+            alone = partial(self._seated, places.client, seats, prompt, grammar=grammar, images=images)
             steps = together(alone, sampling, n) if len(places.seats) > 1 else alone(sampling, n=n)
             async with aclosing(steps):
                 async for step in steps:
@@ -80,10 +81,11 @@ class LlamaCppEngine:
         *,
         n: int = 1,
         grammar: str | None,
+        images: Sequence[PlacedImage],
     ) -> AsyncGenerator[Step, None]:
         """The steps of one request to the child, in the next of the seats."""
         seat = next(seats)
-        steps = client.generate(prompt, sampling, self.host.model, n=n, grammar=grammar, seat=seat)
+        steps = client.generate(prompt, sampling, self.host.model, n=n, grammar=grammar, seat=seat, images=images)
         async with aclosing(steps):
             async for step in steps:
                 seat.made.extend(step.ids)
@@ -149,7 +151,7 @@ def declared(model: ServedModel, *, embeddings: bool = False, ranks: bool = Fals
         name="llama_cpp",
         context=model.context,
         slots=model.slots,
-        honours=SAMPLING,
+        honours=SAMPLING | ({"images"} if model.image_mark else set()),
         end_ids=model.ends,
         grammar=not embeddings,
         logprobs=MAX_LOGPROBS,

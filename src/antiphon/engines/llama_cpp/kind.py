@@ -18,14 +18,21 @@ class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
     """llama.cpp inside, for a GGUF file. ``threads`` and ``share_cache`` None: what the table ``[engine]`` says.
 
     ``threads`` 0: chosen automatically. ``share_cache``: one owner's prompts may be found in the cache by another's.
+    ``projector``: the GGUF file of the model's eyes (``mmproj-….gguf``), with which it sees images.
     """
 
     threads: int | None = None
     share_cache: bool | None = None
+    projector: str = ""
 
     needs_file: ClassVar[bool] = True
     truncates: ClassVar[bool] = True
     tasks: ClassVar[frozenset[Task]] = ANY_TASK
+    paths: ClassVar[frozenset[str]] = frozenset({"projector"})
+
+    @property
+    def sees(self) -> bool:
+        return bool(self.projector)
 
     def memory(self, model: ModelSpec) -> int:
         from .model_file import ModelFile  # here and not above: every program reads the settings
@@ -45,6 +52,7 @@ class LlamaCpp(EngineSettings, frozen=True, kw_only=True, tag="llama_cpp"):
             embeddings=model.task != "chat",
             pooling=Pooling.RANK if model.task == "rank" else Pooling.MEAN,
             share_cache=model.share_cache if self.share_cache is None else self.share_cache,
+            projector=Path(self.projector) if self.projector and model.task == "chat" else None,
         )
 
     async def open(self, model: ModelSpec) -> LlamaCppEngine:

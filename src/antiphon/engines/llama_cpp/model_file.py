@@ -55,7 +55,9 @@ class ModelFile(msgspec.Struct, frozen=True):
         """The least memory, in bytes, with which the model can run as ``settings`` say."""
         cache = 0 if settings.embeddings else self.cache_bytes() * settings.context * settings.slots
         scores = 0 if self.flash_attention(settings) else self.scores_bytes(settings)
-        return self.size + cache + scores + _OVERHEAD
+        projector = settings.projector
+        sees = projector.stat().st_size if projector is not None and projector.is_file() else 0
+        return self.size + sees + cache + scores + _OVERHEAD
 
     def ranking_fault(self) -> str | None:
         """Why it cannot rank documents; None for a file that can. llama.cpp would score by whatever it finds."""

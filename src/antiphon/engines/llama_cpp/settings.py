@@ -30,6 +30,7 @@ class LlamaCppSettings:
     share of it already, whatever else the slot holds (0: never). ``memory_limit`` (bytes) None: what the machine has
     free. ``load_seconds`` bounds a start. ``embeddings`` makes it an embedding engine, which does not generate.
     ``share_cache``: a prompt may go on with what another owner's left, which shows each what the other sent.
+    ``projector`` is the file by which the model sees images; None: it sees none.
     """
 
     model: Path
@@ -46,6 +47,7 @@ class LlamaCppSettings:
     memory_limit: int | None = None
     load_seconds: float = 600.0
     share_cache: bool = False
+    projector: Path | None = None
 
     def __post_init__(self) -> None:
         if min(self.context, self.slots, self.batch) < 1 or self.threads < 0 or self.cache_mib < 0:

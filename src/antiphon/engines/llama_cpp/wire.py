@@ -181,6 +181,7 @@ class Probability(msgspec.Struct):
 
 class Progress(msgspec.Struct):
     cache: int = 0
+    total: int | None = None
 
 
 class Failure(msgspec.Struct):
@@ -237,6 +238,7 @@ class ChoiceReader:
         self._fragments = fragments
         self._seen = 0
         self._cached: int | None = None
+        self._prompt: int | None = None
         self._closing: tuple[int, ...] = ()
         self._closing_logprobs: tuple[TokenLogprob, ...] = ()
         self.ended = False
@@ -245,7 +247,7 @@ class ChoiceReader:
         if self.ended:
             return None
         if event.prompt_progress is not None:  # Its `tokens` is [0], which nobody sampled.
-            self._cached = event.prompt_progress.cache
+            self._cached, self._prompt = event.prompt_progress.cache, event.prompt_progress.total
             return None
         return self._last(event) if event.stop else self._sampled(event)
 
@@ -266,7 +268,7 @@ class ChoiceReader:
             return None
         end = EngineEnd.STOP if stop is not None else None
         cached, self._cached = self._cached, None
-        return Step(ids, self._choice, logprobs, end=end, cached_tokens=cached)
+        return Step(ids, self._choice, logprobs, end=end, cached_tokens=cached, prompt_tokens=self._prompt)
 
     def _last(self, event: Event) -> Step:
         self.ended = True

@@ -8,7 +8,7 @@ from itertools import zip_longest
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Channel, End, Message, OpaquePart, Role, TextPart
+from antiphon.conversation import IMAGES, Channel, End, Message, OpaquePart, Role, TextPart
 from antiphon.errors import Position, RenderError
 from antiphon.formats import HistoryPolicy
 from antiphon.formats.format import is_answer
@@ -25,7 +25,8 @@ class ChatCall(msgspec.Struct, frozen=True):
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """``role``: system, user, assistant or tool. ``open``: the model is to continue it.
 
-    ``parts`` are a user's texts and images in their order, where there are images; ``content`` is the texts then too.
+    ``parts`` are texts and images of a user or a tool in their order, where there are images; ``content`` is the texts
+    then too.
     """
 
     role: str
@@ -38,15 +39,11 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[TextPart | OpaquePart, ...] = ()
 
 
-IMAGES = frozenset({"image", "image_url", "input_image"})
-"""The kinds of parts that are images, whoever's they are."""
-
-
 def chat_messages(messages: Sequence[Message], history: HistoryPolicy, *, images: bool = False) -> list[ChatMessage]:
     """The conversation in the form of the chat APIs.
 
     A developer's text is merged into the system text before it (resolution X-07). Raises `RenderError` for parts that
-    are no text, but for ``images`` of a user.
+    are no text, but for ``images`` of users and tools.
     """
     chat: list[ChatMessage] = []
     last = len(messages) - 1
@@ -127,7 +124,7 @@ def _read_parts(message: Message, i: int, *, images: bool) -> tuple[TextPart | O
         match part:
             case TextPart():
                 found.append(part)
-            case OpaquePart(kind) if images and kind in IMAGES and message.role is Role.USER:
+            case OpaquePart(kind) if images and kind in IMAGES and message.role in (Role.USER, Role.TOOL):
                 found.append(part)
             case OpaquePart(kind):
                 raise RenderError(

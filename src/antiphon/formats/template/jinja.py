@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Conversation, Role, Settings
+from antiphon.conversation import Conversation, OpaquePart, Role, Settings, TextPart
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, SamplingDefaults
 from antiphon.formats.replies import CompiledDescription, ReplyDescription
@@ -256,6 +256,18 @@ class JinjaFormat(ReplyFormat):
                 "the chat template does not write the last message, so it cannot be continued", code="cannot_continue"
             )
         return text[:end]
+
+    @cached_property
+    def image_mark(self) -> tuple[Control, ...]:
+        """The controls that the template writes for an image, beside those of a text alone."""
+        if not self.capabilities.image_type:
+            return ()
+        parts = (OpaquePart("image", None), TextPart("?"))
+        chats = ([ChatMessage(role="user", content="?", parts=given)] for given in ((), parts))
+        texts = (Trials(self._template, self._special).text(chat, self.capabilities) for chat in chats)
+        plain, pictured = ([one for one in self._spellings.scan(text) if isinstance(one, Control)] for text in texts)
+        same = next((i for i, pair in enumerate(zip(plain, pictured, strict=False)) if pair[0] != pair[1]), len(plain))
+        return tuple(pictured[same : same + len(pictured) - len(plain)])
 
     def describe(self, cuts: Cuts = "sampled") -> Found:
         """How the model writes its replies, found anew: as declared, else as the template does."""

@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import TextPart, ToolSpec
+from antiphon.conversation import OpaquePart, TextPart, ToolSpec
 from antiphon.errors import TemplateError
 
 from .budget import Budget, Exhausted
@@ -46,6 +46,7 @@ class TemplateCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     not the first; else their texts go into the first. ``parallel_calls``: several calls in one message; else each is a
     message, followed by its result. ``reasoning_in_parts``: reasoning as a part of the content, under no name.
     ``image_type``: the type of a part for which the template writes the place of an image; empty: it writes none.
+    ``images_in_results``: in a tool's message too; else they are a user's, behind the results.
     ``day``: the first of `DAYS` on which it writes a question.
     """
 
@@ -59,6 +60,7 @@ class TemplateCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_names: tuple[str, ...] = REASONING_NAMES
     reasoning_in_parts: bool = False
     image_type: str = ""
+    images_in_results: bool = False
     day: date = DAYS[0]
 
 
@@ -70,6 +72,8 @@ def fitted(chat: Sequence[ChatMessage], takes: TemplateCapabilities) -> list[Cha
         chat = _system_first(chat)
     if not takes.parallel_calls:
         chat = list(_single_calls(chat))
+    if not takes.images_in_results:
+        chat = list(_images_behind_results(chat))
     return list(chat) if takes.ids is IdForm.ANY else list(_with_ids(chat, takes.ids))
 
 
@@ -116,6 +120,19 @@ def _call_by_call(message: ChatMessage, results: Sequence[ChatMessage]) -> Itera
         left = [result for result in left if result not in mine]
         yield from mine
     yield from left
+
+
+def _images_behind_results(chat: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
+    """The images of results as a message of the user's, behind all of them."""
+    waiting: list[OpaquePart] = []
+    for message, after in zip_longest(chat, chat[1:]):
+        if message.role == "tool" and message.parts:
+            waiting += (part for part in message.parts if isinstance(part, OpaquePart))
+            message = replace(message, parts=())
+        yield message
+        if waiting and (after is None or after.role != "tool"):
+            yield ChatMessage(role="user", parts=tuple(waiting))
+            waiting = []
 
 
 def _with_ids(chat: Sequence[ChatMessage], form: IdForm) -> Iterator[ChatMessage]:
@@ -216,7 +233,7 @@ def _call_value(call: ChatCall, takes: TemplateCapabilities, protect: Callable[[
 def _parts(
     message: ChatMessage, takes: TemplateCapabilities, protect: Callable[[str], str]
 ) -> Iterator[dict[str, Any]]:
-    """Texts and images in their order, behind the text that was put before them. Where an image is, is not told."""
+    """Texts and images in their order, behind the text that was put before them. Of an image only its type is told."""
     texts = "".join(part.text for part in message.parts if isinstance(part, TextPart))
     if before := message.content.removesuffix(texts):
         yield {"type": "text", "text": protect(before)}

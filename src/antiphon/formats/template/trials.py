@@ -237,13 +237,18 @@ def _reasoning(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilit
 def _images(trials: Trials, takes: TemplateCapabilities) -> TemplateCapabilities:
     """The first type of part of which the template writes something for each, beside the text, and not its JSON."""
 
-    def written(type: str, count: int) -> str:
-        parts: list[TextPart | OpaquePart] = [*[OpaquePart("image", None)] * count, TextPart(_USER.content)]
-        return trials.text([replace(_USER, parts=tuple(parts))], replace(takes, image_type=type))
+    def pictured(message: ChatMessage, count: int) -> ChatMessage:
+        parts: list[TextPart | OpaquePart] = [*[OpaquePart("image", None)] * count, TextPart(message.content)]
+        return replace(message, parts=tuple(parts))
+
+    def writes(content: str, texts: Sequence[str]) -> bool:
+        whole = all(content in text and not _PRINTED_PART.search(text) for text in texts)
+        return whole and len(set(texts)) == len(texts)
 
     for type in ("image", "image_url"):
-        texts = [written(type, count) for count in range(3)]
-        printed = all(_USER.content in text and not _PRINTED_PART.search(text) for text in texts)
-        if printed and len(set(texts)) == len(texts):
-            return replace(takes, image_type=type)
+        seeing = replace(takes, image_type=type, images_in_results=True)
+        if writes(_USER.content, [trials.text([pictured(_USER, count)], seeing) for count in range(3)]):
+            result, begun = _result(), [_USER, _called(_SIMPLE)]
+            texts = [trials.text([*begun, pictured(result, count)], seeing, [_TOOL]) for count in range(3)]
+            return replace(seeing, images_in_results=writes(result.content, texts))
     return takes

@@ -36,16 +36,18 @@ from antiphon.formats.offered_calls import NOT_ALLOWED, as_answer, is_for_tool
 class Counts:
     """Tokens of one choice, counted id by id: the engine's way to cut its steps changes nothing."""
 
-    __slots__ = ("cached", "completion", "reasoning")
+    __slots__ = ("cached", "completion", "prompt", "reasoning")
 
-    def __init__(self) -> None:
+    def __init__(self, prompt: int) -> None:
+        """``prompt``: tokens of the prompt, as far as they are known before it is read."""
+        self.prompt = prompt
         self.completion = 0
         self.reasoning = 0
         self.cached: int | None = None
 
-    def usage(self, prompt_tokens: int) -> Usage:
+    def usage(self) -> Usage:
         return Usage(
-            prompt_tokens=prompt_tokens,
+            prompt_tokens=self.prompt,
             completion_tokens=self.completion,
             cached_tokens=self.cached,
             reasoning_tokens=self.reasoning,
@@ -296,7 +298,7 @@ class InferredChannels:
 
 def with_channels(events: Iterable[ParserEvent], format: Format) -> list[ParserEvent]:
     """All events of a whole reply, each message under the channel that it is shown under."""
-    channels = InferredChannels(format, Counts())
+    channels = InferredChannels(format, Counts(0))
     return [*(passed for event in events for passed in channels.feed(event)), *channels.close(cut=False)]
 
 

@@ -50,7 +50,7 @@ class ChoiceReader:
         self._stops = StopStrings(plan.request.stop)
         self._call_ids = CallIds(plan.request, choice)
         self._logprobs = PendingLogprobs()
-        self.counts = Counts()
+        self.counts = Counts(len(plan.prompt_ids))
         self._offered = plan.request.calls
         self._channels = InferredChannels(plan.format, self.counts, reads_miscalls=plan.request.reads_miscalls)
         self.sampled: list[int] = []
@@ -81,6 +81,8 @@ class ChoiceReader:
             step = self._finisher.fitted(step)
         if step.cached_tokens is not None:
             self.counts.cached = step.cached_tokens
+        if step.prompt_tokens is not None:
+            self.counts.prompt = step.prompt_tokens
         if self._guard is not None:
             self._guard.follow(step.ids)
         before = self.counts.completion
@@ -315,7 +317,7 @@ class ChoiceReader:
         cut = self._stops.matched is not None or (end in CUT and self._parser.ended is None)
         inferred = self._collected(self._channels.close(cut=cut))
         events += inferred if self._stops.matched is not None else self._stops.filter(inferred)
-        usage = self.counts.usage(len(self._plan.prompt_ids))
+        usage = self.counts.usage()
         if self._broke_off:
             events.append(Incident(MALFORMED, self.counts.completion, ""))
         matched = self._stops.matched or self._parser.ended
@@ -338,7 +340,7 @@ class ChoiceReader:
         if self._cut:
             return FinishReason.STOP_SEQUENCE
         if finished or (self._parser.ended is None and end in CUT):
-            full = len(self._plan.prompt_ids) + self.counts.completion >= self._plan.model.context
+            full = self.counts.prompt + self.counts.completion >= self._plan.model.context
             return FinishReason.LENGTH_CONTEXT if full else FinishReason.LENGTH_OUTPUT
         return FinishReason.TOOL_CALL if self._called else FinishReason.STOP_EOS
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import msgspec
 
-from antiphon.engines import EngineEnd, Sampling, Step
+from antiphon.engines import EngineEnd, GenerateOptions, Sampling, Step
 from antiphon.generation.plan import Plan
 
 if TYPE_CHECKING:  # llguidance is an extra
@@ -35,10 +35,17 @@ def continued(plan: Plan, before: Sequence[int]) -> AsyncGenerator[Step, None]:
 
 def begun(plan: Plan) -> AsyncGenerator[Step, None]:
     """The steps of a reply from its first id on."""
-    request = plan.request
     return plan.model.engine.generate(
-        plan.prompt_ids, plan.sampling, n=request.n, grammar=plan.grammar, tenant=request.tenant
+        plan.prompt_ids, plan.sampling, **_options(plan, n=plan.request.n, grammar=plan.grammar)
     )
+
+
+def _options(plan: Plan, **more: Unpack[GenerateOptions]) -> GenerateOptions:
+    """What the engine is given besides; images only where there are some, as few engines take them."""
+    options = GenerateOptions(tenant=plan.request.tenant, **more)
+    if plan.images:
+        options["images"] = plan.images
+    return options
 
 
 async def _no_more() -> AsyncGenerator[Step, None]:
@@ -46,9 +53,7 @@ async def _no_more() -> AsyncGenerator[Step, None]:
 
 
 def _freely(plan: Plan, before: Sequence[int]) -> AsyncGenerator[Step, None]:
-    return plan.model.engine.generate(
-        (*plan.prompt_ids, *before), _after(plan.sampling, len(before)), tenant=plan.request.tenant
-    )
+    return plan.model.engine.generate((*plan.prompt_ids, *before), _after(plan.sampling, len(before)), **_options(plan))
 
 
 def _after(sampling: Sampling, count: int) -> Sampling:
@@ -108,7 +113,7 @@ class _Constrained:
             return
         sampling = replace(_after(plan.sampling, len(self._ids)), max_tokens=1)
         sampled = plan.model.engine.generate(
-            (*plan.prompt_ids, *self._ids), sampling, grammar=one_of(allowed), tenant=plan.request.tenant
+            (*plan.prompt_ids, *self._ids), sampling, **_options(plan, grammar=one_of(allowed))
         )
         async with aclosing(sampled) as steps:
             async for step in steps:

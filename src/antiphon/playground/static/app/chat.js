@@ -2,6 +2,7 @@
 import { records } from "./api.js";
 import { Answering, deleted } from "./answering.js";
 import { newId } from "./ui.js";
+import { isImage } from "./images.js";
 import * as store from "./store.js";
 import { DEFAULTS, continuationOf, requestOf } from "./requests.js";
 import { answerNode, calls, over } from "./turn.js";
@@ -169,8 +170,8 @@ export class Chat {
     await store.save(conversation);
   }
 
-  say(text, parent = this.current.leaf) {
-    const node = { id: newId(), parent, role: "user", text, version: 0 };
+  say(text, images = [], parent = this.current.leaf) {
+    const node = { id: newId(), parent, role: "user", text, ...(images.length && { images }), version: 0 };
     this.current.nodes[node.id] = node;
     this.current.title ||= text.trim().slice(0, 60);
     return this.answer(node.id);
@@ -264,7 +265,7 @@ function checked(given) {
     const id = newId();
     const plain = { id, parent: names.get(node.parent) ?? null, version: 0 };
     names.set(former, id);
-    if (node.role === "user") nodes[id] = { ...plain, role: "user", text: String(node.text ?? "") };
+    if (node.role === "user") nodes[id] = { ...plain, role: "user", text: String(node.text ?? ""), images: (node.images ?? []).filter(isImage) };
     else nodes[id] = { ...answerNode(plain.parent, String(node.api)), ...plain, role: "assistant", status: "done", items: (node.items ?? []).map(itemOf) };
   }
   const leaf = names.get(given.leaf) ?? [...names.values()].at(-1) ?? null;

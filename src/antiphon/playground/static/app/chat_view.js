@@ -5,6 +5,7 @@ import { t } from "./strings.js";
 import { Card, problemOf } from "./card.js";
 import { hasSetting } from "./requests.js";
 import { over, textOf } from "./turn.js";
+import { Attach, Images, added, taking } from "./images.js";
 
 const SHOWN = 60;
 
@@ -60,12 +61,12 @@ function UserMessage({ node, chat }) {
   const sent = (event) => {
     event.preventDefault();
     setText(null);
-    chat.say(text, node.parent);
+    chat.say(text, node.images, node.parent);
   };
   const shown = all ? node.text : node.text.slice(0, 20_000);
   return html`<article class="message user" aria-label=${t("you")}>
     ${text === null
-      ? html`<div class="body plain" dir="auto">${shown}</div>
+      ? html`<${Images} images=${node.images} /><div class="body plain" dir="auto">${shown}</div>
         ${shown.length < node.text.length && html`<button type="button" onClick=${() => setAll(true)}>${t("showAll", { count: node.text.length })}</button>`}`
       : html`<form onSubmit=${sent}><textarea aria-label=${t("edit")} dir="auto" rows="3" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
         <button type="submit">${t("save")}</button> <button type="button" onClick=${() => setText(null)}>${t("cancel")}</button></form>`}
@@ -154,26 +155,30 @@ function Failure({ node, chat }) {
 
 function Writer({ chat }) {
   const [text, setText] = useState("");
+  const [images, setImages] = useState([]);
   const [problem, setProblem] = useState("");
+  const add = (more) => setImages((before) => added(before, more));
   const send = (event) => {
     event?.preventDefault();
-    if (!text.trim() || chat.running()) return;
-    const wrong = wrongSetting(chat.current.settings);
+    if (!(text.trim() || images.length) || chat.running()) return;
+    const wrong = images.length && chat.current.settings.api === "completions" ? t("noImages") : wrongSetting(chat.current.settings);
     setProblem(wrong);
     if (wrong) return;
     setText("");
-    chat.say(text);
+    setImages([]);
+    chat.say(text, images);
   };
   const pressed = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
     if (event.key === "Escape" && chat.running()) chat.stop();
   };
-  return html`<form class="writer" onSubmit=${send}>
+  return html`<form class="writer" onSubmit=${send} ...${taking(add)}>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <div class="field"><textarea id="message" aria-label=${t("message")} placeholder=${t("message")} rows="1" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed}></textarea>
+    <${Images} images=${images} remove=${(at) => setImages(images.filter((_, place) => place !== at))} />
+    <div class="field"><${Attach} add=${add} /><textarea id="message" aria-label=${t("message")} placeholder=${t("message")} rows="1" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed}></textarea>
     ${chat.running()
       ? html`<button type="button" key="stop" onClick=${() => chat.stop()}>${t("stop")}</button>`
-      : html`<button type="submit" key="send" disabled=${!text.trim()}>${t("send")}</button>`}</div>
+      : html`<button type="submit" key="send" disabled=${!(text.trim() || images.length)}>${t("send")}</button>`}</div>
   </form>`;
 }
 

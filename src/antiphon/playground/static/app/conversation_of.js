@@ -1,6 +1,11 @@
 // A chat request as an export of conversations, which the chat takes as it takes a file. What a conversation here has no
 // place for is listed in it.
+import { isImage } from "./images.js";
+
 const textOf = (content) => (typeof content === "string" ? content : Array.isArray(content) ? content.map((part) => part?.text ?? "").join("") : "");
+
+const imageOf = (part) => (part?.type === "image_url" && isImage(part.image_url?.url) ? part.image_url.url : null);
+const imagesOf = (content) => (Array.isArray(content) ? content.map(imageOf).filter(Boolean) : []);
 
 const SETTINGS = { model: "model", temperature: "temperature", top_p: "topP", max_tokens: "most", max_completion_tokens: "most", seed: "seed", reasoning_effort: "effort" };
 const KNOWN = ["role", "content", "tool_calls", "tool_call_id"];
@@ -10,7 +15,7 @@ function leftOutOf(messages, rest) {
   const said = messages.findIndex((one) => one.role === "user" || one.role === "assistant");
   const of = (one, at) => [
     ...Object.keys(one).filter((name) => !KNOWN.includes(name)).map((name) => `messages[${at}].${name}`),
-    ...(Array.isArray(one.content) ? one.content : []).flatMap((part, place) => (typeof part?.text === "string" ? [] : [`messages[${at}].content[${place}]`])),
+    ...(Array.isArray(one.content) ? one.content : []).flatMap((part, place) => (typeof part?.text === "string" || (one.role === "user" && imageOf(part)) ? [] : [`messages[${at}].content[${place}]`])),
     ...(["system", "developer"].includes(one.role) && said >= 0 && at > said ? [`messages[${at}].role`] : []),
   ];
   return [...messages.flatMap(of), ...Object.keys(rest).filter((name) => !(name in SETTINGS))];
@@ -26,7 +31,7 @@ export function conversationOf(chatJson, losses = []) {
   const answer = () => nodes[parent]?.role === "assistant" && nodes[parent].items.every((item) => item.kind === "text") ? nodes[parent] : (add({ role: "assistant", api: "responses", items: [] }), nodes[parent]);
   for (const one of messages) {
     if (one.role === "system" || one.role === "developer") instructions.push(textOf(one.content));
-    else if (one.role === "user") add({ role: "user", text: textOf(one.content) });
+    else if (one.role === "user") add({ role: "user", text: textOf(one.content), images: imagesOf(one.content) });
     else if (one.role === "tool") give(nodes, one);
     else say(answer(), one);
   }

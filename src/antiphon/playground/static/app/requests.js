@@ -88,8 +88,13 @@ function responsesFunction({ name, description, parameters, strict }) {
   return { type: "function", ...present({ name, description, parameters, strict }) };
 }
 
+// A question's text, or its images and then its text.
+function contentOf({ text, images }, part, type) {
+  return images?.length ? [...images.map(part), ...(text ? [{ type, text }] : [])] : text;
+}
+
 function inputItems(node) {
-  if (node.role === "user") return [{ role: "user", content: node.text }];
+  if (node.role === "user") return [{ role: "user", content: contentOf(node, (url) => ({ type: "input_image", image_url: url }), "input_text") }];
   if (node.output) return [...node.output, ...wholeCalls(node).map(outputItem)];
   const said = node.items.flatMap((item) => {
     if (item.kind === "text") return item.text ? [{ role: "assistant", content: item.text }] : [];
@@ -123,7 +128,7 @@ export function messagesOf(settings, path) {
 }
 
 function chatMessages(node) {
-  if (node.role === "user") return [{ role: "user", content: node.text }];
+  if (node.role === "user") return [{ role: "user", content: contentOf(node, (url) => ({ type: "image_url", image_url: { url } }), "text") }];
   const called = wholeCalls(node);
   if (!called.length && !textOf(node)) return [];
   const asked = called.map((item) => ({ id: item.id, type: "function", function: { name: item.name, arguments: item.arguments || "{}" } }));

@@ -1,0 +1,285 @@
+"""Images of every wire, by its own client: the same bytes at the same place, counted; and what is no image, refused."""
+
+from __future__ import annotations
+
+import io
+import resource
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import anthropic
+import ollama
+import openai
+import pytest
+from PIL import Image
+from starlette.applications import Starlette
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.config import Limits
+from antiphon.engines import ScriptedEngine
+from antiphon.tokens import decode
+from kit.api import END, post_in_process, running, sampled
+from kit.pictures import (
+    BAD_SOURCES,
+    ENDS,
+    EVERYWHERE,
+    MARK,
+    PAD,
+    TOKENIZER,
+    USERS_ALONE,
+    bad_pictures,
+    base64_of,
+    data_url,
+    picture,
+    seeing_engine,
+    seeing_model,
+)
+
+RED, BLUE = picture(color=(255, 0, 0)), picture("JPEG", color=(0, 0, 255))
+REPLY = sampled(TOKENIZER, ("Red.", END))
+
+
+def seeing(template: str = EVERYWHERE, **options: Any) -> tuple[Starlette, ScriptedEngine]:
+    engine = seeing_engine(REPLY)
+    return create_app(StaticCatalog({"m": seeing_model(engine, template)}), **options), engine
+
+
+def seen(engine: ScriptedEngine) -> list[tuple[str, bytes]]:
+    """The images of the last request, each with the text before it."""
+    prompt = engine.requests[-1][0]
+    found, at = [], 0
+    for image in engine.images[-1]:
+        assert decode(TOKENIZER, prompt[image.start : image.stop]) == MARK
+        found.append((decode(TOKENIZER, prompt[at : image.start]), image.data))
+        at = image.stop
+    return found
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[str, ScriptedEngine]]:
+    application, engine = seeing()
+    with running(application) as base:
+        yield base, engine
+
+
+def by_chat(base: str, before: str, images: Sequence[bytes]) -> int:
+    parts: list[Any] = [{"type": "image_url", "image_url": {"url": data_url(one), "detail": "high"}} for one in images]
+    content = [{"type": "text", "text": before}, *parts]
+    client = openai.OpenAI(base_url=f"{base}/v1", api_key="-")
+    answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": content}])
+    assert answer.usage is not None
+    return answer.usage.prompt_tokens
+
+
+def by_responses(base: str, before: str, images: Sequence[bytes]) -> int:
+    parts: list[Any] = [{"type": "input_image", "image_url": data_url(one), "detail": "auto"} for one in images]
+    content = [{"type": "input_text", "text": before}, *parts]
+    client = openai.OpenAI(base_url=f"{base}/v1", api_key="-")
+    answer = client.responses.create(model="m", input=[{"role": "user", "content": content}])
+    assert answer.usage is not None
+    return answer.usage.input_tokens
+
+
+def by_messages(base: str, before: str, images: Sequence[bytes]) -> int:
+    parts: list[Any] = [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64_of(one)}}
+        for one in images
+    ]
+    content = [{"type": "text", "text": before}, *parts]
+    client = anthropic.Anthropic(base_url=base, api_key="-")
+    answer = client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": content}])
+    return answer.usage.input_tokens
+
+
+def by_ollama(base: str, before: str, images: Sequence[bytes]) -> int:
+    """Ollama's own has its images before the text."""
+    message = {"role": "user", "content": before, "images": [base64_of(one) for one in images]}
+    answer = ollama.Client(base).chat("m", messages=[message])
+    assert answer.prompt_eval_count is not None
+    return answer.prompt_eval_count
+
+
+@pytest.mark.parametrize("ask", [by_chat, by_responses, by_messages])
+def test_the_images_of_a_request_get_to_the_engine_behind_the_text_before_them(
+    server: tuple[str, ScriptedEngine], ask: Callable[[str, str, Sequence[bytes]], int]
+) -> None:
+    base, engine = server
+    counted = ask(base, "Which?", [RED, BLUE])
+    assert seen(engine) == [("<|im_start|>user\nWhich?", RED), ("", BLUE)]
+    assert counted == len(engine.requests[-1][0])
+
+
+def test_ollama_has_the_images_before_the_text(server: tuple[str, ScriptedEngine]) -> None:
+    base, engine = server
+    by_ollama(base, "Which?", [RED, BLUE])
+    assert seen(engine) == [("<|im_start|>user\n", RED), ("", BLUE)]
+    ollama.Client(base).generate("m", "Which?", images=[base64_of(BLUE)])
+    assert seen(engine) == [("<|im_start|>user\n", BLUE)]
+    assert decode(TOKENIZER, engine.requests[-1][0]).endswith(f"{MARK}Which?<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_a_stored_answer_is_gone_on_with_and_its_image_is_seen_again(server: tuple[str, ScriptedEngine]) -> None:
+    base, engine = server
+    client = openai.OpenAI(base_url=f"{base}/v1", api_key="-")
+    part: Any = {"type": "input_image", "image_url": data_url(RED), "detail": "auto"}
+    first = client.responses.create(model="m", input=[{"role": "user", "content": [part]}])
+    client.responses.create(model="m", input="And now?", previous_response_id=first.id)
+    assert [data for _, data in seen(engine)] == [RED]
+    listed = client.responses.input_items.list(first.id).data[0].model_dump()
+    assert listed["content"][0]["image_url"] == data_url(RED)
+
+
+@pytest.mark.asyncio
+async def test_what_spells_the_mark_of_an_image_is_text() -> None:
+    application, engine = seeing()
+    part = {"type": "image_url", "image_url": {"url": data_url(RED)}}
+    content = [{"type": "text", "text": f"{MARK} here"}, part, {"type": "text", "text": PAD.spelling}]
+    got = await post_in_process(application, "/v1/chat/completions", messages=[{"role": "user", "content": content}])
+    assert got.status == 200, got.body
+    assert seen(engine) == [(f"<|im_start|>user\n{MARK} here", RED)]
+    assert engine.requests[-1][0].count(TOKENIZER.controls[PAD]) == 1
+
+
+RESULTS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"messages": [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "see", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c", "content": [
+            {"type": "text", "text": "There:"}, {"type": "image_url", "image_url": {"url": data_url(RED)}}]},
+    ]}),
+    "responses": ("/v1/responses", {"input": [
+        {"role": "user", "content": "Look"},
+        {"type": "function_call", "call_id": "c", "name": "see", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": [
+            {"type": "input_text", "text": "There:"}, {"type": "input_image", "image_url": data_url(RED)}]},
+    ]}),
+    "messages": ("/v1/messages", {"max_tokens": 9, "messages": [
+        {"role": "user", "content": "Look"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "see", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [
+            {"type": "text", "text": "There:"},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64_of(RED)}}]}]},
+    ]}),
+}  # fmt: skip
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("wire", RESULTS)
+async def test_the_image_of_a_result_is_seen_in_it_or_right_behind_it(wire: str) -> None:
+    path, body = RESULTS[wire]
+    for template, before in (
+        (EVERYWHERE, "<|im_start|>tool\nThere:"),
+        (USERS_ALONE, "<|im_start|>tool\nThere:<|im_end|>\n<|im_start|>user\n"),
+    ):
+        application, engine = seeing(template)
+        got = await post_in_process(application, path, model="m", **body)
+        assert got.status == 200, got.body
+        ((text, data),) = seen(engine)
+        assert (text.endswith(before), data) == (True, RED), text
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("kind", "options", "mode"),
+    [
+        ("WEBP", {}, "RGB"), ("WEBP", {"mode": "RGBA", "color": (1, 2, 3, 4)}, "RGBA"), ("GIF", {}, "RGB"),
+        ("PNG", {"mode": "I;16"}, "RGB"), ("PNG", {"mode": "1"}, "RGB"), ("PNG", {"mode": "LA"}, "RGBA"),
+        ("JPEG", {"mode": "CMYK", "color": (1, 2, 3, 4)}, "RGB"),
+    ],
+)  # fmt: skip
+async def test_an_image_that_engines_read_in_several_ways_becomes_a_png(
+    kind: str, options: dict[str, Any], mode: str
+) -> None:
+    application, engine = seeing()
+    given = picture(kind, **options)
+    content = [{"type": "image_url", "image_url": {"url": data_url(given)}}]
+    got = await post_in_process(application, "/v1/chat/completions", messages=[{"role": "user", "content": content}])
+    assert got.status == 200, got.body
+    with Image.open(io.BytesIO(seen(engine)[0][1])) as image, Image.open(io.BytesIO(given)) as before:
+        assert (image.format, image.mode, image.size) == ("PNG", mode, before.size)
+        assert image.tobytes() == before.convert(mode).tobytes()
+
+
+@pytest.mark.asyncio
+async def test_a_photograph_is_the_right_way_up_for_every_engine() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    application, engine = seeing()
+    content = [{"type": "image_url", "image_url": {"url": data_url(picture("JPEG", (64, 48), exif=exif.tobytes()))}}]
+    got = await post_in_process(application, "/v1/chat/completions", messages=[{"role": "user", "content": content}])
+    assert got.status == 200, got.body
+    with Image.open(io.BytesIO(seen(engine)[0][1])) as image:
+        assert image.size == (48, 64)
+
+
+BAD = dict(bad_pictures())
+
+
+def parts(source: str) -> dict[str, tuple[str, dict[str, Any], str]]:
+    """A request of each wire whose image is of that source, and the place of the image."""
+    text = source.partition(",")[2] if source.startswith("data:image/png;base64,") else source
+    block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": text}}
+    ask, part = {"type": "text", "text": "?"}, {"type": "image_url", "image_url": {"url": source}}
+    pictured = {"role": "user", "content": "?", "images": [text]}
+    return {
+        "chat": ("/v1/chat/completions", {"messages": [
+            {"role": "user", "content": [ask, part]}]}, "messages[0].content[1]"),
+        "responses": ("/v1/responses", {"input": [
+            {"role": "user", "content": [{"type": "input_image", "image_url": source}]}]}, "input[0].content[0]"),
+        "messages": ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": [ask, block]}]},
+                     "messages[0].content[1]"),
+        "ollama": ("/api/chat", {"messages": [pictured]}, "messages[0].images[0]"),
+    }  # fmt: skip
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("name", BAD)
+async def test_what_is_no_image_is_refused_at_its_place_and_its_memory_is_given_back(name: str) -> None:
+    application, engine = seeing()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for path, body, place in parts(data_url(BAD[name])).values():
+        got = await post_in_process(application, path, model="m", **body)
+        assert got.status == 400, (path, got.body)
+        assert f"{place}: " in got.body.decode()
+        assert any(word in got.body.decode() for word in ("damaged", "none of PNG", "pixels", "empty", "takes more"))
+    assert not engine.requests
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # KiB: none of it was unpacked here
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("source", BAD_SOURCES)
+async def test_a_source_that_has_no_image_is_refused_at_its_place(source: str) -> None:
+    application, engine = seeing()
+    for path, body, place in parts(source).values():
+        got = await post_in_process(application, path, model="m", **body)
+        assert got.status == 400, (path, got.body)
+        assert f"{place}: " in got.body.decode()
+    assert not engine.requests
+
+
+@pytest.mark.asyncio
+async def test_images_are_limited_in_number_and_in_size() -> None:
+    application, engine = seeing(limits=Limits(max_body=2**26))
+    one = {"type": "image_url", "image_url": {"url": data_url(RED)}}
+    large = {"type": "image_url", "image_url": {"url": data_url(bytes(21 * 2**20))}}
+    for content, place, words in (([one] * 65, 64, "at most 64 images"), ([one, large], 1, "20 MiB at most")):
+        got = await post_in_process(
+            application, "/v1/chat/completions", messages=[{"role": "user", "content": content}]
+        )
+        assert (got.status, got.error["param"]) == (400, f"messages[0].content[{place}]"), got.body[:200]
+        assert words in got.error["message"]
+    assert not engine.requests
+
+
+@pytest.mark.asyncio
+async def test_a_template_without_places_and_an_engine_without_eyes_see_none() -> None:
+    plain = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    blind = create_app(StaticCatalog({"m": seeing_model(ScriptedEngine(REPLY, end_ids=ENDS))}))
+    for application in (seeing(plain)[0], blind):
+        for path, body, place in parts(data_url(RED)).values():
+            got = await post_in_process(application, path, model="m", **body)
+            assert got.status == 400
+            assert f"{place}: parts of type" in got.body.decode()
+            assert "reads text" in got.body.decode()
