@@ -66,8 +66,8 @@ def server() -> Iterator[tuple[str, ScriptedEngine]]:
 def by_chat(base: str, before: str, images: Sequence[bytes]) -> int:
     parts: list[Any] = [{"type": "image_url", "image_url": {"url": data_url(one), "detail": "high"}} for one in images]
     content = [{"type": "text", "text": before}, *parts]
-    client = openai.OpenAI(base_url=f"{base}/v1", api_key="-")
-    answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": content}])
+    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
+        answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": content}])
     assert answer.usage is not None
     return answer.usage.prompt_tokens
 
@@ -75,8 +75,8 @@ def by_chat(base: str, before: str, images: Sequence[bytes]) -> int:
 def by_responses(base: str, before: str, images: Sequence[bytes]) -> int:
     parts: list[Any] = [{"type": "input_image", "image_url": data_url(one), "detail": "auto"} for one in images]
     content = [{"type": "input_text", "text": before}, *parts]
-    client = openai.OpenAI(base_url=f"{base}/v1", api_key="-")
-    answer = client.responses.create(model="m", input=[{"role": "user", "content": content}])
+    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
+        answer = client.responses.create(model="m", input=[{"role": "user", "content": content}])
     assert answer.usage is not None
     return answer.usage.input_tokens
 
@@ -87,15 +87,16 @@ def by_messages(base: str, before: str, images: Sequence[bytes]) -> int:
         for one in images
     ]
     content = [{"type": "text", "text": before}, *parts]
-    client = anthropic.Anthropic(base_url=base, api_key="-")
-    answer = client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": content}])
+    with anthropic.Anthropic(base_url=base, api_key="-") as client:
+        answer = client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": content}])
     return answer.usage.input_tokens
 
 
 def by_ollama(base: str, before: str, images: Sequence[bytes]) -> int:
     """Ollama's own has its images before the text."""
     message = {"role": "user", "content": before, "images": [base64_of(one) for one in images]}
-    answer = ollama.Client(base).chat("m", messages=[message])
+    with ollama.Client(base) as client:
+        answer = client.chat("m", messages=[message])
     assert answer.prompt_eval_count is not None
     return answer.prompt_eval_count
 
@@ -114,25 +115,26 @@ def test_ollama_has_the_images_before_the_text(server: tuple[str, ScriptedEngine
     base, engine = server
     by_ollama(base, "Which?", [RED, BLUE])
     assert seen(engine) == [("<|im_start|>user\n", RED), ("", BLUE)]
-    ollama.Client(base).generate("m", "Which?", images=[base64_of(BLUE)])
+    with ollama.Client(base) as client:
+        client.generate("m", "Which?", images=[base64_of(BLUE)])
     assert seen(engine) == [("<|im_start|>user\n", BLUE)]
     assert decode(TOKENIZER, engine.requests[-1][0]).endswith(f"{MARK}Which?<|im_end|>\n<|im_start|>assistant\n")
 
 
 def test_a_stored_answer_is_gone_on_with_and_its_image_is_seen_again(server: tuple[str, ScriptedEngine]) -> None:
     base, engine = server
-    client = openai.OpenAI(base_url=f"{base}/v1", api_key="-")
     part: Any = {"type": "input_image", "image_url": data_url(RED), "detail": "auto"}
-    first = client.responses.create(model="m", input=[{"role": "user", "content": [part]}])
-    client.responses.create(model="m", input="And now?", previous_response_id=first.id)
+    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
+        first = client.responses.create(model="m", input=[{"role": "user", "content": [part]}])
+        client.responses.create(model="m", input="And now?", previous_response_id=first.id)
+        listed = client.responses.input_items.list(first.id).data[0].model_dump()
     assert [data for _, data in seen(engine)] == [RED]
-    listed = client.responses.input_items.list(first.id).data[0].model_dump()
     assert listed["content"][0]["image_url"] == data_url(RED)
 
 
-@pytest.mark.asyncio
-async def test_what_spells_the_mark_of_an_image_is_text() -> None:
-    application, engine = seeing()
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_spells_the_mark_of_an_image_is_text(shared: tuple[Starlette, ScriptedEngine]) -> None:
+    application, engine = shared
     part = {"type": "image_url", "image_url": {"url": data_url(RED)}}
     content = [{"type": "text", "text": f"{MARK} here"}, part, {"type": "text", "text": PAD.spelling}]
     got = await post_in_process(application, "/v1/chat/completions", messages=[{"role": "user", "content": content}])
@@ -165,7 +167,7 @@ RESULTS: Mapping[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("wire", RESULTS)
 async def test_the_image_of_a_result_is_seen_in_it_or_right_behind_it(wire: str) -> None:
     path, body = RESULTS[wire]
@@ -180,7 +182,7 @@ async def test_the_image_of_a_result_is_seen_in_it_or_right_behind_it(wire: str)
         assert (text.endswith(before), data) == (True, RED), text
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("kind", "options", "mode"),
     [
@@ -190,9 +192,9 @@ async def test_the_image_of_a_result_is_seen_in_it_or_right_behind_it(wire: str)
     ],
 )  # fmt: skip
 async def test_an_image_that_engines_read_in_several_ways_becomes_a_png(
-    kind: str, options: dict[str, Any], mode: str
+    shared: tuple[Starlette, ScriptedEngine], kind: str, options: dict[str, Any], mode: str
 ) -> None:
-    application, engine = seeing()
+    application, engine = shared
     given = picture(kind, **options)
     content = [{"type": "image_url", "image_url": {"url": data_url(given)}}]
     got = await post_in_process(application, "/v1/chat/completions", messages=[{"role": "user", "content": content}])
@@ -202,16 +204,21 @@ async def test_an_image_that_engines_read_in_several_ways_becomes_a_png(
         assert image.tobytes() == before.convert(mode).tobytes()
 
 
-@pytest.mark.asyncio
-async def test_a_photograph_is_the_right_way_up_for_every_engine() -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_photograph_is_the_right_way_up_for_every_engine(shared: tuple[Starlette, ScriptedEngine]) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
-    application, engine = seeing()
+    application, engine = shared
     content = [{"type": "image_url", "image_url": {"url": data_url(picture("JPEG", (64, 48), exif=exif.tobytes()))}}]
     got = await post_in_process(application, "/v1/chat/completions", messages=[{"role": "user", "content": content}])
     assert got.status == 200, got.body
     with Image.open(io.BytesIO(seen(engine)[0][1])) as image:
         assert image.size == (48, 64)
+
+
+@pytest.fixture(scope="module")
+def shared() -> tuple[Starlette, ScriptedEngine]:
+    return seeing()
 
 
 BAD = dict(bad_pictures())
@@ -234,32 +241,37 @@ def parts(source: str) -> dict[str, tuple[str, dict[str, Any], str]]:
     }  # fmt: skip
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", BAD)
-async def test_what_is_no_image_is_refused_at_its_place_and_its_memory_is_given_back(name: str) -> None:
-    application, engine = seeing()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+async def test_what_is_no_image_is_refused_at_its_place_and_its_memory_is_given_back(
+    shared: tuple[Starlette, ScriptedEngine], name: str
+) -> None:
+    application, engine = shared
+    before, memory = len(engine.requests), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for path, body, place in parts(data_url(BAD[name])).values():
         got = await post_in_process(application, path, model="m", **body)
         assert got.status == 400, (path, got.body)
         assert f"{place}: " in got.body.decode()
         assert any(word in got.body.decode() for word in ("damaged", "none of PNG", "pixels", "empty", "takes more"))
-    assert not engine.requests
+    assert len(engine.requests) == before
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # KiB: none of it was unpacked here
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("source", BAD_SOURCES)
-async def test_a_source_that_has_no_image_is_refused_at_its_place(source: str) -> None:
-    application, engine = seeing()
+async def test_a_source_that_has_no_image_is_refused_at_its_place(
+    shared: tuple[Starlette, ScriptedEngine], source: str
+) -> None:
+    application, engine = shared
+    before = len(engine.requests)
     for path, body, place in parts(source).values():
         got = await post_in_process(application, path, model="m", **body)
         assert got.status == 400, (path, got.body)
         assert f"{place}: " in got.body.decode()
-    assert not engine.requests
+    assert len(engine.requests) == before
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio(loop_scope="module")
 async def test_images_are_limited_in_number_and_in_size() -> None:
     application, engine = seeing(limits=Limits(max_body=2**26))
     one = {"type": "image_url", "image_url": {"url": data_url(RED)}}
@@ -273,7 +285,7 @@ async def test_images_are_limited_in_number_and_in_size() -> None:
     assert not engine.requests
 
 
-@pytest.mark.asyncio
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_template_without_places_and_an_engine_without_eyes_see_none() -> None:
     plain = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     blind = create_app(StaticCatalog({"m": seeing_model(ScriptedEngine(REPLY, end_ids=ENDS))}))

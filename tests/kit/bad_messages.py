@@ -102,7 +102,7 @@ BLOCKS: list[tuple[Any, str]] = [
     ({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}, ""),
     ({"type": "document", "source": {"type": "file", "file_id": "file_1"}}, ""),
     ({"type": "container_upload", "file_id": "file_1"}, ""),
-    ({"type": "search_result", "source": "x", "title": "x", "content": []}, ""),
+    ({"type": "search_result", "source": "x", "title": "x", "content": [{"type": "video"}]}, ""),
     ({"type": "thinking", "thinking": "x", "signature": "x"}, ""),
     (USE, ""),
     ({"type": "tool_result"}, ".tool_use_id"),

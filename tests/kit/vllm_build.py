@@ -44,6 +44,7 @@ EYES = """
 import sys
 import torch
 import transformers as t
+from safetensors.torch import load_file, save_file
 source, target = sys.argv[1:]
 torch.manual_seed(0)
 tokenizer = t.AutoTokenizer.from_pretrained(source)
@@ -66,6 +67,10 @@ config = t.LlavaConfig(
 )
 t.LlavaForConditionalGeneration(config).to(torch.bfloat16).save_pretrained(target)
 images = t.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+file = f"{target}/model.safetensors"
+tensors = load_file(file)  # vLLM knows the weights of a vision tower by their older names.
+named = {name.replace("vision_tower.", "vision_tower.vision_model."): one for name, one in tensors.items()}
+save_file(named, file, {"format": "pt"})
 t.LlavaProcessor(
     image_processor=images, tokenizer=tokenizer, patch_size=8, vision_feature_select_strategy="default",
     image_token="<image>", num_additional_image_tokens=1, chat_template=tokenizer.chat_template,
@@ -81,7 +86,7 @@ def python_of(home: Path) -> Path:
 
 def install(home: Path) -> None:
     """vLLM in its own environment; nothing to do when it is there."""
-    done = home / "env" / ".ready-grpc"
+    done = home / "env" / ".ready-eyes"
     if done.exists():
         return
     print(f"an environment for vLLM is made once in {home}; it takes minutes and 3.4 GB", flush=True)
@@ -92,6 +97,10 @@ def install(home: Path) -> None:
     packages = subprocess.run([python_of(home), "-c", PACKAGES], check=True, capture_output=True, text=True).stdout
     (home / "requirements.txt").write_text(packages)
     run(home, *pip, "-r", home / "requirements.txt", "accelerate", "gguf", "smg-grpc-servicer")
+    # Models that see need transforms of torchvision; its operators are for another build of torch, and none needs them.
+    run(home, *pip, "--no-deps", "torchvision==0.28.0")
+    for operators in (home / "env").glob("lib/*/site-packages/torchvision/_meta_registrations.py"):
+        operators.write_text("")
     done.touch()
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from antiphon.conversation import Conversation, Incident, Message, OpaquePart, ReasoningEffort, Settings, ToolSpec
-from antiphon.conversation.json import FullMessageJson, MessageJson, full_message_json, message_json, message_of
+from antiphon.conversation import Conversation, Incident, OpaquePart, ReasoningEffort, Settings, ToolSpec
+from antiphon.conversation.json import FullMessageJson, full_message_json, message_json, message_of
 from antiphon.errors import ParseError, Position
 
 
@@ -86,11 +86,11 @@ def incident_form(incident: Incident) -> IncidentForm:
 
 def transcript_json(conversation: Conversation) -> str:
     """The conversation's messages, as `read_transcript` reads them."""
-    form = {"messages": [_form(message) for message in conversation.messages]}
+    media = [any(isinstance(part, OpaquePart) for part in message.parts) for message in conversation.messages]
+    form = {
+        "messages": [
+            full_message_json(message) if has else message_json(message)
+            for message, has in zip(conversation.messages, media, strict=True)
+        ]
+    }
     return msgspec.json.format(msgspec.json.encode(form)).decode() + "\n"
-
-
-def _form(message: Message) -> MessageJson:
-    """Parts are written only where they are no texts."""
-    media = any(isinstance(part, OpaquePart) for part in message.parts)
-    return full_message_json(message) if media else message_json(message)

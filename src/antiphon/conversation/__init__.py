@@ -29,9 +29,8 @@ from .message import (
     Role,
     SystemContent,
     TextPart,
-    mixed,
+    content_of,
     require_visible,
-    text_of,
     visible_to_user,
 )
 from .tools import (
@@ -91,8 +90,7 @@ __all__ = [
     "described",
     "is_named",
     "recipients_of",
-    "mixed",
     "require_visible",
-    "text_of",
+    "content_of",
     "visible_to_user",
 ]

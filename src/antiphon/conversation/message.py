@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -119,14 +119,11 @@ Part = TextPart | OpaquePart | SystemContent | DeveloperContent
 """A piece of a message's content; the last two are what Harmony writes in system and developer messages."""
 
 
-def mixed(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The `Message.parts` of a content that has these; none where it is one text."""
-    return tuple(parts) if len(parts) > 1 or any(isinstance(part, OpaquePart) for part in parts) else ()
-
-
-def text_of(parts: Iterable[Part]) -> str:
-    """The `Message.text` of a content that has these parts."""
-    return "".join(part.text for part in parts if isinstance(part, TextPart))
+def content_of(parts: Sequence[Part]) -> tuple[str, tuple[Part, ...]]:
+    """The ``text`` and ``parts`` of a `Message` whose content is these; it has no parts where they are one text."""
+    text = "".join([part.text for part in parts if isinstance(part, TextPart)])
+    several = len(parts) > 1 or OpaquePart in map(type, parts)
+    return text, tuple(parts) if several else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

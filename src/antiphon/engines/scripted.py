@@ -65,7 +65,7 @@ class ScriptedEngine:
         self._room = FairRoom(lambda: slots)
         self.requests: list[tuple[tuple[int, ...], Sampling, str | None]] = []
         self.images: list[Sequence[PlacedImage]] = []
-        """Those of each request that had some."""
+        """The images of each request that had some."""
         self.running = 0
 
     @property

@@ -273,7 +273,7 @@ class NativeVllmEngine(VllmEngine):
         return PicturedIds([*ids, *prompt[at:]], msgspec.to_builtins(placed))
 
     async def rendered(self, images: Sequence[str]) -> tuple[list[int], _Features]:
-        """What the server makes of images in base64: the ids of a chat of theirs, and their features.
+        """Shows the server images in base64: the ids of a chat of theirs, and their features.
 
         Raises `EngineError` where its model sees none.
         """

@@ -66,6 +66,7 @@ REQUESTS = {
                             RequestError, UnsupportedError),
     "invalid_grammar": error(400, "Tools and response format together make no grammar, or too large a one.",
                              RequestError),
+    "invalid_image": error(400, "An image is damaged, too large, or of a kind that is not read.", RequestError),
     "work_limit": error(400, "What was sent takes more processor time or memory than one request may.", RequestError),
     "response_in_progress": error(400, "A WebSocket makes one response at a time.", RequestError),
     "websocket_connection_limit_reached": error(400, "A WebSocket was open as long as it may be.", RequestError),

@@ -147,7 +147,9 @@ async def constrain(draft: Draft) -> Plan:
     Raises `RequestError` for a schema, pattern or choice that no grammar can enforce, and for what is no image.
     """
     try:
-        images = await draft.model.images.checked(draft.images, draft.request.tenant.domain())
+        images = draft.images
+        if images:
+            images = await draft.model.images.checked(images, draft.request.tenant.domain())
         constraint = await _compiled(draft)
         held = await _held(draft) if constraint is not None else None
         ending = await _ending(draft, constraint)

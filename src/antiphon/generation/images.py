@@ -12,25 +12,28 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as replace_in
 
-from antiphon.conversation import IMAGES, Message, OpaquePart, Role, TextPart, mixed
+from antiphon.conversation import IMAGES, Message, OpaquePart, Role, TextPart, content_of
 from antiphon.engines import PlacedImage
 from antiphon.errors import ConfigError, Position, RequestError, UnsupportedError
 from antiphon.errors.extras import extra
 from antiphon.formats import Format
 from antiphon.formats.format import PicturedFormat
-from antiphon.isolation import Isolation, Task
-from antiphon.isolation.task import MIB
 from antiphon.tokens import Control
 
 if TYPE_CHECKING:
+    from antiphon.isolation import Isolation
+
     from .request import TurnRequest
 
+PARTS = attrgetter("parts")
 SEEN = (Role.USER, Role.TOOL)
-"""Whose images a template can have a place for."""
+"""Roles whose images a template can have a place for."""
+MIB = 2**20
 MOST = 64
 """Images of one request."""
 MOST_BYTES = 20 * MIB
@@ -42,8 +45,6 @@ AS_THEY_ARE = {("PNG", "L"), ("PNG", "P"), ("PNG", "RGB"), ("PNG", "RGBA"), ("JP
 ORIENTATION = 0x0112
 """The tag of EXIF that says which side is up, which some engines read and others do not."""
 SECONDS = 6.0
-CHECK = Task("antiphon.generation.images:checked", "decoding an image", prepare="antiphon.generation.images:prepare",
-             processor=4.0, memory=768 * MIB)  # fmt: skip
 
 
 def parts_of(messages: Sequence[Message]) -> Iterator[tuple[Message, OpaquePart]]:
@@ -82,8 +83,6 @@ def as_seen(request: TurnRequest, *, seen: bool) -> TurnRequest:
     Raises as `check_seen` does.
     """
     conversation = request.conversation
-    if not any(message.parts for message in conversation.messages):
-        return request
     check_seen(conversation.messages, seen=seen)
     messages = tuple(
         without_media(message, [part for _, part in parts_of([message])] if seen and message.role in SEEN else ())
@@ -99,7 +98,7 @@ def without_media(message: Message, seen: Collection[OpaquePart]) -> Message:
         return message
     note = f"\n[{len(left)} images or other media that cannot be seen here left out]"
     parts = [part for part in message.parts if part not in left]
-    return replace(message, text=message.text + note, parts=mixed([*parts, TextPart(note)]))
+    return replace(message, text=message.text + note, parts=content_of([*parts, TextPart(note)])[1])
 
 
 def placed(request: TurnRequest, ids: Sequence[int], mark: Sequence[int | None]) -> tuple[PlacedImage, ...]:
@@ -184,7 +183,10 @@ class ImageCheck:
         try:
             if self.isolation is None:
                 return await asyncio.to_thread(checked, image.data)
-            task = replace(CHECK, path=image.path)
+            from antiphon.isolation import Task  # here: who renders a prompt decodes no image
+
+            task = Task(f"{__name__}:checked", "decoding an image", image.path, prepare=f"{__name__}:prepare",
+                        processor=4.0, memory=768 * MIB)  # fmt: skip
             until = asyncio.get_running_loop().time() + SECONDS + await self.isolation.ready(task)
             return await self.isolation.run(task, image.data, owner=owner, until=until)
         except RequestError as error:
@@ -212,32 +214,22 @@ def checked(data: bytes) -> bytes:
     Image.MAX_IMAGE_PIXELS = None  # Its size is looked at here, before any of its pixels are.
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _check_size(*image.size)
+            width, height = image.size
+            if width * height > MOST_PIXELS or max(width, height) > MOST_SIDE:
+                most = f"{MOST_PIXELS // 10**6} million, and {MOST_SIDE} a side,"
+                raise RequestError(f"the image has {width} × {height} pixels; {most} are read.", code="invalid_image")
             image.load()
             turned = image.getexif().get(ORIENTATION, 1) != 1
             if (image.format, image.mode) in AS_THEY_ARE and not turned:
                 return b""
-            return _as_png(ImageOps.exif_transpose(image))
+            upright, out = ImageOps.exif_transpose(image), io.BytesIO()
+            mode = "RGBA" if "A" in image.mode or "transparency" in image.info else "RGB"
+            upright.convert(mode).save(out, "PNG", compress_level=1)
     except (MemoryError, RequestError):
         raise
     except Exception as error:  # noqa: BLE001 - decoders raise whatever they like
         kind = "none of PNG, JPEG, WebP and GIF" if "cannot identify" in str(error) else "damaged"
         raise RequestError(f"the image is {kind}.", code="invalid_image") from None
-
-
-def _check_size(width: int, height: int) -> None:
-    if width * height > MOST_PIXELS or max(width, height) > MOST_SIDE:
-        raise RequestError(
-            f"the image has {width} × {height} pixels; {MOST_PIXELS // 10**6} million and {MOST_SIDE} a side are read.",
-            code="invalid_image",
-            hint="Send a smaller one.",
-        )
-
-
-def _as_png(image: Any) -> bytes:
-    out = io.BytesIO()
-    mode = "RGBA" if "A" in image.mode or "transparency" in image.info else "RGB"
-    image.convert(mode).save(out, "PNG", compress_level=1)
     if out.tell() > MOST_BYTES:
         raise RequestError(f"the image has more than {MOST_BYTES // MIB} MiB as a PNG.", code="invalid_image")
     return out.getvalue()

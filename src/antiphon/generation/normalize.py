@@ -11,7 +11,7 @@ from antiphon.conversation import Message, ReasoningEffort, Role, Settings
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
 from antiphon.formats.replies.probe import SWITCHES
 
-from .images import as_seen
+from .images import PARTS, as_seen
 from .model import Model
 from .request import TurnRequest
 
@@ -27,7 +27,8 @@ def normalized(model: Model, request: TurnRequest) -> TurnRequest:
     Raises `UnsupportedError` for a budget of thought that nothing can hold, and where the model cannot think, or cannot
     but think, as is requested.
     """
-    request = as_seen(request, seen=bool(model.image_mark) and request.raw is None)
+    if any(map(PARTS, request.conversation.messages)):
+        request = as_seen(request, seen=bool(model.image_mark) and request.raw is None)
     settings = request.conversation.settings
     if request.thinking is not None or settings.reasoning_effort is not None:
         request = _with_thinking(model, request)
@@ -85,7 +86,7 @@ def unheard(model: Model, request: TurnRequest) -> str | None:
 
     Clients send an effort to every model, so it is not refused.
     """
-    if request.conversation.settings.reasoning_effort in (None, ReasoningEffort.NONE) or hears_effort(model):
+    if hears_effort(model) or request.conversation.settings.reasoning_effort in (None, ReasoningEffort.NONE):
         return None
     return "reasoning_effort" if request.thinking_token_budget is None else "thinking_token_budget"
 

@@ -20,7 +20,7 @@ from antiphon.grammar import check_schema
 from antiphon.tokens import Memo, Piece, SampledText, encode_pieces, may_fit
 
 from .bridge import bridged, can_keep, goes_on
-from .images import placed
+from .images import PARTS, placed
 from .model import Model, stop_ids
 from .normalize import longest, normalized
 from .precedence import Layer, Resolved, Source, honoured, resolve, with_defaults
@@ -150,7 +150,9 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     room = context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
     sampling = sampling_for(model, request, room=room)
     prefix = _prefix(model, request, prompt_ids) if request.explain_prefix else None
-    images = placed(request, prompt_ids, [*map(model.tokenizer.control_id, model.image_mark)])
+    images: tuple[PlacedImage, ...] = ()
+    if any(map(PARTS, request.conversation.messages)):
+        images = placed(request, prompt_ids, [*map(model.tokenizer.control_id, model.image_mark)])
     return Draft(
         model, request, prompt, prompt_ids, sampling,
         prefix=prefix, incidents=incidents_of(written), images=images,

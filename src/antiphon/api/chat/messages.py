@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, OpaquePart, Role, TextPart, mixed, text_of
+from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, OpaquePart, Role, TextPart, content_of
 from antiphon.conversation.calls import NAMELESS, GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.wire.documents import text_file
 from antiphon.wire.errors import refused, unreadable
@@ -80,7 +80,8 @@ def _plain(role: Role, message: ChatMessage, path: str) -> Message:
     if message.content is None:
         raise refused(f"{path}.content", f"a {message.role} message needs content.", code="missing_required_parameter")
     parts = _parts(message.content, path, images=role is Role.USER)
-    return Message(role=role, text=text_of(parts), name=message.name, parts=mixed(parts))
+    text, several = content_of(parts)
+    return Message(role=role, text=text, name=message.name, parts=several)
 
 
 def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Message]:
@@ -90,7 +91,8 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
     if reasoning:
         yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=reasoning)
     parts = _parts(message.content, path)
-    text = text_of(parts) or message.refusal or ""
+    text, several = content_of(parts)
+    text = text or message.refusal or ""
     called = bool(tool_calls) or message.function_call is not None
     answered = message.content is not None or message.refusal is not None
     if calls.strict and not (answered or called or reasoning):
@@ -107,7 +109,7 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
             channel=Channel.FINAL,
             text=text,
             name=message.name,
-            parts=mixed(parts),
+            parts=several,
         )
     for i, call in enumerate(tool_calls):
         at = f"{path}.tool_calls[{i}]"

@@ -167,7 +167,7 @@ def settled_turn(turn: TurnRequest, wire: OllamaRequest, settings: OllamaOptions
     if wire.top_logprobs and not wire.logprobs:
         raise refused("top_logprobs", "logprobs must be true for it.")
     prompt = isinstance(wire, OllamaGenerateRequest)
-    messages = tuple(_renamed(message, prompt=prompt) for message in turn.conversation.messages)
+    messages = tuple([_renamed(one, prompt=prompt) if one.parts else one for one in turn.conversation.messages])
     return replace(
         sampled(turn, settings),
         conversation=replace(turn.conversation, messages=messages),
@@ -187,7 +187,7 @@ def _renamed(message: Message, *, prompt: bool) -> Message:
     parts = tuple(
         replace(part, path=place(part.path)) if isinstance(part, OpaquePart) else part for part in message.parts
     )
-    return replace(message, parts=parts) if message.parts else message
+    return replace(message, parts=parts)
 
 
 def check_generate(wire: OllamaGenerateRequest) -> None:

@@ -159,7 +159,8 @@ class CreateResponse(PostRoute):
                 with forgetting_failed(socket, wire.previous_response_id):
                     plan = await reader.plan(wire, model, partial(compacted, post))
                 post.ignore(plan.requested.ignored)
-                post.note_unheard(plan.first)
+                if wire.reasoning is not None:
+                    post.note_unheard(plan.first)
                 # Admit, drive and write.
                 maker = ResponseMaker(post, plan, claim, alone)
                 await (maker.answer_queued(resources.pop_all()) if wire.background else maker.answer())

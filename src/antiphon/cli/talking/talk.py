@@ -28,7 +28,7 @@ from antiphon.conversation import (
     TextPart,
     ToolChoice,
     TurnEnded,
-    mixed,
+    content_of,
     visible_to_user,
 )
 from antiphon.conversation.json import MessageJson, message_json
@@ -80,11 +80,11 @@ class ChatState:
         return replace(self, conversation=replace(self.conversation, response_format=form))
 
     def with_question(self, question: str, images: Sequence[OpaquePart] = ()) -> ChatState:
-        parts = mixed([*images, TextPart(question)])
-        return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=question, parts=parts)))
+        text, parts = content_of([*images, TextPart(question)])
+        return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=text, parts=parts)))
 
     def last_images(self) -> list[OpaquePart]:
-        """Those of the last question."""
+        """The images of the last question."""
         users = [message for message in self.conversation.messages if message.role is Role.USER]
         return [part for message in users[-1:] for part in message.parts if isinstance(part, OpaquePart)]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,14 +35,15 @@ def continued(plan: Plan, before: Sequence[int]) -> AsyncGenerator[Step, None]:
 
 def begun(plan: Plan) -> AsyncGenerator[Step, None]:
     """The steps of a reply from its first id on."""
-    return plan.model.engine.generate(
-        plan.prompt_ids, plan.sampling, **_options(plan, n=plan.request.n, grammar=plan.grammar)
-    )
+    options = GenerateOptions(n=plan.request.n, grammar=plan.grammar, tenant=plan.request.tenant)
+    if plan.images:  # Few engines take some.
+        options["images"] = plan.images
+    return plan.model.engine.generate(plan.prompt_ids, plan.sampling, **options)
 
 
-def _options(plan: Plan, **more: Unpack[GenerateOptions]) -> GenerateOptions:
-    """What the engine is given besides; images only where there are some, as few engines take them."""
-    options = GenerateOptions(tenant=plan.request.tenant, **more)
+def _options(plan: Plan, grammar: str | None = None) -> GenerateOptions:
+    """Options of a reply that goes on."""
+    options = GenerateOptions(grammar=grammar, tenant=plan.request.tenant)
     if plan.images:
         options["images"] = plan.images
     return options
@@ -113,7 +114,7 @@ class _Constrained:
             return
         sampling = replace(_after(plan.sampling, len(self._ids)), max_tokens=1)
         sampled = plan.model.engine.generate(
-            (*plan.prompt_ids, *self._ids), sampling, **_options(plan, grammar=one_of(allowed))
+            (*plan.prompt_ids, *self._ids), sampling, **_options(plan, one_of(allowed))
         )
         async with aclosing(sampled) as steps:
             async for step in steps:
