@@ -651,7 +651,7 @@ async function narrow() {
   await page.context().close();
 }
 
-const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP8z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
+const PNG = "iVBORw0KGgoAAAANSUhEUgAAADAAAAAgAgMAAAApuhOPAAAADFBMVEXIHh4AAAAAAAAAAACmpsfuAAAADklEQVR42mNgGAWDGQAAAaAAAY1mJ9YAAAAASUVORK5CYII=";
 
 // Images are chosen, pasted and taken away again; they go with their question, and stay with it.
 async function pictures() {
