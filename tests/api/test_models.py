@@ -43,7 +43,7 @@ def test_a_model_tells_what_it_is_and_gives_no_path_of_the_server(tmp_path: Path
         assert card["permission"][0]["object"] == "model_permission"
         assert {key: card["antiphon"][key] for key in card["antiphon"] if key != "settings"} == {
             "task": "chat", "aliases": ["my"], "format": "qwen2d5", "tools": True, "reasoning": False, "infill": False,
-            "default_output_tokens": 50, "max_output_tokens": 50,
+            "images": False, "default_output_tokens": 50, "max_output_tokens": 50,
         }  # fmt: skip
         settings = card["antiphon"]["settings"]
         assert settings["temperature"] == {"value": 1.5, "source": "your chat template"}

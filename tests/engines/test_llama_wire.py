@@ -18,7 +18,7 @@ STREAM = (
 )
 BYTES = Fragments((byte, bytes((byte,))) for byte in range(256))
 STEPS = [
-    Step((5,), cached_tokens=4),
+    Step((5,), cached_tokens=4, prompt_tokens=9),
     Step((0xE6, 0xBC, 0xA2)),
     Step((2,), end=EngineEnd.STOP),
 ]

@@ -58,7 +58,7 @@ def load(orders: dict) -> object:  # type: ignore[type-arg]  # JSON
     for name, value in orders["params"].items():
         setattr(params, name, value)
     params.model.path = orders["model"]
-    params.mmproj.path = orders["projector"]
+    params.mmproj.path = orders.get("projector", "")
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = orders["threads"]
     if not orders["flash_attention"]:
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED

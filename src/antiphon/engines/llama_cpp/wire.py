@@ -267,19 +267,20 @@ class ChoiceReader:
             self._closing, self._closing_logprobs = ids, logprobs
             return None
         end = EngineEnd.STOP if stop is not None else None
-        cached, self._cached = self._cached, None
-        return Step(ids, self._choice, logprobs, end=end, cached_tokens=cached, prompt_tokens=self._prompt)
+        cached, prompt, self._cached, self._prompt = self._cached, self._prompt, None, None
+        return Step(ids, self._choice, logprobs, end=end, cached_tokens=cached, prompt_tokens=prompt)
 
     def _last(self, event: Event) -> Step:
         self.ended = True
-        cached, self._cached = self._cached, None
-        if event.stop_type != "limit":
+        cached, prompt, self._cached, self._prompt = self._cached, self._prompt, None, None
+        ids, logprobs, end = self._closing, self._closing_logprobs, EngineEnd.STOP
+        if event.stop_type == "limit":
+            end = EngineEnd.LENGTH_CONTEXT if event.truncated else EngineEnd.LENGTH_OUTPUT
+        elif event.tokens_predicted > self._seen and self._ends:
             # An end straight after half a character is not reported: it was the last id of the reply all the same.
-            ids = (min(self._ends),) if event.tokens_predicted > self._seen and self._ends else ()
-            logprobs = self._closing_logprobs + self._logprobs(ids, event)
-            return Step(self._closing + ids, self._choice, logprobs, end=EngineEnd.STOP, cached_tokens=cached)
-        end = EngineEnd.LENGTH_CONTEXT if event.truncated else EngineEnd.LENGTH_OUTPUT
-        return Step(self._closing, self._choice, self._closing_logprobs, end=end, cached_tokens=cached)
+            last = (min(self._ends),)
+            ids, logprobs = ids + last, logprobs + self._logprobs(last, event)
+        return Step(ids, self._choice, logprobs, end=end, cached_tokens=cached, prompt_tokens=prompt)
 
     def _logprobs(self, ids: Sequence[int], event: Event) -> tuple[TokenLogprob, ...]:
         """One for each id. Of a split character the server reports its last id, with the bytes of all."""
