@@ -17,9 +17,12 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits
+from antiphon.conversation import OpaquePart, ToolSpec
 from antiphon.engines import ScriptedEngine
 from antiphon.tokens import decode
-from kit.api import END, post_in_process, running, sampled
+from antiphon.tools import Toolbox, ToolCall, ToolOutput
+from antiphon.tools.call import DescribedTool, DescribedToolSet
+from kit.api import CALL, END, UNCALL, post_in_process, running, sampled
 from kit.pictures import (
     BAD_SOURCES,
     ENDS,
@@ -180,6 +183,40 @@ async def test_the_image_of_a_result_is_seen_in_it_or_right_behind_it(wire: str)
         assert got.status == 200, got.body
         ((text, data),) = seen(engine)
         assert (text.endswith(before), data) == (True, RED), text
+
+
+class Draws(DescribedTool):
+    """A tool that draws."""
+
+    spec = ToolSpec("draw", "Draws.", {"type": "object", "properties": {}})
+
+    def __init__(self, *images: bytes) -> None:
+        self.media = tuple(OpaquePart("image", {"mime": "image/png", "base64": base64_of(one)}) for one in images)
+
+    async def run(self, call: ToolCall, arguments: Mapping[str, Any]) -> ToolOutput:
+        return ToolOutput(content="Drawn.", media=self.media)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("sees", "images", "kept", "note"),
+    [(True, [RED], 1, False), (True, [RED, b"none"], 1, True), (False, [RED, BLUE], 0, True)],
+)
+async def test_what_a_tool_of_the_server_draws_is_seen_or_said_to_be_left_out(
+    sees: bool, images: list[bytes], kept: int, note: bool
+) -> None:
+    turns = [sampled(TOKENIZER, (CALL, '{"name": "draw", "arguments": {}}', UNCALL, END)), REPLY]
+    script = lambda prompt, sampling, choice: turns[len(engine.requests) - 1]  # noqa: E731
+    engine = seeing_engine(script) if sees else ScriptedEngine(script, end_ids=ENDS)
+    tools = Toolbox([DescribedToolSet([Draws(*images)])])
+    application = create_app(StaticCatalog({"m": seeing_model(engine)}), tools=tools)
+    body = {"messages": [{"role": "user", "content": "Draw."}], "server_tools": ["draw"]}
+    got = await post_in_process(application, "/v1/chat/completions", **body)
+    assert got.status == 200, got.body
+    assert got.json["choices"][0]["message"]["content"] == "Red."
+    prompt = decode(TOKENIZER, engine.requests[1][0])
+    assert [data for _, data in seen(engine)] == [RED] if kept else not engine.images
+    assert (f"{len(images) - kept} images or other media that cannot be seen here left out" in prompt) is note
 
 
 @pytest.mark.asyncio(loop_scope="module")

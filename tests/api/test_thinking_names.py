@@ -126,6 +126,23 @@ async def test_an_effort_has_one_meaning(wire: str, fields: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("fields", HIGH, ids=str)
+async def test_an_effort_that_nothing_hears_is_told_by_the_client_s_own_name(wire: str, fields: dict[str, Any]) -> None:
+    """Clients send one to every model, so it is no error; Ollama's API refuses one for a model that never thinks."""
+    for kind in ("always", "never"):
+        application, _ = served(kind)
+        got = await post_in_process(application, wire, model="m", **WIRES[wire], **fields)
+        (name,) = fields
+        if wire == "/api/chat" and kind == "never":
+            assert (got.status, name in got.body.decode()) == (400, True)
+            continue
+        assert got.status == 200, got.body
+        named = {"think": "think", "reasoning_effort": "reasoning_effort", "reasoning": "reasoning.effort"}[name]
+        its = {"/api/chat": "think", "/v1/responses": "reasoning.effort", "/v1/messages": "output_config.effort"}
+        assert got.headers["x-antiphon-ignored"] in (named, its.get(wire))
+
+
+@pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("fields", BUDGETS, ids=str)
 async def test_a_budget_has_one_meaning(wire: str, fields: dict[str, Any]) -> None:
     got = await said(wire, "always", fields)

@@ -152,6 +152,8 @@ def save(conversation: Conversation, path: Path) -> None:
     if not conversation.messages:
         raise ConfigError("there is nothing to save yet")
     as_json = path.suffix.lower() == ".json"
+    if not as_json and any(isinstance(part, OpaquePart) for one in conversation.messages for part in one.parts):
+        raise ConfigError("OpenChatML has no place for images", hint="Give a name that ends in .json.")
     content = transcript_json(conversation) if as_json else openchatml(conversation)
     with output(path) as file:
         file.write(content.encode())
