@@ -19,6 +19,7 @@ from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits
 from antiphon.conversation import OpaquePart, ToolSpec
 from antiphon.engines import ScriptedEngine
+from antiphon.engines.engine import SAMPLING
 from antiphon.tokens import decode
 from antiphon.tools import Toolbox, ToolCall, ToolOutput
 from antiphon.tools.call import DescribedTool, DescribedToolSet
@@ -72,7 +73,8 @@ def by_chat(base: str, before: str, images: Sequence[bytes]) -> int:
     with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
         answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": content}])
     assert answer.usage is not None
-    return answer.usage.prompt_tokens
+    count: int = answer.usage.prompt_tokens
+    return count
 
 
 def by_responses(base: str, before: str, images: Sequence[bytes]) -> int:
@@ -81,7 +83,8 @@ def by_responses(base: str, before: str, images: Sequence[bytes]) -> int:
     with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
         answer = client.responses.create(model="m", input=[{"role": "user", "content": content}])
     assert answer.usage is not None
-    return answer.usage.input_tokens
+    count: int = answer.usage.input_tokens
+    return count
 
 
 def by_messages(base: str, before: str, images: Sequence[bytes]) -> int:
@@ -92,7 +95,8 @@ def by_messages(base: str, before: str, images: Sequence[bytes]) -> int:
     content = [{"type": "text", "text": before}, *parts]
     with anthropic.Anthropic(base_url=base, api_key="-") as client:
         answer = client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": content}])
-    return answer.usage.input_tokens
+    count: int = answer.usage.input_tokens
+    return count
 
 
 def by_ollama(base: str, before: str, images: Sequence[bytes]) -> int:
@@ -101,7 +105,8 @@ def by_ollama(base: str, before: str, images: Sequence[bytes]) -> int:
     with ollama.Client(base) as client:
         answer = client.chat("m", messages=[message])
     assert answer.prompt_eval_count is not None
-    return answer.prompt_eval_count
+    count: int = answer.prompt_eval_count
+    return count
 
 
 @pytest.mark.parametrize("ask", [by_chat, by_responses, by_messages])
@@ -206,8 +211,9 @@ async def test_what_a_tool_of_the_server_draws_is_seen_or_said_to_be_left_out(
     sees: bool, images: list[bytes], kept: int, note: bool
 ) -> None:
     turns = [sampled(TOKENIZER, (CALL, '{"name": "draw", "arguments": {}}', UNCALL, END)), REPLY]
-    script = lambda prompt, sampling, choice: turns[len(engine.requests) - 1]  # noqa: E731
-    engine = seeing_engine(script) if sees else ScriptedEngine(script, end_ids=ENDS)
+    waiting = iter(turns)
+    honours = SAMPLING | ({"images"} if sees else set())
+    engine = ScriptedEngine(lambda prompt, sampling, choice: next(waiting), honours=honours, end_ids=ENDS)
     tools = Toolbox([DescribedToolSet([Draws(*images)])])
     application = create_app(StaticCatalog({"m": seeing_model(engine)}), tools=tools)
     body = {"messages": [{"role": "user", "content": "Draw."}], "server_tools": ["draw"]}

@@ -26,7 +26,7 @@ def test_a_file_is_an_image_for_a_model_that_sees_and_refused_for_another(tmp_pa
 
 
 def test_an_image_stays_with_its_question_and_is_saved_and_loaded(tmp_path: Path) -> None:
-    files = [TextFile("n.txt", "notes"), ImageFile("a.png", picture())]
+    files: list[TextFile | ImageFile] = [TextFile("n.txt", "notes"), ImageFile("a.png", picture())]
     state = ChatState().with_question(with_files("What?", files), images_of(files))
     ((message, part),) = parts_of(state.conversation.messages)
     assert (data_of(part), message.text.endswith("What?"), "notes" in message.text) == (picture(), True, True)

@@ -288,9 +288,9 @@ def sees_as_its_own_chat(ours: openai.OpenAI, its: openai.OpenAI, content: list[
 def check_eyes(checks: Checks) -> None:
     model = seeing(HOME)
     with vllm(HOME, EYES, model) as (address, _), antiphon(EYES, address, model) as base:
-        clients = [openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) for url in (base, address)]
+        ours, its = (openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) for url in (base, address))
         for name, content in LOOKS.items():
-            checks.run(f"eyes: {name}", partial(sees_as_its_own_chat, *clients, content))
+            checks.run(f"eyes: {name}", partial(sees_as_its_own_chat, ours, its, content))
 
 
 def main() -> int:

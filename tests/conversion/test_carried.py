@@ -203,3 +203,13 @@ def test_of_tools_in_harmony_that_alone_is_lost_which_its_types_do_not_say(
     assert [loss for loss in losses if loss.startswith("tools")] == lines
     back = json.loads(convert(text, "chat")[0])
     assert (back["tools"] == [tool]) is (not lines)
+
+
+def test_an_image_of_responses_is_a_part_of_chat_s_own_there() -> None:
+    url = "data:image/png;base64,AAAA"
+    parts = [{"type": "input_text", "text": "Hi"}, {"type": "input_image", "image_url": url, "detail": "auto"}]
+    body = json.dumps({"input": [{"type": "message", "role": "user", "content": parts}]}).encode()
+    written = json.loads(b"".join(Conversion(to="chat", source="responses").run([body])))
+    assert written["messages"][0]["content"] == [
+        {"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": url}},
+    ]  # fmt: skip

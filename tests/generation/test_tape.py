@@ -24,7 +24,7 @@ from antiphon.conversation import (
     ToolSpec,
     TurnEnded,
 )
-from antiphon.engines import SAMPLING, EngineEnd, EngineInfo, Sampling, ScriptedEngine, Step
+from antiphon.engines import SAMPLING, EngineEnd, EngineInfo, PlacedImage, Sampling, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
 from antiphon.generation import Model, Plan, TurnRequest, prepare_turn, turns_of
 from antiphon.generation.compile import ReplyCompiler
@@ -72,6 +72,7 @@ class Preferring(ScriptedEngine):
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         self.grammars.append(grammar)
         matcher = None if grammar is None else LLMatcher(self._tokens, grammar, log_level=0)

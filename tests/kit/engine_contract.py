@@ -9,11 +9,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Unpack
 
 import pytest
 
-from antiphon.engines import Engine, EngineEnd, GenerateOptions, Sampling, Step
+from antiphon.engines import Engine, EngineEnd, GenerateOptions, PlacedImage, Sampling, Step
 from antiphon.errors import ContextError, EngineLostError, UnsupportedError
 from antiphon.tenancy import Tenant
 
@@ -22,9 +21,12 @@ GREEDY = Sampling(max_tokens=8, temperature=0)
 
 
 async def steps_of(
-    engine: Engine, prompt: Sequence[int], sampling: Sampling, n: int = 1, **options: Unpack[GenerateOptions]
+    engine: Engine, prompt: Sequence[int], sampling: Sampling, n: int = 1, images: Sequence[PlacedImage] = ()
 ) -> list[Step]:
-    async with aclosing(engine.generate(prompt, sampling, n=n, **options)) as steps:
+    options = GenerateOptions(n=n)
+    if images:
+        options["images"] = images
+    async with aclosing(engine.generate(prompt, sampling, **options)) as steps:
         return [step async for step in steps]
 
 

@@ -56,10 +56,14 @@ _SIDE, _PATCH, _WIDTH, _LAYERS, _HEADS = 32, 8, 32, 2, 2
 
 
 def picture(
-    kind: str = "PNG", size: tuple[int, int] = (64, 48), color: object = (200, 30, 30), **options: object
+    kind: str = "PNG",
+    size: tuple[int, int] = (64, 48),
+    color: tuple[float, ...] = (200, 30, 30),
+    *,
+    mode: str = "RGB",
+    **options: Any,
 ) -> bytes:
     """The file of an image of one colour. ``mode`` is Pillow's."""
-    mode = str(options.pop("mode", "RGB"))
     out = io.BytesIO()
     Image.new(mode, size, color if mode in ("RGB", "RGBA", "CMYK") else 99).save(out, kind, **options)
     return out.getvalue()

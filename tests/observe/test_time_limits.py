@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 import pytest
 
 from antiphon.api import Limits
-from antiphon.engines import Sampling, ScriptedEngine, Step
+from antiphon.engines import PlacedImage, Sampling, ScriptedEngine, Step
 from antiphon.tenancy import NOBODY, Tenant
 from kit.api import Answered, Got, app, ids, in_process, in_process_into, post_in_process
 from kit.waiting import LoopClock, until
@@ -24,7 +24,7 @@ class Stuck(ScriptedEngine):
 
     async def generate(
         self, prompt: Sequence[int], sampling: Sampling, *, n: int = 1, grammar: str | None = None,
-        tenant: Tenant = NOBODY,
+        tenant: Tenant = NOBODY, images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:  # fmt: skip
         self.running += 1
         try:

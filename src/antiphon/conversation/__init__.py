@@ -29,8 +29,9 @@ from .message import (
     Role,
     SystemContent,
     TextPart,
-    content_of,
+    image_url,
     require_visible,
+    text_and_parts,
     visible_to_user,
 )
 from .tools import (
@@ -91,6 +92,7 @@ __all__ = [
     "is_named",
     "recipients_of",
     "require_visible",
-    "content_of",
+    "text_and_parts",
+    "image_url",
     "visible_to_user",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from .message import Channel, End, Message, Part, Role, content_of
+from .message import Channel, End, Message, Part, Role, text_and_parts
 from .tools import FUNCTIONS
 
 DEEPEST = 100
@@ -30,7 +30,7 @@ def make_answer(
     recipient: str, id: str | None, parts: Sequence[Part] = (), *, channel: str = Channel.COMMENTARY
 ) -> Message:
     """The answer of the tool ``recipient`` to its call; one part is its text alone."""
-    text, several = content_of(parts)
+    text, several = text_and_parts(parts)
     return Message(
         role=Role.TOOL, name=recipient, recipient="assistant", channel=channel, call_id=id, text=text, parts=several,
     )  # fmt: skip

@@ -119,7 +119,18 @@ Part = TextPart | OpaquePart | SystemContent | DeveloperContent
 """A piece of a message's content; the last two are what Harmony writes in system and developer messages."""
 
 
-def content_of(parts: Sequence[Part]) -> tuple[str, tuple[Part, ...]]:
+def image_url(part: OpaquePart) -> str | None:
+    """The address of an image, as any wire spells it: a data URL where it came in base64; None where it has none."""
+    match part.data:
+        case {"image_url": {"url": str(url)}} | {"image_url": str(url)} | {"source": {"type": "url", "url": str(url)}}:
+            return url
+        case {"source": {"type": "base64", "data": str(data), **more}} | {"base64": str(data), **more}:
+            return f"data:{more.get('media_type') or more.get('mime') or 'image/png'};base64,{data}"
+        case _:
+            return None
+
+
+def text_and_parts(parts: Sequence[Part]) -> tuple[str, tuple[Part, ...]]:
     """The ``text`` and ``parts`` of a `Message` whose content is these; it has no parts where they are one text."""
     text = "".join([part.text for part in parts if isinstance(part, TextPart)])
     several = len(parts) > 1 or OpaquePart in map(type, parts)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as replace_in
 
-from antiphon.conversation import IMAGES, Message, OpaquePart, Role, TextPart, content_of
+from antiphon.conversation import IMAGES, Message, OpaquePart, Role, TextPart, image_url, text_and_parts
 from antiphon.engines import PlacedImage
 from antiphon.errors import ConfigError, Position, RequestError, UnsupportedError
 from antiphon.errors.extras import extra
@@ -98,7 +98,7 @@ def without_media(message: Message, seen: Collection[OpaquePart]) -> Message:
         return message
     note = f"\n[{len(left)} images or other media that cannot be seen here left out]"
     parts = [part for part in message.parts if part not in left]
-    return replace(message, text=message.text + note, parts=content_of([*parts, TextPart(note)])[1])
+    return replace(message, text=message.text + note, parts=text_and_parts([*parts, TextPart(note)])[1])
 
 
 def placed(request: TurnRequest, ids: Sequence[int], mark: Sequence[int | None]) -> tuple[PlacedImage, ...]:
@@ -121,14 +121,18 @@ def placed(request: TurnRequest, ids: Sequence[int], mark: Sequence[int | None])
 
 
 def data_of(part: OpaquePart) -> bytes:
-    """The bytes of the file, as any wire spells it. Raises `RequestError`."""
-    match part.data:
-        case {"image_url": {"url": str(url)}} | {"image_url": str(url)} | {"source": {"type": "url", "url": str(url)}}:
-            text = _of_address(part, url)
-        case {"source": {"type": "base64", "data": str(text)}} | {"base64": str(text)}:
-            pass
-        case _:
-            raise _refused(part, "it carries no image.", hint="Send one as a data URL, or in base64.")
+    """The bytes of the file. Raises `RequestError`."""
+    head, comma, text = (image_url(part) or "").partition(",")
+    if not head:
+        raise _refused(part, "it carries no image.", hint="Send one as a data URL, or in base64.")
+    if not comma or head[:5].lower() != "data:":
+        raise UnsupportedError(
+            f"{part.path}: images are not fetched from addresses.",
+            position=Position(path=part.path),
+            hint="Send the image itself: data:image/png;base64,…",
+        )
+    if not head.lower().endswith(";base64"):
+        raise _refused(part, "a data URL of an image is in base64.")
     if len(text) > MOST_BYTES // 3 * 4 + 4:
         raise _refused(part, f"an image has {MOST_BYTES // MIB} MiB at most.")
     try:
@@ -138,19 +142,6 @@ def data_of(part: OpaquePart) -> bytes:
     if not data:
         raise _refused(part, "the image is empty.")
     return data
-
-
-def _of_address(part: OpaquePart, url: str) -> str:
-    head, comma, text = url.partition(",")
-    if not comma or head[:5].lower() != "data:":
-        raise UnsupportedError(
-            f"{part.path}: images are not fetched from addresses.",
-            position=Position(path=part.path),
-            hint="Send the image itself: data:image/png;base64,…",
-        )
-    if not head.lower().endswith(";base64"):
-        raise _refused(part, "a data URL of an image is in base64.")
-    return text
 
 
 def _refused(part: OpaquePart, message: str, hint: str | None = None) -> RequestError:

@@ -6,7 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from antiphon.conversation import TokenLogprob
-from antiphon.engines import SAMPLING, Embeddings, EngineEnd, EngineInfo, EngineSettings, ModelSpec, Sampling, Step
+from antiphon.engines import (
+    SAMPLING,
+    Embeddings,
+    EngineEnd,
+    EngineInfo,
+    EngineSettings,
+    ModelSpec,
+    PlacedImage,
+    Sampling,
+    Step,
+)
 from antiphon.errors import ContextError, UnsupportedError
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import Tokenizer
@@ -41,6 +51,7 @@ class ParrotEngine:
         n: int = 1,
         grammar: str | None = None,
         tenant: Tenant = NOBODY,
+        images: Sequence[PlacedImage] = (),
     ) -> AsyncGenerator[Step, None]:
         room = self._info.context - len(prompt)
         if room < 1:

@@ -11,14 +11,17 @@ import msgspec
 from antiphon.config import Limits
 from antiphon.conversation import (
     FUNCTIONS,
+    IMAGES,
     Channel,
     Conversation,
     Message,
     OpaquePart,
+    Part,
     ResponseFormat,
     Role,
     TextPart,
     ToolSpec,
+    image_url,
 )
 from antiphon.conversation.calls import OpenCalls, make_call
 from antiphon.errors import RenderError
@@ -146,18 +149,19 @@ def refuse_content(message: Message) -> None:
 
 def content_of(message: Message) -> str | list[JsonObject]:
     """The text; with parts of other kinds, a list of all of them as chat JSON has them."""
-    if not any(isinstance(part, OpaquePart) and _is_chat(part) for part in message.parts):
-        return message.text
-    return [
-        {"type": "text", "text": part.text} if isinstance(part, TextPart) else part.data
-        for part in message.parts
-        if isinstance(part, TextPart) or (isinstance(part, OpaquePart) and _is_chat(part))
-    ]
+    parts = [(part, _chat_part(part)) for part in message.parts]
+    written = [value for _, value in parts if value is not None]
+    return written if any(value and isinstance(part, OpaquePart) for part, value in parts) else message.text
 
 
-def _is_chat(part: OpaquePart) -> bool:
-    """Whether the part came from chat JSON; those of tools have a form of their own."""
-    return isinstance(part.data, dict) and part.data.get("type") == part.kind
+def _chat_part(part: Part) -> JsonObject | None:
+    """The part in chat JSON; None of what tools send, which has a form of its own."""
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if not isinstance(part, OpaquePart) or not isinstance(part.data, dict) or part.data.get("type") != part.kind:
+        return None
+    url = image_url(part) if part.kind in IMAGES and part.kind != "image_url" else None
+    return part.data if url is None else {"type": "image_url", "image_url": {"url": url}}
 
 
 def own_functions(tools: Iterable[ToolSpec]) -> list[ToolSpec]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, OpaquePart, Role, TextPart, content_of
+from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, OpaquePart, Role, TextPart, text_and_parts
 from antiphon.conversation.calls import NAMELESS, GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.wire.documents import text_file
 from antiphon.wire.errors import refused, unreadable
@@ -80,7 +80,7 @@ def _plain(role: Role, message: ChatMessage, path: str) -> Message:
     if message.content is None:
         raise refused(f"{path}.content", f"a {message.role} message needs content.", code="missing_required_parameter")
     parts = _parts(message.content, path, images=role is Role.USER)
-    text, several = content_of(parts)
+    text, several = text_and_parts(parts)
     return Message(role=role, text=text, name=message.name, parts=several)
 
 
@@ -91,7 +91,7 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
     if reasoning:
         yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=reasoning)
     parts = _parts(message.content, path)
-    text, several = content_of(parts)
+    text, several = text_and_parts(parts)
     text = text or message.refusal or ""
     called = bool(tool_calls) or message.function_call is not None
     answered = message.content is not None or message.refusal is not None

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from antiphon.api.chat.messages import arguments_text, recipient_of
-from antiphon.conversation import Channel, End, Intent, Message, OpaquePart, Role, TextPart, content_of
+from antiphon.conversation import Channel, End, Intent, Message, OpaquePart, Role, TextPart, text_and_parts
 from antiphon.conversation.calls import GivenCalls, make_answer, make_call
 from antiphon.errors import RequestError
 from antiphon.structs import ready
@@ -111,7 +111,7 @@ class BlockReader:
                 raise _unreadable(block, at, "text, image, document, search_result, tool_result")
         if parts or not results:
             yield from self._unanswered()
-            text, several = content_of(parts)
+            text, several = text_and_parts(parts)
             yield Message(role=Role.USER, text=text, parts=several)
 
     def _document(self, block: InputBlock, path: str) -> Iterator[TextPart | OpaquePart]:
@@ -131,7 +131,7 @@ class BlockReader:
         if isinstance(block.citations, dict) and block.citations.get("enabled"):
             self.ignored.append(f"{path}.citations")
         parts = list(self._parts(content, f"{path}.content"))
-        yield document([head for head in heads if isinstance(head, str)], content_of(parts)[0])
+        yield document([head for head in heads if isinstance(head, str)], text_and_parts(parts)[0])
         yield from (part for part in parts if isinstance(part, OpaquePart))
 
     def _parts(self, content: Any, path: str) -> Iterator[TextPart | OpaquePart]:
@@ -229,7 +229,7 @@ def _said(texts: Sequence[TextPart], calls: Sequence[int], place: int) -> Iterat
         text = "".join(part.text for part in texts)
         yield Message(role=Role.ASSISTANT, channel=Channel.COMMENTARY, intent=Intent.PREAMBLE, text=text)
         return
-    text, several = content_of(texts)
+    text, several = text_and_parts(texts)
     yield Message(role=Role.ASSISTANT, channel=Channel.FINAL, text=text, parts=several)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from antiphon.api.chat.messages import answered, followed, recipient_of
 from antiphon.api.responses.item_schema import ItemList
-from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, OpaquePart, Part, Role, TextPart, content_of
+from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, OpaquePart, Part, Role, TextPart, text_and_parts
 from antiphon.conversation.calls import GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.generation.reply import canonical
@@ -160,7 +160,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
             return
         parts = _parts(item.content, f"{path}.content") or _parts(item.summary, f"{path}.summary")
         if parts:
-            yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=content_of(parts)[0])
+            yield Message(role=Role.ASSISTANT, channel=Channel.ANALYSIS, text=text_and_parts(parts)[0])
 
     def _decrypted(self, content: str, path: str) -> Message:
         """The reasoning. Raises `RequestError` for what was encrypted as something else."""
@@ -201,7 +201,7 @@ def _message(item: InputItem, path: str, *, preamble: bool) -> Message:
     if item.content is None:
         raise refused(f"{path}.content", "a message needs it.", code="missing_required_parameter")
     parts = _parts(item.content, f"{path}.content", images=item.role == "user")
-    text, several = content_of(parts)
+    text, several = text_and_parts(parts)
     if item.role != "assistant":
         return Message(role=Role(item.role), text=text, parts=several)
     if preamble:

@@ -28,7 +28,7 @@ from antiphon.conversation import (
     TextPart,
     ToolChoice,
     TurnEnded,
-    content_of,
+    text_and_parts,
     visible_to_user,
 )
 from antiphon.conversation.json import MessageJson, message_json
@@ -80,7 +80,7 @@ class ChatState:
         return replace(self, conversation=replace(self.conversation, response_format=form))
 
     def with_question(self, question: str, images: Sequence[OpaquePart] = ()) -> ChatState:
-        text, parts = content_of([*images, TextPart(question)])
+        text, parts = text_and_parts([*images, TextPart(question)])
         return replace(self, conversation=self.conversation.add(Message(role=Role.USER, text=text, parts=parts)))
 
     def last_images(self) -> list[OpaquePart]:
