@@ -98,6 +98,8 @@ REFUSED: list[tuple[tuple[str, dict[str, Any]], str]] = [
     (messages({"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}}),
      "messages[0].content[0]"),
     (messages({"type": "document"}), "messages[0].content[0]"),
+    (messages({"type": "document", "source": {"type": "text"}}), "messages[0].content[0]"),
+    (messages({"type": "search_result", "title": "x", "source": "y"}), "messages[0].content[0]"),
     (messages({**BLOCKS, "source": {"type": "content", "content": 5}}), "messages[0].content[0]"),
     (messages({**FOUND, "content": [{"type": "video"}]}), "messages[0].content[0]"),
 ]  # fmt: skip

@@ -128,6 +128,8 @@ class BlockReader:
                 raise refused(
                     path, f"documents of source {str(kind)[:64]!r} cannot be read.", code=UNREADABLE, hint=TEXT_SOURCE
                 )
+        if content is None:
+            raise refused(path, f"a {block.type} needs its text.", code="missing_required_parameter")
         if isinstance(block.citations, dict) and block.citations.get("enabled"):
             self.ignored.append(f"{path}.citations")
         parts = list(self._parts(content, f"{path}.content"))
