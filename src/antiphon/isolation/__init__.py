@@ -1,4 +1,4 @@
-"""Work on programs of clients, each piece in a process of its own: templates, schemas, patterns, grammars, images, texts.
+"""Work on programs of clients, each piece in its own process: templates, schemas, patterns, grammars, images, texts.
 
 `Isolation` starts one child of the server when the first piece comes (`.forkserver`), which imports the code of ours
 that is needed and runs none of a client's. Of it a fresh process is forked for every piece, with limits of processor
