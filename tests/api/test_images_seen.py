@@ -226,6 +226,24 @@ async def test_what_a_tool_of_the_server_draws_is_seen_or_said_to_be_left_out(
 
 
 @pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("broken", [{"mime": "image/png"}, {"base64": "AAAA"}, {"base64": "%%%"}])
+async def test_a_stored_answer_whose_tool_sent_what_is_no_image_is_gone_on_with(broken: dict[str, str]) -> None:
+    waiting = iter([sampled(TOKENIZER, (CALL, '{"name": "draw", "arguments": {}}', UNCALL, END)), REPLY, REPLY])
+    engine = seeing_engine(lambda prompt, sampling, choice: next(waiting))
+    draws = Draws(RED)
+    draws.media = (OpaquePart("image", broken), *draws.media)
+    tools = Toolbox([DescribedToolSet([draws])])
+    application = create_app(StaticCatalog({"m": seeing_model(engine)}), tools=tools, offer_tools=True)
+    first = await post_in_process(application, "/v1/responses", model="m", input="Draw.")
+    assert first.status == 200, first.body
+    body = {"model": "m", "input": "And?", "previous_response_id": first.json["id"]}
+    got = await post_in_process(application, "/v1/responses", **body)
+    assert got.status == 200, got.body
+    assert [data for _, data in seen(engine)] == [RED]
+    assert "[1 images or other media" in decode(TOKENIZER, engine.requests[-1][0])
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("kind", "options", "mode"),
     [

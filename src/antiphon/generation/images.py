@@ -91,12 +91,17 @@ def as_seen(request: TurnRequest, *, seen: bool) -> TurnRequest:
     return replace(request, conversation=replace(conversation, messages=messages))
 
 
+def left_out(count: int) -> str:
+    """Words for the model in the place of media."""
+    return f"\n[{count} images or other media that cannot be seen here left out]"
+
+
 def without_media(message: Message, seen: Collection[OpaquePart]) -> Message:
     """The message with the media that are ``seen``; of the others its text says that they were there."""
     left = [part for part in message.parts if isinstance(part, OpaquePart) and part not in seen]
     if not left:
         return message
-    note = f"\n[{len(left)} images or other media that cannot be seen here left out]"
+    note = left_out(len(left))
     parts = [part for part in message.parts if part not in left]
     return replace(message, text=message.text + note, parts=text_and_parts([*parts, TextPart(note)])[1])
 
@@ -159,16 +164,17 @@ class ImageCheck:
         """The images as every engine reads them. Raises `RequestError` at one that is damaged, too large or none."""
         return tuple([replace_in(image, data=await self._checked(image, owner) or image.data) for image in images])
 
-    async def seen(self, message: Message, owner: str) -> Message:
-        """A tool's result without what cannot be seen: a turn does not fail by what its tools send."""
-        seen: list[OpaquePart] = []
-        for _, part in parts_of([message]):
-            try:
-                await self._checked(PlacedImage(0, 0, data_of(part)), owner)
-            except RequestError:
-                continue
-            seen.append(part)
-        return without_media(message, seen)
+    async def readable(self, media: Sequence[OpaquePart], owner: str) -> tuple[OpaquePart, ...]:
+        """The media without those that are called images and are none, which no prompt could have."""
+        kept: list[OpaquePart] = []
+        for part in media:
+            if part.kind in IMAGES:
+                try:
+                    await self._checked(PlacedImage(0, 0, data_of(part)), owner)
+                except RequestError:
+                    continue
+            kept.append(part)
+        return tuple(kept)
 
     async def _checked(self, image: PlacedImage, owner: str) -> bytes:
         try:

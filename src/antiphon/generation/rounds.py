@@ -36,8 +36,10 @@ from antiphon.tools import (
     ToolResult,
     ToolStarted,
 )
+from antiphon.tools.call import dump
 
 from .constrain import prepare_turn
+from .images import left_out
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter
 from .plan import Plan
 from .reply import StepEvents
@@ -212,17 +214,25 @@ class Rounds:
         async with aclosing(run(tool_calls, seconds=max(0.0, self._seconds))) as events:
             async for event in events:
                 if isinstance(event, ToolEnded):
-                    self._results.append(await self._seen(event.result.message(envelope=self.envelope)))
+                    event = await self._readable(event)
+                    self._results.append(event.result.message(envelope=self.envelope))
                 yield self._step(event)
         self._seconds -= self.router.clock() - began
         for message in missing:
             for step in self._refused(message):
                 yield step
 
-    async def _seen(self, result: Message) -> Message:
-        """The result without what is no image, of which the next prompt would be refused."""
-        model = self.plan.model
-        return await model.images.seen(result, self.request.tenant.domain()) if model.image_mark else result
+    async def _readable(self, event: ToolEnded) -> ToolEnded:
+        """The result without what is no image: this turn's next prompt would be refused for it, and each one after."""
+        model, output = self.plan.model, event.result.output
+        if output is None or not output.media or not model.image_mark:
+            return event
+        media = await model.images.readable(output.media, self.request.tenant.domain())
+        if len(media) == len(output.media):
+            return event
+        text = output.content if isinstance(output.content, str) else dump(output.content)
+        output = replace(output, content=text + left_out(len(output.media) - len(media)), media=media)
+        return ToolEnded(replace(event.result, output=output))
 
     def _with_results(self) -> Conversation:
         """The conversation, with the latest results in the place of what answers their calls."""

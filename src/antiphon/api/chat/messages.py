@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import msgspec
 
@@ -16,6 +17,14 @@ from .schema import ChatMessage, Content, ContentPart, FunctionCall
 
 OWN_ID = "Give each call an id of its own."
 TEXT_PARTS = ("text", "input_text", "output_text")
+
+
+class TextLike(Protocol):
+    """A part of a wire's content."""
+
+    type: str
+    text: str | None
+    refusal: str | None
 
 
 def to_messages(
@@ -192,7 +201,12 @@ def _part(part: ContentPart, path: str, *, images: bool) -> TextPart | OpaquePar
         return OpaquePart(part.type, {"type": part.type, "image_url": part.image_url}, path)
     if part.type == "file" and isinstance(part.file, dict):
         return text_file(part.file.get("file_data"), part.file.get("filename"), path, part.type)
-    if part.type not in (*TEXT_PARTS, "refusal"):
+    return text_part(part, path, TEXT_PARTS)
+
+
+def text_part(part: TextLike, path: str, types: Sequence[str]) -> TextPart:
+    """The text of a part of one of the ``types``, or its refusal. Raises `RequestError` for any other."""
+    if part.type not in (*types, "refusal"):
         raise unreadable(path, part.type)
     field = "refusal" if part.type == "refusal" else "text"
     text: str | None = getattr(part, field)

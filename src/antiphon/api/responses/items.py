@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon.api.chat.messages import answered, followed, recipient_of
+from antiphon.api.chat.messages import answered, followed, recipient_of, text_part
 from antiphon.api.responses.item_schema import ItemList
 from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, OpaquePart, Part, Role, TextPart, text_and_parts
 from antiphon.conversation.calls import GivenCalls, OpenCalls, make_answer, make_call
@@ -17,7 +17,7 @@ from antiphon.generation.reply import canonical
 from antiphon.tools.mcp.tool_set import function_name
 from antiphon.wire.documents import text_file
 from antiphon.wire.encrypted import SEPARATOR, Purpose
-from antiphon.wire.errors import refused, unreadable
+from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
 
 from .item_schema import Content, InputItem, InputPart
@@ -273,13 +273,7 @@ def _part(part: InputPart, path: str, *, images: bool) -> TextPart | OpaquePart:
         return OpaquePart(part.type, {"type": part.type, "image_url": part.image_url}, path)
     if part.type == "input_file":
         return text_file(part.file_data, part.filename, path, part.type)
-    if part.type not in (*TEXTS, "refusal"):
-        raise unreadable(path, part.type)
-    field = "refusal" if part.type == "refusal" else "text"
-    text: str | None = getattr(part, field)
-    if text is None:
-        raise refused(f"{path}.{field}", f"a part of type {part.type} needs it.", code="missing_required_parameter")
-    return TextPart(text)
+    return text_part(part, path, TEXTS)
 
 
 def _listed(item: InputItem, token: str) -> dict[str, Any]:
