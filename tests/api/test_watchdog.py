@@ -10,9 +10,11 @@ import logging
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -203,6 +205,32 @@ def test_a_server_that_is_stuck_ends_when_it_is_told_to_and_takes_its_processes_
             assert all(map(ended, children_of[how]))
         for child in children_of["stuck_with_the_interpreter"]:
             child.kill()
+
+
+def test_only_a_second_signal_shortens_the_time_to_end_though_the_loop_hears_of_the_first_before_the_thread() -> None:
+    ours, loops_own = socket.socketpair()
+    loop = asyncio.new_event_loop()
+    watchdog = Watchdog(loop, grace=60.0)
+    heard = signal.signal(signal.SIGTERM, lambda number, frame: watchdog.stopping())
+    loops_own.setblocking(False)
+    before = signal.set_wakeup_fd(loops_own.fileno())
+    ours.settimeout(PATIENCE)
+    try:
+        watchdog.hear_signals()
+        left = []
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+            watchdog._wait()  # What the thread does, only now.
+            assert ours.recv(1) == bytes([signal.SIGTERM])
+            assert watchdog._deadline is not None
+            left.append(watchdog._deadline - time.monotonic())
+    finally:
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGTERM, heard)
+        loop.close()
+        for one in (ours, loops_own, watchdog._ours, watchdog._theirs):
+            one.close()
+    assert left[1] <= LAST < 50 < left[0]
 
 
 LOCKED = """

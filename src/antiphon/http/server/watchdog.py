@@ -55,6 +55,7 @@ class Watchdog:
         self._silent = 0.0
         self._reported = False
         self._deadline: float | None = None
+        self._told = False
         self._ours, self._theirs = socket.socketpair()
         self._loops_own = -1
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -115,8 +116,9 @@ class Watchdog:
 
     def _pass_on(self, number: int) -> None:
         """Gives a signal to the loop, which would have been woken by it."""
-        if number in _STOPS:
-            self.stopping(None if self._deadline is None else LAST)
+        if number in _STOPS:  # The loop may have heard of the first before this thread did, and be stopping.
+            self.stopping(LAST if self._told else None)
+            self._told = True
         if (descriptor := self._loops_own) >= 0:
             with contextlib.suppress(OSError):
                 os.write(descriptor, bytes([number]))
