@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.cli.transcript import read_transcript, transcript_json
-from antiphon.conversation import Conversation, End, Message, OpaquePart, Role, SystemContent, TextPart
+from antiphon.conversation import (
+    Conversation,
+    End,
+    Message,
+    OpaquePart,
+    Role,
+    SystemContent,
+    TextPart,
+    ToolsPart,
+    ToolSpec,
+)
 from antiphon.conversation.json import (
     FIELDS,
     FullMessageJson,
@@ -30,6 +40,7 @@ from antiphon.tokens import SampledText
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 OPTIONAL = st.none() | TEXT
+WEATHER = ToolSpec("weather", "Of a city.", {"type": "object"}, strict=True, namespace="sky")
 MESSAGES = st.builds(
     Message,
     role=st.sampled_from(Role),
@@ -42,7 +53,9 @@ MESSAGES = st.builds(
     call_id=OPTIONAL,
     intent=OPTIONAL,
     end=st.sampled_from(End),
-    parts=st.lists(st.builds(TextPart, TEXT) | st.builds(OpaquePart, TEXT, st.none() | TEXT)).map(tuple),
+    parts=st.lists(
+        st.builds(TextPart, TEXT) | st.builds(OpaquePart, TEXT, st.none() | TEXT) | st.just(ToolsPart.of([WEATHER]))
+    ).map(tuple),
 )
 CALL = Message(
     role=Role.ASSISTANT,

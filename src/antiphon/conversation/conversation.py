@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
-from .message import Message, ReasoningEffort
+from .message import Message, ReasoningEffort, ToolsPart
 from .tools import ResponseFormat, ToolNamespace, ToolSpec, described
 
 # What one form of a conversation has and another cannot express: every translation reports it with this value.
@@ -61,9 +61,18 @@ class Conversation:
     extra: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
+    def callable(self) -> tuple[ToolSpec, ...]:
+        """The caller's tools that may be called: ``tools``, and those that a result defined (`ToolsPart`)."""
+        parts = (part for message in self.messages for part in message.parts)
+        defined = {tool.recipient: tool for part in parts if isinstance(part, ToolsPart) for tool in part.tools}
+        for tool in self.tools if defined else ():
+            defined.pop(tool.recipient, None)
+        return (*self.tools, *defined.values())
+
+    @property
     def offered(self) -> tuple[ToolSpec | str, ...]:
-        """Everything that a call may be addressed to: ``tools``, then the recipients of ``builtins``."""
-        return (*self.tools, *(name for namespace in map(described, self.builtins) for name in namespace.recipients))
+        """Everything that a call may be addressed to: `callable`, then the recipients of ``builtins``."""
+        return (*self.callable, *(name for namespace in map(described, self.builtins) for name in namespace.recipients))
 
     def add(self, *messages: Message) -> Conversation:
         """The same conversation with more messages at its end."""

@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 
 from antiphon.errors import FormatError
+from antiphon.structs import ready
 
-from .message import End, Message, OpaquePart, Part, Role, TextPart
+from .message import End, Message, OpaquePart, Part, Role, TextPart, ToolsPart
+from .tools import ToolSpec
 
-_OPAQUE = "opaque:"
+_OPAQUE, _TOOLS = "opaque:", "tools"
 
 
 class MessageJson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,7 +38,7 @@ class MessageJson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class PartJson(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A text (``kind`` "text"), or ``data`` as the wire gave it (``kind`` "opaque:image_url")."""
+    """A text (``kind`` "text"), definitions (``kind`` "tools"), or ``data`` as it came ("opaque:image_url")."""
 
     kind: str
     text: str | None = None
@@ -84,14 +86,19 @@ def parts_json(parts: Sequence[Part]) -> tuple[PartJson, ...]:
 
 
 def parts_of(forms: Sequence[PartJson]) -> tuple[Part, ...]:
-    return tuple(
-        TextPart(form.text or "") if form.kind == "text" else OpaquePart(form.kind.removeprefix(_OPAQUE), form.data)
-        for form in forms
-    )
+    return tuple(map(_part_of, forms))
+
+
+def _part_of(form: PartJson) -> Part:
+    if form.kind == _TOOLS:
+        return ToolsPart.of(msgspec.convert(form.data, ready(tuple[ToolSpec, ...])))
+    return TextPart(form.text or "") if form.kind == "text" else OpaquePart(form.kind.removeprefix(_OPAQUE), form.data)
 
 
 def _part_json(part: Part) -> PartJson:
     match part:
+        case ToolsPart(tools=tools):
+            return PartJson(_TOOLS, data=msgspec.to_builtins(tools))
         case TextPart(text):
             return PartJson("text", text)
         case OpaquePart(kind, data):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +10,7 @@ from typing import Any
 
 from antiphon.errors import VisibilityError
 
-from .tools import ResponseFormat, ToolNamespace
+from .tools import ResponseFormat, ToolNamespace, ToolSpec, definition
 
 # What a system or a developer message says when it is not plain text: values, which a format words in its own way.
 
@@ -103,6 +104,20 @@ class TextPart:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsPart(TextPart):
+    """Definitions of tools within a result: from here on the model may call them (`Conversation.callable`).
+
+    ``text`` is what a format writes that has no words of its own for them, one JSON text a line.
+    """
+
+    tools: tuple[ToolSpec, ...] = ()
+
+    @classmethod
+    def of(cls, tools: Sequence[ToolSpec]) -> ToolsPart:
+        return cls("\n".join(json.dumps(definition(tool), ensure_ascii=False) for tool in tools), tuple(tools))
+
+
+@dataclass(frozen=True, slots=True)
 class OpaquePart:
     """A part of a kind that is carried as the wire gave it (image, audio, file …). ``path``: its place in a request."""
 
@@ -133,7 +148,7 @@ def image_url(part: OpaquePart) -> str | None:
 def text_and_parts(parts: Sequence[Part]) -> tuple[str, tuple[Part, ...]]:
     """The ``text`` and ``parts`` of a `Message` whose content is these; it has no parts where they are one text."""
     text = "".join([part.text for part in parts if isinstance(part, TextPart)])
-    several = len(parts) > 1 or OpaquePart in map(type, parts)
+    several = len(parts) > 1 or any(type(part) is not TextPart for part in parts)
     return text, tuple(parts) if several else ()
 
 

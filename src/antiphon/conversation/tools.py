@@ -34,6 +34,13 @@ class ToolSpec:
         return f"{self.namespace}.{self.name}"
 
 
+def definition(tool: ToolSpec) -> dict[str, Any]:
+    """The tool as chat templates know it."""
+    parameters = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
 def recipients_of(offered: Iterable[ToolSpec | str]) -> tuple[str, ...]:
     """The qualified names of tools, of which some may be given by that name already."""
     return tuple(tool if isinstance(tool, str) else tool.recipient for tool in offered)

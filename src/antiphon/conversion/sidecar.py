@@ -26,6 +26,7 @@ from antiphon.conversation import (
     SystemContent,
     TextPart,
     ToolNamespace,
+    ToolsPart,
     ToolSpec,
 )
 from antiphon.conversation.json import MessageJson, message_fields, message_of
@@ -39,7 +40,7 @@ from .form import REQUEST, header_of, shown, taken_function, unread
 # Losses: found by comparing the messages that were written with those that a reader of the output gets.
 
 MESSAGE_FIELDS = tuple(field.name for field in fields(Message) if field.compare)
-KINDS = {TextPart: "text", SystemContent: "system content", DeveloperContent: "developer content"}
+KINDS = {TextPart: "text", ToolsPart: "tools", SystemContent: "system content", DeveloperContent: "developer content"}
 SETTINGS_FIELDS = tuple(field.name for field in fields(Settings))
 
 

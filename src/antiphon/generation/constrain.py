@@ -173,7 +173,7 @@ async def constrain(draft: Draft) -> Plan:
 
 async def _held(draft: Draft) -> CompiledGrammar | None:
     """The grammar without calls in other forms that would be read as text; None where they need no bar."""
-    tools, choice = draft.request.conversation.tools, draft.request.tool_choice
+    tools, choice = draft.request.conversation.callable, draft.request.tool_choice
     if choice.mode != "auto" or not isinstance(draft.format, ReplyFormat):
         return None
     shape = replace(shape_of(draft), held=True)
@@ -227,7 +227,7 @@ def shape_of(draft: Draft) -> ReplyShape:
     bounds = (_budget(draft), draft.model.thinking_budget)
     most = min((bound for bound in bounds if bound is not None), default=None)
     return ReplyShape(
-        tools=conversation.tools,
+        tools=conversation.callable,
         builtins=conversation.builtins,
         tool_choice=request.tool_choice,
         parallel=not request.one_call,

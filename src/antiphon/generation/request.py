@@ -198,7 +198,7 @@ class TurnRequest:
     @property
     def requires_grammar(self) -> bool:
         """Something is requested that only a grammar can promise."""
-        return self.chosen or self.formatted or any(tool.strict for tool in self.conversation.tools)
+        return self.chosen or self.formatted or any(tool.strict for tool in self.conversation.callable)
 
     @property
     def called_in_any_form(self) -> tuple[ToolSpec, ...]:
@@ -206,7 +206,7 @@ class TurnRequest:
 
         A strict tool is called in the trained form alone, and who asks for an example of a call gets one to read.
         """
-        tools = self.conversation.tools
+        tools = self.conversation.callable
         if any(tool.strict for tool in tools) or self.raw is not None or self.formatted:
             return ()
         messages = self.conversation.messages

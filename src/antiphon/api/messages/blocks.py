@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from antiphon.api.chat.messages import arguments_text, recipient_of
-from antiphon.conversation import Channel, End, Intent, Message, OpaquePart, Role, TextPart, text_and_parts
+from antiphon.conversation import (
+    Channel,
+    End,
+    Intent,
+    Message,
+    OpaquePart,
+    Role,
+    TextPart,
+    ToolsPart,
+    ToolSpec,
+    text_and_parts,
+)
 from antiphon.conversation.calls import GivenCalls, make_answer, make_call
 from antiphon.errors import RequestError
 from antiphon.structs import ready
@@ -38,11 +49,15 @@ _DOCUMENTS = ("document", "search_result")
 class BlockReader:
     """Reads one message after the other. ``ignored`` are the paths of what no frame has.
 
-    ``framed``: the model's format has built-in tools.
+    ``framed``: the model's format has built-in tools. ``deferred``: tools that are defined where a result first refers
+    to them, by name; ``listed``: the names of the others. ``defined``: the names of those that were.
     """
 
     decrypt: Decrypt
     framed: bool = True
+    deferred: Mapping[str, ToolSpec] = field(default_factory=dict)
+    listed: Collection[str] = ()
+    defined: set[str] = field(default_factory=set)
     ignored: list[str] = field(default_factory=list)
     _calls: GivenCalls = field(default_factory=GivenCalls)
 
@@ -147,7 +162,20 @@ class BlockReader:
             raise refused(path, "must be a text, or blocks.", code="invalid_type") from None
         for i, block in enumerate(blocks or ()):
             at = f"{path}[{i}]"
-            yield from self._document(block, at) if block.type in _DOCUMENTS else [_result_part(block, at)]
+            if block.type in _DOCUMENTS:
+                yield from self._document(block, at)
+            else:
+                yield self._referred(block, at) if block.type == "tool_reference" else _result_part(block, at)
+
+    def _referred(self, block: InputBlock, path: str) -> TextPart:
+        """The definition of a tool, or its name where it stands in the prompt already."""
+        name = block.tool_name or ""
+        if name in self.deferred and name not in self.defined:
+            self.defined.add(name)
+            return ToolsPart.of([self.deferred[name]])
+        if name in self.defined or name in self.listed:
+            return TextPart(name)
+        raise refused(f"{path}.tool_name", f"no tool is named {name[:64]!r}.", hint="Send it in tools, too.")
 
     def system(self, message: MessageParam, path: str) -> str:
         """The operator's text; empty where it is only the client's own line."""
@@ -201,7 +229,10 @@ class BlockReader:
 
     def _result(self, block: InputBlock, path: str) -> Message:
         id, recipient = self._answered(block, path)
-        result = make_answer(recipient, id, tuple(self._parts(block.content, f"{path}.content")))
+        parts = [*self._parts(block.content, f"{path}.content")]
+        if defined := [tool for part in parts if isinstance(part, ToolsPart) for tool in part.tools]:
+            parts = [*(part for part in parts if not isinstance(part, ToolsPart)), ToolsPart.of(defined)]
+        result = make_answer(recipient, id, parts)
         return _failed(result) if block.is_error else result
 
 
@@ -265,8 +296,6 @@ def _result_part(block: InputBlock, path: str) -> TextPart | OpaquePart:
             return TextPart(block.text)
         case "text":
             raise refused(f"{path}.text", "a text block needs it.", code="missing_required_parameter")
-        case "tool_reference" if block.tool_name:
-            return TextPart(block.tool_name)
         case _:
             raise _unreadable(block, path, "text, image, document, search_result, tool_reference")
 

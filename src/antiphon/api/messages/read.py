@@ -43,11 +43,13 @@ _SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location")
 class MessageTools(msgspec.Struct, frozen=True):
     """Tools that a request offers: the client's ``own``, and the ``server``'s, None where there are none.
 
+    ``deferred``: the names of own ones that stand where a result refers to them, and not at the head.
     ``shown``: recipients of the server's whose calls the client sees, because it listed them. ``listed``: their names.
     ``ignored``: paths of settings that change nothing.
     """
 
     own: tuple[ToolSpec, ...] = ()
+    deferred: frozenset[str] = frozenset()
     server: Offer | None = None
     shown: frozenset[str] = frozenset()
     listed: frozenset[str] = frozenset()
@@ -79,7 +81,8 @@ def read_tools(tools: Sequence[MessageTool], server: Offer | None, *, always: bo
         for name in _SETTINGS
         if tool.type in (None, "custom") and getattr(tool, name) is not None
     ]
-    return replace_fields(made, own=tuple(own), ignored=tuple(ignored))
+    deferred = frozenset(tool.name for tool in tools if tool.defer_loading and tool.type in (None, "custom"))
+    return replace_fields(made, own=tuple(own), deferred=deferred, ignored=tuple(ignored))
 
 
 def _server_tool(tool: MessageTool, path: str, server: Offer | None) -> str:
@@ -131,7 +134,7 @@ def _served(listed: Mapping[str, MessageTool], server: Offer | None, *, always: 
             uses |= {one: tool.max_uses for one in recipients if (b := built_in(one)) and b.function in COUNTED}
     offer = server if always else server.only({SERVER_TOOLS[name] for name in listed})
     router = offer.router.only(offer.router.recipients, uses=uses)
-    return MessageTools((), replace_fields(offer, router=router), frozenset(shown), frozenset(listed))
+    return MessageTools(server=replace_fields(offer, router=router), shown=frozenset(shown), listed=frozenset(listed))
 
 
 def _read_tool(tool: MessageTool, path: str, taken: Collection[str]) -> ToolSpec:
@@ -219,9 +222,12 @@ class RequestedMessage:
 def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> RequestedMessage:
     """The turn that is requested. Raises `RequestError` naming the field; the plan checks ranges."""
     check_possible(wire, reading.limits)
-    reader = BlockReader(reading.decrypt, reading.framed)
-    messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place)
     tools = read_tools(wire.tools or [], reading.server, always=reading.always)
+    deferred = {tool.name: tool for tool in tools.own if tool.name in tools.deferred}
+    head = tuple(tool for tool in tools.own if tool.name not in deferred)
+    reader = BlockReader(reading.decrypt, reading.framed, deferred, {tool.name for tool in head})
+    messages = read_messages(wire.system, wire.messages, reader, in_place=reading.in_place)
+    tools = replace_fields(tools, own=(*head, *(deferred[name] for name in deferred if name in reader.defined)))
     server = tools.server
     choice, parallel = read_choice(wire.tool_choice, tools)
     nothing = choice.mode == "none"
@@ -230,7 +236,7 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     turn = TurnRequest(
         conversation=Conversation(
             messages=messages,
-            tools=() if nothing else (*tools.own, *(server.specs if server else ())),
+            tools=() if nothing else (*head, *(server.specs if server else ())),
             builtins=() if nothing or server is None else server.builtins,
             settings=_settings(wire, reading),
             response_format=_format(wire),

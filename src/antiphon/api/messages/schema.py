@@ -59,7 +59,10 @@ class MessageParam(msgspec.Struct, kw_only=True):
 
 
 class MessageTool(msgspec.Struct, kw_only=True):
-    """A tool; without ``type``, or with ``custom``, it is the client's own, else one that runs in the server."""
+    """A tool; without ``type``, or with ``custom``, it is the client's own, else one that runs in the server.
+
+    One with ``defer_loading`` is no part of the prompt until a result refers to it (``tool_reference``).
+    """
 
     name: str | None = None
     description: str | None = None
@@ -67,7 +70,7 @@ class MessageTool(msgspec.Struct, kw_only=True):
     type: str | None = None
     strict: bool | None = None
     input_examples: Any = None
-    defer_loading: Any = None
+    defer_loading: bool | None = None
     eager_input_streaming: Any = None
     allowed_callers: list[str] | None = None
     cache_control: Any = None

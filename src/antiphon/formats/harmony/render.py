@@ -9,7 +9,18 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from antiphon.conversation import Channel, DeveloperContent, Message, OpaquePart, Part, Role, SystemContent, TextPart
+from antiphon.conversation import (
+    Channel,
+    DeveloperContent,
+    Message,
+    OpaquePart,
+    Part,
+    Role,
+    SystemContent,
+    TextPart,
+    ToolsPart,
+)
+from antiphon.conversation.tools import by_namespace
 from antiphon.errors import ParseError, Position, RenderError
 from antiphon.tokens import Control, Piece, Tokenizer, spell
 
@@ -304,6 +315,8 @@ class MessageRenderer(msgspec.Struct, frozen=True):
 
     def _part(self, part: Part, role: Role, functions_offered: bool) -> str:
         match part:
+            case ToolsPart(tools=tools):
+                return self.sections.tools(by_namespace(tools))
             case TextPart(text):
                 return text
             case SystemContent() if role is Role.SYSTEM:

@@ -20,6 +20,7 @@ from antiphon.conversation import (
     SystemContent,
     TextPart,
     ToolNamespace,
+    ToolsPart,
     ToolSpec,
 )
 from antiphon.conversation.tools import by_namespace
@@ -67,6 +68,8 @@ def text_of(message: Message) -> str:
 
 def _part_text(part: Part) -> str:
     match part:
+        case ToolsPart(tools=defined):
+            return "\n\n".join(_tool_sections(by_namespace(defined).values()))
         case TextPart(text):
             return text
         case SystemContent():

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Conversation, OpaquePart, Role, Settings, TextPart
+from antiphon.conversation import Conversation, OpaquePart, Role, Settings, TextPart, definition
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, SamplingDefaults
 from antiphon.formats.replies import CompiledDescription, ReplyDescription
@@ -22,7 +22,7 @@ from antiphon.tokens import Control, Piece
 from .budget import Limits
 from .chat import ChatMessage, chat_messages
 from .history import GivenHistory, mended, with_arguments
-from .jinja_values import chat_texts, fitted, message_value, protected, render_variables, texts_of, tool_value
+from .jinja_values import chat_texts, fitted, message_value, protected, render_variables, texts_of
 from .sandbox import CompiledTemplate
 from .taught import taught_chat, teach_tool_calls
 from .trials import TemplateProbe, Trials, find_capabilities
@@ -114,7 +114,7 @@ class JinjaFormat(ReplyFormat):
         require_assistant(reply_as)
         images = bool(self.capabilities.image_type)
         chat = chat_messages(conversation.messages, _POLICIES.get(history, history), images=images)
-        offered = [tool_value(tool) for tool in conversation.tools]
+        offered = [definition(tool) for tool in conversation.tools]
         if self.found.taught:
             chat, offered = taught_chat(chat, offered), []
         kwargs = self._checked(conversation.settings)

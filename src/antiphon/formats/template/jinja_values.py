@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import OpaquePart, TextPart, ToolSpec
+from antiphon.conversation import OpaquePart, TextPart
 from antiphon.errors import TemplateError
 
 from .budget import Budget, Exhausted
@@ -185,12 +185,6 @@ def _dated(budget: Budget, pattern: str) -> None:
     budget.chars(_LONGEST_DATE)
     if len(pattern) > _LONGEST_PATTERN:
         raise Exhausted(f"the chat template writes a date by more than {_LONGEST_PATTERN} characters")
-
-
-def tool_value(tool: ToolSpec) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "description": tool.description}
-    function["parameters"] = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
-    return {"type": "function", "function": function}
 
 
 def message_value(

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from antiphon.conversation import OpaquePart, TextPart, ToolSpec
+from antiphon.conversation import OpaquePart, TextPart, ToolSpec, definition
 from antiphon.errors import TemplateError
 
 from .chat import ChatCall, ChatMessage
@@ -23,7 +23,6 @@ from .jinja_values import (
     fitted,
     message_value,
     render_variables,
-    tool_value,
 )
 from .sandbox import CompiledTemplate
 
@@ -110,7 +109,7 @@ class Trials:
         variables = render_variables(
             self._special,
             [message_value(message, takes, str) for message in fitted(chat, takes)],
-            [tool_value(tool) for tool in tools],
+            [definition(tool) for tool in tools],
             takes,
             opens_reply=False,
             today=takes.day,

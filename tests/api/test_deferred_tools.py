@@ -1,0 +1,126 @@
+"""Tools that come later: each is defined where a result first refers to it, and may be called from there on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
+from antiphon.formats import Format
+from antiphon.formats.openchatml import OpenChatML
+from antiphon.generation import Model
+from antiphon.tokens import decode
+from kit.api import CHATML, END, TOKENIZER, Got, call, exchange, ids, scripted
+from kit.messages import USER, WEATHER, Fields
+from kit.obliging import ObligingEngine, constrained
+from kit.responses import HARMONY, VOCABULARY, harmony_ids
+from kit.responses import RETURN as HARMONY_END
+
+SEARCH: Fields = {"name": "ToolSearch", "input_schema": {"type": "object", "properties": {"query": {"type": "string"}}}}
+LATER: Fields = {**WEATHER, "defer_loading": True}
+OTHER: Fields = {"name": "other", "description": "Never needed.", "input_schema": {"type": "object"}}
+SEARCHED: list[Fields] = [
+    USER, {"role": "assistant", "content": [{"type": "tool_use", "id": "s", "name": "ToolSearch", "input": {}}]}
+]  # fmt: skip
+OPENCHATML = OpenChatML()
+JSON = json.dumps({"type": "function", "function": {
+    "name": "weather", "description": "The weather of a city.", "parameters": WEATHER["input_schema"]}})  # fmt: skip
+DEFINED = {
+    CHATML: JSON,
+    OPENCHATML: '# Tools\n\n## functions\n{"name": "functions.weather"',
+    HARMONY: "namespace functions {\n\n// The weather of a city.\ntype weather = (_: {\ncity: string,\n}) => any;",
+}
+
+
+def found(*names: str, **fields: Any) -> Fields:
+    """The result of a search."""
+    references = [{"type": "tool_reference", "tool_name": name} for name in names]
+    block = {"type": "tool_result", "tool_use_id": "s", "content": references, **fields}
+    return {"role": "user", "content": [block]}
+
+
+async def asked(format: Format, tools: Sequence[Fields], *messages: Fields, **fields: Any) -> tuple[Got, str]:
+    """The answer, and the prompt that its model read."""
+    tokenizer, reply = (VOCABULARY, harmony_ids(HARMONY_END)) if format is HARMONY else (TOKENIZER, ids(END))
+    engine = scripted(reply)
+    model = Model(name="small", engine=engine, tokenizer=tokenizer, format=format)
+    body = {"model": "small", "max_tokens": 99, "tools": tools, "messages": [*SEARCHED, *messages], **fields}
+    got = await exchange(create_app(StaticCatalog({"small": model})), "/v1/messages", body, [])
+    return got, decode(tokenizer, engine.requests[-1][0]) if engine.requests else ""
+
+
+@pytest.mark.parametrize("format", DEFINED, ids=lambda format: format.name)
+async def test_a_tool_stands_where_a_result_refers_to_it_and_the_prompt_before_it_is_as_without_it(
+    format: Format,
+) -> None:
+    with_all, prompt = await asked(format, [SEARCH, LATER, {**OTHER, "defer_loading": True}], found("weather"))
+    without, plain = await asked(format, [SEARCH], found("ToolSearch"))
+    assert (with_all.status, without.status) == (200, 200), (with_all.body, without.body)
+    before = plain[: plain.rindex("ToolSearch")]
+    assert prompt.startswith(before)
+    assert DEFINED[format] in prompt[len(before) :]
+    assert DEFINED[format] not in before
+    assert "Never needed" not in prompt
+
+
+async def test_a_tool_that_nothing_refers_to_is_no_part_of_the_prompt_and_cannot_be_called() -> None:
+    _, prompt = await asked(CHATML, [SEARCH, LATER], found("ToolSearch"))
+    _, without = await asked(CHATML, [SEARCH], found("ToolSearch"))
+    assert prompt == without
+    chosen = {"type": "tool", "name": "weather"}
+    refused, _ = await asked(CHATML, [SEARCH, LATER], found("ToolSearch"), tool_choice=chosen)
+    assert (refused.status, refused.json["error"]["message"]) == (
+        400,
+        "tool_choice.name: no tool is named 'weather'.",
+    )
+
+
+async def test_a_tool_is_defined_once_and_named_where_it_stands_already() -> None:
+    again = [{**message, "content": json.loads(json.dumps(message["content"]).replace('"s"', '"t"'))} for message in
+             (SEARCHED[1], found("weather", "ToolSearch"))]  # fmt: skip
+    got, prompt = await asked(CHATML, [SEARCH, LATER], found("weather"), *again)
+    assert got.status == 200, got.body
+    assert prompt.count(JSON) == 1
+    assert "<tool_response>\nweatherToolSearch\n</tool_response>" in prompt
+
+
+@pytest.mark.parametrize("name", ["nobody", "", None, "Weather", "weather "])
+async def test_a_reference_to_no_tool_is_refused_at_its_place(name: str | None) -> None:
+    got, _ = await asked(CHATML, [SEARCH, LATER], found(name))  # type: ignore[arg-type]
+    assert got.status == 400
+    assert got.json["error"]["message"].startswith("messages[2].content[0].content[0].tool_name: no tool is named")
+
+
+@pytest.mark.parametrize("name", ["weather", "ToolSearch"])
+async def test_the_grammar_has_it_from_there_on(name: str) -> None:
+    """The model writes at random what its grammar allows."""
+    engine = ObligingEngine()
+    application = create_app(StaticCatalog({"small": constrained(engine)}))
+    chosen = {"type": "tool", "name": name}
+    body = {"model": "small", "max_tokens": 300, "tools": [SEARCH, LATER], "messages": [*SEARCHED, found("weather")],
+            "tool_choice": chosen}  # fmt: skip
+    got = await exchange(application, "/v1/messages", body, [])
+    assert got.status == 200, got.body
+    (use,) = [block for block in got.json["content"] if block["type"] == "tool_use"]
+    assert use["name"] == name
+    assert name != "weather" or isinstance(use["input"]["city"], str)
+
+
+async def test_a_call_of_it_is_the_client_s_and_its_history_is_read() -> None:
+    engine = scripted(ids(*call("weather", '{"city": "Bern"}'), END))
+    model = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML)
+    body = {"model": "small", "max_tokens": 99, "tools": [SEARCH, LATER], "messages": [*SEARCHED, found("weather")]}
+    got = await exchange(create_app(StaticCatalog({"small": model})), "/v1/messages", body, [])
+    content = got.json["content"]
+    assert [(block["type"], block["name"], block["input"]) for block in content] == [
+        ("tool_use", "weather", {"city": "Bern"})
+    ]
+    answer = {"type": "tool_result", "tool_use_id": content[0]["id"], "content": "sunny"}
+    history = [found("weather"), {"role": "assistant", "content": content}, {"role": "user", "content": [answer]}]
+    again, prompt = await asked(CHATML, [SEARCH, LATER], *history)
+    assert again.status == 200, again.body
+    assert prompt.index(JSON) < prompt.index('"city": "Bern"') < prompt.index("sunny")
