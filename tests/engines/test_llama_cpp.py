@@ -273,6 +273,16 @@ async def test_a_follow_up_evaluates_only_what_is_new(engine: LlamaCppEngine) ->
     assert steps[0].cached_tokens >= len(prompt) + len(reply) - 1
 
 
+async def test_a_reply_that_is_given_up_is_gone_on_with_in_its_slot(engine: LlamaCppEngine) -> None:
+    """The server names the slot with the end of a reply, and by itself takes the one that is longest unused."""
+    prompt = [700] * 40
+    async with aclosing(engine.generate(prompt, FREE)) as steps:
+        given = [id for _ in range(3) for id in (await anext(steps)).ids]
+    again = await say(engine, replace(GREEDY, max_tokens=1), [*prompt, *given, *FRANCE])
+    assert again[0].cached_tokens is not None
+    assert again[0].cached_tokens >= len(prompt)
+
+
 async def test_the_ids_of_split_characters_are_all_there(engine: LlamaCppEngine) -> None:
     text = "é漢🎉x👍🏽"
     steps = await say(engine, GREEDY, grammar=f'%llguidance {{}}\nstart: "{text}" <[2]>\n')

@@ -6,6 +6,7 @@ import math
 import re
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,6 +15,7 @@ from antiphon.engines.connection import Connect
 from antiphon.engines.engine import Embeddings, EngineEnd, PlacedImage, Ranking, Sampling, Step
 from antiphon.engines.http import SHORT, HttpClient, check_context, failed
 from antiphon.errors import (
+    AntiphonError,
     ContextError,
     EngineError,
     EngineLostError,
@@ -26,6 +28,8 @@ from antiphon.structs import ready
 from .scoring import Forced, Scorer, Send, reported
 from .wire import MAX_LOGPROBS, ChoiceReader, Event, EventReader, Failure, Fragments, Json, Probability, completion_body
 
+_UNKNOWN = -1
+"""The slot of a reply that the server has not named yet."""
 SIDE_CALLS = 4
 """Short calls at once."""
 _TOO_LARGE = re.compile(r"input \((\d+) tokens\) is too large to process.*batch size: (\d+)")
@@ -108,6 +112,7 @@ class LlamaClient:
             for choice in range(n):
                 yield Step((), choice, end=EngineEnd.LENGTH_OUTPUT)
             return
+        placed_there = seat is not None and seat.slot is None and n == 1
         seat = seat or Seat()
         body = completion_body(
             prompt, sampling, n=n, grammar=grammar, context=model.context, slot=seat.slot, reuse=seat.reuse
@@ -117,19 +122,34 @@ class LlamaClient:
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
         async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
             events, known = EventReader(), None
-            async for data in reply:
-                for event in events.feed(data):
-                    if event.error is not None:
-                        raise refusal(event.error)
-                    if event.id_slot is not None and event.id_slot != known:  # -1: not known yet
-                        known = event.id_slot
-                        seat.placed(known)
-                    step = choices[event.index].read(event)
-                    if step is not None:
-                        yield step
-                if all(choice.ended for choice in choices):
-                    return
+            try:
+                async for data in reply:
+                    for event in events.feed(data):
+                        if event.error is not None:
+                            raise refusal(event.error)
+                        if event.id_slot is not None and event.id_slot != known:
+                            known = event.id_slot
+                            seat.placed(known)
+                        step = choices[event.index].read(event)
+                        if step is not None:
+                            yield step
+                    if all(choice.ended for choice in choices):
+                        return
+            finally:
+                if placed_there and known == _UNKNOWN:
+                    seat.placed(await self._slot_of(prompt))
         raise EngineLostError("the engine ended its stream in the middle of a reply")
+
+    async def _slot_of(self, prompt: Sequence[int]) -> int:
+        """The slot that makes the reply to a prompt, -1 where that is not certain.
+
+        The server names it with the end of a reply, which one that is given up does not have.
+        """
+        with suppress(AntiphonError):
+            slots = msgspec.convert(await self._json("GET", "/slots"), ready(list[_Slot]))
+            found = [slot.id for slot in slots if slot.is_processing and abs(slot.prompt - len(prompt)) <= 1]
+            return found[0] if len(found) == 1 else _UNKNOWN
+        return _UNKNOWN
 
     async def _pictured(self, prompt: Sequence[int], images: Sequence[PlacedImage], mark: str) -> Json:
         """The prompt as the server takes images: a text with marks, in which it finds controls by itself.
@@ -266,6 +286,22 @@ def refusal(failure: Failure) -> Exception:
     if too_large := _TOO_LARGE.search(failure.message):
         return ContextError(f"the input has {too_large[1]} tokens and the engine reads {too_large[2]} at once")
     return failed(failure.code, failure.message)
+
+
+class _Decoded(msgspec.Struct):
+    n_decoded: int = 0
+
+
+class _Slot(msgspec.Struct):
+    id: int
+    is_processing: bool = False
+    n_prompt_tokens: int = 0
+    next_token: list[_Decoded] = msgspec.field(default_factory=list)
+
+    @property
+    def prompt(self) -> int:
+        """The tokens of its prompt; one that was just decoded may be counted or not."""
+        return self.n_prompt_tokens - sum(one.n_decoded for one in self.next_token)
 
 
 class _Modalities(msgspec.Struct):
