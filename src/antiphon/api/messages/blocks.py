@@ -162,14 +162,21 @@ class BlockReader:
             raise refused(path, "must be a text, or blocks.", code="invalid_type") from None
         for i, block in enumerate(blocks or ()):
             at = f"{path}[{i}]"
-            if block.type in _DOCUMENTS:
-                yield from self._document(block, at)
-            else:
-                yield self._referred(block, at) if block.type == "tool_reference" else _result_part(block, at)
+            yield from self._document(block, at) if block.type in _DOCUMENTS else [self._part(block, at)]
 
-    def _referred(self, block: InputBlock, path: str) -> TextPart:
-        """The definition of a tool, or its name where it stands in the prompt already."""
-        name = block.tool_name or ""
+    def _part(self, block: InputBlock, path: str) -> TextPart | OpaquePart:
+        """An image, a text, or the definition of a tool: its name where that stands in the prompt already."""
+        match block.type:
+            case "image":
+                return _image(block, path)
+            case "text" if block.text is not None:
+                return TextPart(block.text)
+            case "text":
+                raise refused(f"{path}.text", "a text block needs it.", code="missing_required_parameter")
+            case "tool_reference":
+                name = block.tool_name or ""
+            case _:
+                raise _unreadable(block, path, "text, image, document, search_result, tool_reference")
         if name in self.deferred and name not in self.defined:
             self.defined.add(name)
             return ToolsPart.of([self.deferred[name]])
@@ -286,18 +293,6 @@ def _input(raw: msgspec.Raw, path: str) -> str:
     if not data.startswith(b"{"):
         raise refused(path, "must be an object.", code="invalid_type")
     return arguments_text(arguments_as_written(raw), path)
-
-
-def _result_part(block: InputBlock, path: str) -> TextPart | OpaquePart:
-    match block.type:
-        case "image":
-            return _image(block, path)
-        case "text" if block.text is not None:
-            return TextPart(block.text)
-        case "text":
-            raise refused(f"{path}.text", "a text block needs it.", code="missing_required_parameter")
-        case _:
-            raise _unreadable(block, path, "text, image, document, search_result, tool_reference")
 
 
 def _failed(result: Message) -> Message:

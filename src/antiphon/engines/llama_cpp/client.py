@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -121,18 +121,15 @@ class LlamaClient:
             body["prompt"] = await self._pictured(prompt, images, model.image_mark)
         choices = [ChoiceReader(i, sampling, model.ends, self._fragments) for i in range(n)]
         async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
-            events, known = EventReader(), None
+            known = None
             try:
-                async for data in reply:
-                    for event in events.feed(data):
-                        if event.error is not None:
-                            raise refusal(event.error)
-                        if event.id_slot is not None and event.id_slot != known:
-                            known = event.id_slot
-                            seat.placed(known)
-                        step = choices[event.index].read(event)
-                        if step is not None:
-                            yield step
+                async for event in _events(reply):
+                    if event.id_slot is not None and event.id_slot != known:
+                        known = event.id_slot
+                        seat.placed(known)
+                    step = choices[event.index].read(event)
+                    if step is not None:
+                        yield step
                     if all(choice.ended for choice in choices):
                         return
             finally:
@@ -193,13 +190,9 @@ class LlamaClient:
         body["post_sampling_probs"] = False  # What the grammar leaves is certain.
         found: list[Event] = []
         async with self._streams.open_reply("POST", "/completion", body, refuse) as reply:
-            events = EventReader()
-            async for data in reply:
-                for event in events.feed(data):
-                    if event.error is not None:
-                        raise refusal(event.error)
-                    seat.placed(-1 if event.id_slot is None else event.id_slot)
-                    found.append(event)
+            async for event in _events(reply):
+                seat.placed(_UNKNOWN if event.id_slot is None else event.id_slot)
+                found.append(event)
         if not any(event.stop for event in found):
             raise EngineLostError("the engine ended its stream in the middle of a reply")
         return reported(found)
@@ -258,6 +251,16 @@ class LlamaClient:
         async with self._calls.open_reply(method, path, body, refuse) as reply:
             found: object = msgspec.json.decode(await reply.read())
             return found
+
+
+async def _events(reply: AsyncIterable[bytes]) -> AsyncIterator[Event]:
+    """Yields what the server tells. Raises the error that it tells of."""
+    reader = EventReader()
+    async for data in reply:
+        for event in reader.feed(data):
+            if event.error is not None:
+                raise refusal(event.error)
+            yield event
 
 
 def check(prompt: Sequence[int], sampling: Sampling, model: ServedModel, *, n: int, grammar: str | None) -> None:
