@@ -20,7 +20,7 @@ Status = Literal[
     "validating", "failed", "in_progress", "finalizing", "completed", "expired", "cancelling", "cancelled"
 ]  # fmt: skip
 ENDED = frozenset({"failed", "completed", "expired", "cancelled"})
-Purpose = Literal["batch", "user_data"]
+Purpose = Literal["batch", "user_data", "vision"]
 """Purposes for which a file may be uploaded."""
 KEPT = (3600, 30 * 24 * 3600)
 """The seconds that a file may be requested to be kept: at least, at most."""
