@@ -9,6 +9,7 @@ import json
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,33 @@ def test_the_clients_upload_and_name_files_and_a_stored_turn_keeps_what_is_delet
             )
             assert images_seen(engine) == [BLUE]
             assert answer.usage.input_tokens == len(engine.requests[-1][0])
+
+
+def test_the_files_of_anthropics_client_are_those_of_all() -> None:
+    application, engine = seeing()
+    with running(application) as base, anthropic.Anthropic(base_url=base, api_key="-") as client:
+        files, names = client.beta.files, [f"{i}.png" for i in range(3)]
+        made = [files.upload(file=(name, RED, "image/png"), expires_in_seconds=3600) for name in names]
+        first = made[0]
+        assert (first.filename, first.mime_type, first.size_bytes) == ("0.png", "image/png", len(RED))
+        assert first.expires_at == first.created_at + timedelta(hours=1)
+        assert [file.filename for file in files.list(limit=2)] == names[::-1]
+        page = client.get(f"/v1/files?limit=1&before_id={made[0].id}", cast_to=dict[str, Any])
+        assert ([file["id"] for file in page["data"]], page["has_more"]) == ([made[1].id], True)
+        assert files.retrieve_metadata(made[1].id) == made[1]
+        assert files.download(made[1].id).read() == RED
+        block: Any = {"type": "image", "source": {"type": "file", "file_id": made[1].id}}
+        client.beta.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": [block]}])
+        assert images_seen(engine) == [RED]
+        assert files.delete(made[1].id).type == "file_deleted"
+        with pytest.raises(anthropic.NotFoundError) as gone:
+            files.retrieve_metadata(made[1].id)
+        assert gone.value.body["error"]["type"] == "not_found_error"
+        for options in ({"expires_in_seconds": 5}, {"extra_body": {"purpose": "batch"}}):
+            with pytest.raises(anthropic.BadRequestError):
+                files.upload(file=("a.png", RED), **options)
+        with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as other:
+            assert {file.purpose for file in other.files.list()} == {"user_data"}
 
 
 async def test_a_line_of_a_batch_names_a_file_of_its_owner() -> None:
