@@ -28,12 +28,14 @@ from antiphon.config import BatchesConfig, Limits
 from antiphon.engines import ScriptedEngine
 from antiphon.http.gate.keys import new_key
 from antiphon.http.journal import run_key
-from antiphon.store import SqliteStore
+from antiphon.http.recorded import KIND as STREAM
+from antiphon.http.recorded import RESUMABLE, StreamHead
+from antiphon.store import Key, SqliteStore
 from antiphon.tokens import decode
 from antiphon.tools.browser import Web, WebLimits
 from antiphon.wire.json import decode as decode_body
 from kit.aiohttp_site import listening
-from kit.api import END, Got, exchange, post_in_process, running, sampled
+from kit.api import END, Got, exchange, exchange_bytes, post_in_process, running, sampled
 from kit.batches import content, get, jsonl, run, upload
 from kit.pictures import ENDS, TOKENIZER, data_url, picture, png_of, seeing_engine, seeing_model
 
@@ -251,6 +253,19 @@ async def test_a_file_that_cannot_be_read_is_refused_at_its_place(
     assert not engine.requests
 
 
+async def test_what_the_engine_does_not_count_is_counted_by_its_marks() -> None:
+    application, engine = seeing()
+    red = (await upload(application, RED, purpose="vision")).json["id"]
+    part, block = {"type": "input_image", "file_id": red}, {"type": "image", "source": {"type": "file", "file_id": red}}
+    asked = [await ask(application, request) for request in (responses(part), messages(block))]
+    for made, (path, (_, body, _)) in zip(asked, (
+        ("/v1/responses/input_tokens", responses(part)), ("/v1/messages/count_tokens", messages(block))
+    ), strict=True):  # fmt: skip
+        got = await post_in_process(application, path, **body)
+        assert got.json["input_tokens"] == made.json["usage"]["input_tokens"]
+    assert len(engine.requests) == 2
+
+
 async def test_what_is_named_many_times_counts_as_often() -> None:
     application, engine = seeing(limits=Limits(max_body=2**16))
     large = RED + bytes(20_000)
@@ -382,6 +397,13 @@ async def test_an_address_is_fetched_once_for_a_request_and_for_the_turns_that_g
             got = await post_in_process(application, "/v1/chat/completions", **body)
             assert (got.status, images_seen(engine)) == (200, [RED]), got.body
         assert site.asked == ["/red.png"] * 2
+        body = {"messages": session["messages"], "stream": True}
+        got = await exchange_bytes(
+            application, "/v1/chat/completions", json.dumps(body).encode(), [], headers=[(RESUMABLE.encode(), b"true")]
+        )
+        stream = Key(STREAM, "", got.headers["x-antiphon-resume"].rpartition("/")[2])
+        made = await application.state.context.stored_runs.head(stream, StreamHead)
+        assert data_url(RED).encode() in made.body
         await application.state.context.leases.aclose()
         await application.state.context.archive.store.aclose()
 
