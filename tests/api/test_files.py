@@ -219,7 +219,7 @@ BAD_FORMS: dict[str, tuple[bytes, str]] = {
     "a charset": (FILE + PART_OF_A_FORM % (b"purpose", b"\xff\xfe") + END_OF_A_FORM, FORM + "; charset=utf-16"),
     **{
         f"the purpose {purpose}": (FILE + PART_OF_A_FORM % (b"purpose", purpose.encode()) + END_OF_A_FORM, FORM)
-        for purpose in ("assistants", "fine-tune", "vision", "evals", "batch_output", "", "Batch", "batch ")
+        for purpose in ("assistants", "fine-tune", "evals", "batch_output", "", "Batch", "batch ")
     },
     **{
         f"expires after {seconds!r} of {anchor!r}": (

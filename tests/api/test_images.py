@@ -122,7 +122,7 @@ async def test_whatever_an_image_is_nothing_is_fetched_and_nothing_of_it_comes_b
         {"type": "image_embeds", "image_embeds": "AAAA"},
         {"type": "video_url", "video_url": {"url": PNG}},
         {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
-        {"type": "file", "file": {"file_id": "file-1"}},
+        {"type": "file", "file": {"filename": "a.pdf"}},
     ],
 )
 async def test_media_of_every_kind_are_refused_alike(app: Starlette, part: dict[str, Any]) -> None:

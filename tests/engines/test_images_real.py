@@ -20,7 +20,7 @@ from antiphon.generation import Model
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.tokens import gguf_tokenizer
 from kit.api import post_in_process
-from kit.pictures import PATCHES, data_url, picture, write_projector
+from kit.pictures import PATCHES, base64_of, data_url, picture, write_projector
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 TEMPLATE = (
@@ -70,6 +70,27 @@ async def test_an_image_has_as_many_tokens_as_the_projector_makes_of_it(app: Sta
         for parts in (("What is", "it?"), ("What is", RED, "it?"), (RED, "What is", BLUE, "it?"))
     ]
     assert [count - counts[0] for count in counts] == [0, PATCHES, 2 * PATCHES]
+
+
+async def test_the_tokens_of_images_are_counted_before_any_is_read(app: Starlette) -> None:
+    for parts in (("What is", "it?"), ("What is", RED, "it?"), (RED, "What is", BLUE, "it?")):
+        content = [
+            {"type": "input_text", "text": part} if isinstance(part, str)
+            else {"type": "input_image", "image_url": data_url(part)}
+            for part in parts
+        ]  # fmt: skip
+        said = (await answered(app, *parts))["usage"]["prompt_tokens"]
+        asked = [{"role": "user", "content": content}]
+        got = await post_in_process(app, "/v1/responses/input_tokens", model="m", input=asked)
+        assert (got.status, got.json["input_tokens"]) == (200, said)
+        blocks = [
+            {"type": "text", "text": part} if isinstance(part, str)
+            else {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64_of(part)}}
+            for part in parts
+        ]  # fmt: skip
+        asked = [{"role": "user", "content": blocks}]
+        got = await post_in_process(app, "/v1/messages/count_tokens", model="m", messages=asked)
+        assert (got.status, got.json["input_tokens"]) == (200, said)
 
 
 async def test_it_is_seen_where_the_template_has_its_place(app: Starlette) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from antiphon.engines import Engine, EngineEnd, PlacedImage, Sampling, remote
+from antiphon.engines import Engine, EngineEnd, ImageCounter, PlacedImage, Sampling, remote
 from antiphon.engines.kind import ModelSpec
 from antiphon.engines.vllm import Vllm as VllmSettings
 from antiphon.engines.vllm import VllmEngine
@@ -65,11 +65,15 @@ async def test_images_are_rendered_there_and_their_features_go_to_our_ids(vllm: 
     async with connected(vllm) as engine:
         assert "images" in engine.info.honours
         steps = await steps_of(engine, PICTURED, GREEDY, images=IMAGES)
+        shown = list(vllm.shown)
+        assert isinstance(engine, ImageCounter)
+        assert await engine.prompt_tokens(PICTURED, IMAGES) == 13
     (sent,) = vllm.natives
+    assert len(sent["token_ids"]) == 13
     seen = [BEGIN, PAD, PAD, PAD, CLOSE]
     assert sent["token_ids"] == [9, *seen, 9, *seen, 7]
     assert sent["features"]["mm_placeholders"] == {"image": [{"offset": 2, "length": 3}, {"offset": 8, "length": 3}]}
-    assert [b64decode(one) for one in vllm.shown] == [b"red", b"blue"]
+    assert [b64decode(one) for one in shown] == [b"red", b"blue"]
     assert sent["features"]["kwargs_data"] == {"image": ["tensors", "tensors"]}
     assert {step.prompt_tokens for step in steps} == {len(sent["token_ids"])}
 

@@ -53,6 +53,7 @@ from .table import all_routes
 from .wires import Wire
 
 if TYPE_CHECKING:  # few servers let requests name any
+    from antiphon.tools.browser import Web
     from antiphon.tools.mcp import ClientServers
 
 # Settings of an application, beside its models.
@@ -80,6 +81,7 @@ class AppOptions(TypedDict, total=False):
     tools: ServerTools | None
     offer_tools: bool
     client_mcp: ClientServers | None
+    web: Web | None
     shares: SharedLimits | None
     clock: Callable[[], float]
 
@@ -97,7 +99,8 @@ class AppSettings:
     it. ``batches`` bounds files and batches (None: as the configuration does by itself). ``reasoning_key``: 32 bytes
     that encrypt reasoning which clients store; servers that share it read each other's. ``tools`` run on this side,
     in requests that list them, or in all with ``offer_tools``; the caller closes them. ``client_mcp``: requests of
-    the Responses API may name MCP servers of their own (None: they may not). ``shares`` is what this process has with
+    the Responses API may name MCP servers of their own (None: they may not). ``web`` fetches images and texts that
+    requests name by address (None: none is fetched); the caller closes it. ``shares`` is what this process has with
     others of the same server. ``clock`` gives Unix time in seconds; the system's own is not followed into a jump at
     once.
     """
@@ -121,6 +124,7 @@ class AppSettings:
     tools: ServerTools | None = None
     offer_tools: bool = False
     client_mcp: ClientServers | None = None
+    web: Web | None = None
     shares: SharedLimits | None = None
     clock: Callable[[], float] = time.time
 
@@ -302,6 +306,7 @@ def _context(source: ModelSource, settings: AppSettings) -> Context:
         tools=settings.tools,
         offer_tools=settings.offer_tools,
         client_mcp=settings.client_mcp,
+        web=settings.web,
         errors=error_shape(settings.dialect),
         clock=settings.clock,
         beside=[*beside],

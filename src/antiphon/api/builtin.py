@@ -96,9 +96,25 @@ def _batches(context: Context) -> Sequence[ApiRoute]:
     batches = LazyRoutes(context, "antiphon.api.batches.routes:Batches")
     context.beside.append(partial(going_on, context, batches))
     return [
+        *_messages_files(batches),
         *_files_and_batches(batches),
         *_message_batches("/v1/messages/batches", batches),
         *_message_batches(f"{ANTHROPIC}/v1/messages/batches", batches),
+    ]
+
+
+def _messages_files(batches: LazyRoutes) -> list[ApiRoute]:
+    """Both APIs have them at one path."""
+    made = (
+        ("GET", "", batches("messages_files.list")),
+        ("POST", "", batches("create_messages_file")),
+        ("GET", "/{id}", batches("messages_files.retrieve")),
+        ("DELETE", "/{id}", batches("messages_files.delete")),
+        ("GET", "/{id}/content", batches("messages_files.content")),
+    )
+    return [
+        *(SelectedRoute(method, f"/v1/files{path}", one, INFERENCE, takes=_marked) for method, path, one in made),
+        *(ApiRoute(method, f"{ANTHROPIC}/v1/files{path}", one, INFERENCE) for method, path, one in made),
     ]
 
 
@@ -170,7 +186,7 @@ BUILT_IN = (
         name="messages",
         routes=_messages,
         places=("/v1/messages", ANTHROPIC),
-        shared_places=("/v1/models",),
+        shared_places=("/v1/models", "/v1/files"),
         mark=VERSION,
         errors=ANTHROPIC_ERRORS,
         described="antiphon.api.messages.routes:DESCRIBED",

@@ -133,7 +133,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     127.0.0.1 on ``ollama_port`` too, where the clients of Ollama look for it. ``gather``: seconds between two writes of
     one stream, or up to a quarter more, so that streams are written together; what is sampled in between is sent as
     one. ``workers`` processes answer at the one port; they share the embedded engines, and the limits hold over all of
-    them. ``playground``: browsers get a page at ``/`` and ``/playground``. ``docs``: the documentation under ``/docs``.
+    them. ``fetch``: images and texts that requests name by public addresses are fetched. ``playground``: browsers get
+    a page at ``/`` and ``/playground``. ``docs``: the documentation under ``/docs``.
     """
 
     host: str = "127.0.0.1"
@@ -152,6 +153,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ollama_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 11434
     gather: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.01
     workers: Annotated[int, msgspec.Meta(ge=1, le=256)] = 1
+    fetch: bool = False
     playground: bool = True
     docs: bool = True
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .engine import EngineInfo as EngineInfo
     from .engine import EngineProxy as EngineProxy
     from .engine import GenerateOptions as GenerateOptions
+    from .engine import ImageCounter as ImageCounter
     from .engine import PlacedImage as PlacedImage
     from .engine import Ranker as Ranker
     from .engine import Ranking as Ranking
@@ -31,7 +32,7 @@ else:
         __name__,
         {
             "engine": (
-                "Embeddings Engine EngineEnd EngineInfo EngineProxy GenerateOptions PlacedImage Ranker "
+                "Embeddings Engine EngineEnd EngineInfo EngineProxy GenerateOptions ImageCounter PlacedImage Ranker "
                 "Ranking SAMPLING Sampling Step"
             ),
             "kind": "EngineSettings ModelSpec",

@@ -233,6 +233,14 @@ class Ranker(Protocol):
         """
 
 
+@runtime_checkable
+class ImageCounter(Protocol):
+    """An engine that says how long a prompt is with its images, before it reads any of it."""
+
+    async def prompt_tokens(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> int | None:
+        """Counts the tokens of a prompt with what is made of its images; None where that cannot be said."""
+
+
 # The base of engines that wrap another one: to wake it, to count its users, to see when it is lost.
 
 
@@ -272,6 +280,10 @@ class EngineProxy(ABC):
             if not isinstance(engine, Ranker):
                 raise UnsupportedError(f"{engine.info.name} ranks no documents")
             return await engine.rank(query, documents, tenant=tenant)
+
+    async def prompt_tokens(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> int | None:
+        async with self.using() as engine:
+            return await engine.prompt_tokens(prompt, images) if isinstance(engine, ImageCounter) else None
 
     async def tokenize(self, text: str) -> list[int] | None:
         async with self.using() as engine:

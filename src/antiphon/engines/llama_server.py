@@ -108,6 +108,9 @@ class LlamaServerEngine:
                 async for step in steps:
                     yield step
 
+    async def prompt_tokens(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> int:
+        return await self._client.prompt_tokens(prompt, images)
+
     async def score(
         self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
     ) -> tuple[TokenLogprob | None, ...]:

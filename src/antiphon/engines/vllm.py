@@ -260,6 +260,9 @@ class NativeVllmEngine(VllmEngine):
             async for step in steps:
                 yield replace_in(step, prompt_tokens=len(ids))
 
+    async def prompt_tokens(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> int:
+        return len(await self.pictured(prompt, images))
+
     async def pictured(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> PicturedIds:
         chat, features = await self.rendered([b64encode(image.data).decode() for image in images])
         ids, places, at = list[int](), list[_Span](), 0

@@ -76,6 +76,8 @@ REQUESTS = {
     "invalid_encrypted_content": error(400, "Encrypted reasoning, or a compaction, was changed, or made by another "
                                        "server or for another key.", RequestError),
     "item_not_found": error(400, "An input names an item that is not stored for this key.", RequestError),
+    "file_not_found": error(400, "An input names a file that is not stored for this key.", RequestError),
+    "fetch_failed": error(400, "The address of an image or a file may not be fetched, or gives none.", RequestError),
     "previous_response_not_found": error(400, "`previous_response_id` names no stored response of this key.",
                                          RequestError),
     "previous_response_not_finished": error(400, "`previous_response_id` names a response that is still running.",

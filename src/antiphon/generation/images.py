@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace as replace_in
 
 from antiphon.conversation import IMAGES, Message, OpaquePart, Role, TextPart, image_url, text_and_parts
-from antiphon.engines import PlacedImage
-from antiphon.errors import ConfigError, Position, RequestError, UnsupportedError
+from antiphon.engines import Engine, ImageCounter, PlacedImage
+from antiphon.errors import ConfigError, EngineError, Position, RequestError, UnsupportedError
 from antiphon.errors.extras import extra
 from antiphon.formats import Format
 from antiphon.formats.format import PicturedFormat
@@ -191,6 +191,19 @@ class ImageCheck:
                 error.message, error.position = f"{image.path}: {error.message}", Position(path=image.path)
                 error.args = (error.message,)
             raise
+
+
+async def prompt_tokens(engine: Engine, ids: Sequence[int], images: Sequence[PlacedImage]) -> int:
+    """The tokens of a prompt with its images, which are checked, where the engine counts them; else without.
+
+    A prompt has more of them than its ids; what an engine does not count is told too small, and no error.
+    """
+    if not images or not isinstance(engine, ImageCounter):
+        return len(ids)
+    try:
+        return await engine.prompt_tokens(ids, images) or len(ids)
+    except (EngineError, RequestError):
+        return len(ids)
 
 
 def prepare() -> None:

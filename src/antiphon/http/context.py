@@ -34,7 +34,7 @@ from .runs import Runs
 from .transcript_runs import TranscriptRuns
 
 if TYPE_CHECKING:  # serving does not need the browser's libraries
-    from antiphon.tools.browser import Citation
+    from antiphon.tools.browser import Citation, Web
     from antiphon.tools.mcp import ClientServers
 
 
@@ -130,9 +130,10 @@ class Context:
     """``clock`` gives Unix time in seconds.
 
     ``tools`` run on this side where a request lists them, or always with ``offer_tools``. ``client_mcp``: requests may
-    name MCP servers of their own. ``isolation``: where programs of clients run. ``leases`` are what this server works
-    on alone, of all that share its store. ``ids`` are those of turns for prompts that go on with them, None: the store
-    is no longer lived than the models. ``errors`` is the shape of errors on connections that no route has yet.
+    name MCP servers of their own. ``web`` fetches what requests name by address, None: nothing is. ``isolation``: where
+    programs of clients run. ``leases`` are what this server works on alone, of all that share its store. ``ids`` are
+    those of turns for prompts that go on with them, None: the store is no longer lived than the models. ``errors`` is
+    the shape of errors on connections that no route has yet.
     """
 
     source: ModelSource
@@ -157,6 +158,7 @@ class Context:
     tools: ServerTools | None = None
     offer_tools: bool = False
     client_mcp: ClientServers | None = None
+    web: Web | None = None
     errors: ErrorShape = OPENAI_ERRORS
     isolation: Isolation = field(default_factory=Isolation)
     shares: SharedLimits | None = None

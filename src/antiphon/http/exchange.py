@@ -53,7 +53,9 @@ class Exchange:
     started: float = field(default_factory=time.perf_counter)
     status: int = 0
     size: int = 0
-    """Bytes of its body."""
+    """Bytes of its body, with what it names."""
+    attached: object = None
+    """The body that was read, where it named something, with that in it; another server goes on from it."""
     model: str | None = None
     stream: bool = False
     planned: float | None = None

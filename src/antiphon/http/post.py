@@ -31,6 +31,7 @@ from antiphon.wire.json import decode, encode
 from antiphon.wire.names.translate import Names
 from antiphon.wire.writer import DONE, JSON, StreamForm, Writer
 
+from .attachments import NAMES, attach
 from .client import read_json, while_connected
 from .context import Context
 from .errors import ClientGone, api_error, error_event
@@ -59,6 +60,8 @@ class Post(msgspec.Struct, frozen=True):
     send: Send
     left: AbandonedStream | None = None
     """The stream of another server that is continued."""
+    room: BodyRoom | None = None
+    """The room that the body takes. Without one, nothing is read of what it names."""
 
     @classmethod
     def unattended(cls, context: Context, exchange: Exchange, body: bytes, left: AbandonedStream | None = None) -> Post:
@@ -72,6 +75,8 @@ class Post(msgspec.Struct, frozen=True):
         self.exchange.warnings = warnings(wire)
         self.exchange.ignored = names.ignored
         self.context.traffic.ignored_fields += len(names.ignored)
+        if self.room is not None and NAMES.search(self.body):
+            await attach(wire, self.context, self.exchange, self.room)
         return wire
 
     def _decoded(self, kind: type[Body]) -> tuple[Body, Names]:
@@ -141,7 +146,7 @@ class Post(msgspec.Struct, frozen=True):
 
     async def off_loop(self, work: Callable[[], Result], *, more: int = 0) -> Result:
         """Runs ``work`` on the request; on a long one (the body, and ``more`` bytes) beside the event loop."""
-        return await self.context.large.run(work, len(self.body) + more)
+        return await self.context.large.run(work, max(len(self.body), self.exchange.size) + more)
 
     async def plan(
         self,
@@ -225,7 +230,8 @@ class Post(msgspec.Struct, frozen=True):
             return None
         several = len(drafts) > 1 or drafts[0].request.n > 1
         check_resumable(self.context, exchange.path, several=several, session=session is not None)
-        head = StreamHead.of(exchange, self.body, began, drafts[0].request.call_key)
+        body = encode(exchange.attached) if exchange.attached else self.body
+        head = StreamHead.of(exchange, body, began, drafts[0].request.call_key)
         left = self.left.left if self.left else None
         return RecordedStream(self.context, StreamKey(KIND, exchange.owner, id), head, writer, left)
 
@@ -346,7 +352,8 @@ class PostRoute:
             with context.large.room() as room:
                 body = await self.body(exchange, receive, room)
                 exchange.size = len(body)
-                await while_connected(receive, self._checked(Post(context, exchange, body, scope, receive, send)))
+                post = Post(context, exchange, body, scope, receive, send, room=room)
+                await while_connected(receive, self._checked(post))
         except ClientGone:
             exchange.status = GONE
             context.traffic.clients_gone += 1

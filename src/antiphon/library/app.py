@@ -6,10 +6,10 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 from starlette.applications import Starlette
@@ -23,7 +23,7 @@ from antiphon.catalog.describe import described_lines
 from antiphon.catalog.known_formats import check_models
 from antiphon.catalog.loading import OpenEngine, open_here
 from antiphon.catalog.toolbox import client_servers, open_toolbox, sampler, tool_settings
-from antiphon.config import FILE, Config, DialectConfig, TracesConfig, find_entry, load_config
+from antiphon.config import FILE, Config, DialectConfig, ServerConfig, TracesConfig, find_entry, load_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
@@ -41,6 +41,9 @@ from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 
 from .checks import UnknownOptionError, check_path, checked
+
+if TYPE_CHECKING:  # few servers fetch anything
+    from antiphon.tools.browser import Web
 
 
 class Additions(TypedDict, total=False):
@@ -230,7 +233,7 @@ async def assembled(
     tool_sets = open_toolbox(
         tool_settings(config.tools), tools=tools, host=McpHost(sample=sampler(catalog.get, config.model))
     )
-    async with tool_sets as toolbox, open_traces(config.traces) as tracing:
+    async with tool_sets as toolbox, open_traces(config.traces) as tracing, open_web(server) as web:
         shown = ((server.playground, PLAYGROUND), (server.docs, site_wire()))
         pages = (wire for on, wire in shown if on)
         wires = (*additions.get("wires", ()), *load_wires(words(server.wires)), *pages)
@@ -257,9 +260,22 @@ async def assembled(
             tools=toolbox if toolbox.sets else None,
             offer_tools=config.tools.offer,
             client_mcp=client_servers(config.tools),
+            web=web,
             shares=shares,
         )
         yield Parts(app, catalog)
+
+
+@asynccontextmanager
+async def open_web(server: ServerConfig) -> AsyncIterator[Web | None]:
+    """Opens what fetches the addresses of requests, where the configuration allows it."""
+    if not server.fetch:
+        yield None
+        return
+    from antiphon.tools.browser import Web
+
+    async with aclosing(Web()) as web:
+        yield web
 
 
 @asynccontextmanager

@@ -22,7 +22,12 @@ def document(heads: Sequence[str | None], text: str) -> TextPart:
 
 
 def text_file(data: object, name: object, path: str, kind: str) -> TextPart:
-    """A file as a document under its name. ``data``: base64, or a data URL of it; ``kind`` is the part's type.
+    """A file as a document under its name; the rest is that of `file_text`."""
+    return document([name if isinstance(name, str) else None], file_text(data, path, kind))
+
+
+def file_text(data: object, path: str, kind: str) -> str:
+    """The text of a file. ``data``: base64, or a data URL of it; ``kind`` is the part's type.
 
     Raises `RequestError` (``unsupported_content``) for a file that is no text in UTF-8, and where there is none.
     """
@@ -35,4 +40,4 @@ def text_file(data: object, name: object, path: str, kind: str) -> TextPart:
         raise unreadable(path, kind) from None
     if _CONTROLS.search(text):
         raise unreadable(path, kind)
-    return document([name if isinstance(name, str) else None], text)
+    return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import get_args
@@ -15,6 +16,7 @@ from antiphon.api.completions.routes import Completions
 from antiphon.api.embeddings.routes import MakeEmbeddings
 from antiphon.api.errors import ANTHROPIC_ERRORS
 from antiphon.api.messages.batch_routes import CreateMessageBatch, MessageBatches, MessageBatchRoutes
+from antiphon.api.messages.batches import page_of_batches
 from antiphon.api.messages.described import message_batch_paths
 from antiphon.api.messages.routes import CreateMessage
 from antiphon.api.openapi.parts import Described, named, operation
@@ -29,7 +31,22 @@ from antiphon.store.files import StoredFile
 from antiphon.wire.dialect import OPENAI
 
 from .call import Endpoint, Endpoints
-from .schema import KEPT, Batch, BatchCreate, BatchList, DeletedFile, File, FileList, Purpose, described
+from .schema import (
+    BYTES,
+    KEPT,
+    Batch,
+    BatchCreate,
+    BatchList,
+    DeletedFile,
+    DeletedMessagesFile,
+    File,
+    FileList,
+    MessagesFile,
+    MessagesFileList,
+    Purpose,
+    described,
+    messages_file,
+)
 from .service import BatchService, ids_of_page, page_size
 from .upload import UploadLimits, check_size, read_upload
 
@@ -49,7 +66,6 @@ ENDPOINTS: Endpoints = MappingProxyType(
 PAGE = {"after", "limit", "order", "purpose"}
 MOST_FILES = 10_000
 """Files of one page: the most, and the default."""
-BYTES = "application/octet-stream"
 
 
 class FileRoutes:
@@ -95,19 +111,62 @@ class FileRoutes:
         return await self._files.file(exchange_of(request).owner, request.path_params["id"])
 
 
-class CreateFile:
-    """POST /v1/files: a form, whose file is written to the store piece by piece."""
+class MessagesFiles(FileRoutes):
+    """The same for clients of Anthropic's API."""
 
-    def __init__(self, context: Context, service: BatchService) -> None:
+    async def list(self, request: Request) -> Response:
+        """A page of the owner's files, the newest first."""
+        exchange = exchange_of(request)
+        query = dict(request.query_params)
+        exchange.ignore(sorted(set(query) - {"after_id", "before_id", "limit", "page"}))
+        query = {"after_id": query["page"], **query} if "page" in query else query
+        ids = await self._files.ids(exchange.owner)
+        ids, most, backwards = page_of_batches(ids, query, id_of=str, what="file")
+        found: list[MessagesFile] = []
+        async for file in self._files.all(exchange.owner, ids):
+            found.append(messages_file(file))
+            if len(found) > most:
+                break
+        page = found[:most][::-1] if backwards else found[:most]
+        first, last = (page[0].id, page[-1].id) if page else (None, None)
+        more = len(found) > most
+        following = last if more and not backwards else None
+        listed = MessagesFileList(data=page, has_more=more, first_id=first, last_id=last, next_page=following)
+        return json_response(listed)
+
+    async def retrieve(self, request: Request) -> Response:
+        return json_response(messages_file(await self._file(request)))
+
+    async def delete(self, request: Request) -> Response:
+        file = await self._file(request)
+        await self._service.delete_file(exchange_of(request).owner, file)
+        return json_response(DeletedMessagesFile(id=file.id))
+
+
+class CreateFile:
+    """POST /v1/files: a form, whose file is written to the store piece by piece.
+
+    ``purpose`` and ``shown`` are for the files of a wire that names no purposes.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        service: BatchService,
+        purpose: str | None = None,
+        shown: Callable[[StoredFile], File | MessagesFile] = described,
+    ) -> None:
         self._context = context
         self._files = service.files
+        self._purpose = purpose
+        self._shown = shown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange: Exchange = scope[KEY]
         self._context.traffic.requests += 1
         try:
             file = await self._created(exchange, Request(scope, receive))
-            await json_response(described(file))(scope, receive, send)
+            await json_response(self._shown(file))(scope, receive, send)
         except ClientGone:
             exchange.status = GONE
             self._context.traffic.clients_gone += 1
@@ -118,7 +177,7 @@ class CreateFile:
         left = await self._files.left(owner)
         with self._files.coming(owner) as coming:
             limits = UploadLimits(config.max_file, left, self._context.limits.body_timeout, coming.add)
-            async with read_upload(request, limits) as upload:
+            async with read_upload(request, limits, purpose=self._purpose) as upload:
                 check_size(upload, limits)
                 exchange.size = upload.size
                 coming.arrived()
@@ -169,6 +228,8 @@ class Batches:
         self.service = service = BatchService(context, ENDPOINTS)
         self.files = FileRoutes(service)
         self.create_file = CreateFile(context, service)
+        self.messages_files = MessagesFiles(service)
+        self.create_messages_file = CreateFile(context, service, "user_data", messages_file)
         self.batches = BatchRoutes(service)
         self.create = CreateBatch(context, service)
         of_messages = MessageBatches(service)

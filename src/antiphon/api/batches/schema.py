@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from mimetypes import guess_type
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,8 +22,9 @@ Status = Literal[
     "validating", "failed", "in_progress", "finalizing", "completed", "expired", "cancelling", "cancelled"
 ]  # fmt: skip
 ENDED = frozenset({"failed", "completed", "expired", "cancelled"})
-Purpose = Literal["batch", "user_data"]
+Purpose = Literal["batch", "user_data", "vision"]
 """Purposes for which a file may be uploaded."""
+BYTES = "application/octet-stream"
 KEPT = (3600, 30 * 24 * 3600)
 """The seconds that a file may be requested to be kept: at least, at most."""
 
@@ -53,6 +56,34 @@ class DeletedFile(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     object: Literal["file"] = "file"
     deleted: bool = True
+
+
+class MessagesFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as Anthropic's clients see it; its type is told by its name."""
+
+    id: str
+    type: Literal["file"] = "file"
+    filename: str
+    mime_type: str
+    size_bytes: int
+    created_at: datetime
+    expires_at: datetime
+    downloadable: bool = True
+
+
+class MessagesFileList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page. ``next_page`` is what newer clients send for the next, as ``page``; older ones send ``after_id``."""
+
+    data: list[MessagesFile]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+    next_page: str | None
+
+
+class DeletedMessagesFile(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    type: Literal["file_deleted"] = "file_deleted"
 
 
 class ExpiresAfter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -298,6 +329,19 @@ def _sum(one: ResponseUsage, other: ResponseUsage) -> ResponseUsage:
         output_tokens=one.output_tokens + other.output_tokens,
         output_tokens_details=OutputDetails(reasoning),
         total_tokens=one.total_tokens + other.total_tokens,
+    )
+
+
+def messages_file(file: StoredFile) -> MessagesFile:
+    """The file as its owner sees it who is a client of Anthropic's API."""
+    created, expires = (datetime.fromtimestamp(int(at), UTC) for at in (file.created, file.expires))
+    return MessagesFile(
+        id=file.id,
+        filename=file.filename,
+        mime_type=guess_type(file.filename)[0] or BYTES,
+        size_bytes=file.bytes,
+        created_at=created,
+        expires_at=expires,
     )
 
 

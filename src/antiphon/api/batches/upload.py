@@ -24,6 +24,8 @@ from .schema import ExpiresAfter, Purpose
 PIECE = 2**20
 """Bytes of a file that are in memory at once."""
 _FIELDS = ("purpose", "expires_after[anchor]", "expires_after[seconds]")
+EXPIRES = "expires_in_seconds"
+"""The field of Anthropic's clients for the same."""
 _FIELD_BYTES = 1024
 _FRAME = 64 * 2**10
 """Bytes of a form beside its file at most."""
@@ -58,8 +60,11 @@ class UploadLimits:
 
 
 @asynccontextmanager
-async def read_upload(request: Request, limits: UploadLimits) -> AsyncIterator[Upload]:
-    """The form of a request, whose file is in a temporary file until the block is left. Raises `RequestError`."""
+async def read_upload(request: Request, limits: UploadLimits, *, purpose: str | None = None) -> AsyncIterator[Upload]:
+    """The form of a request, whose file is in a temporary file until the block is left. Raises `RequestError`.
+
+    ``purpose``: that of all files of Anthropic's clients, whose forms name none.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "multipart/form-data":
         hint = "Send content-type: multipart/form-data."
@@ -71,7 +76,7 @@ async def read_upload(request: Request, limits: UploadLimits) -> AsyncIterator[U
     except ClientDisconnect:
         raise ClientGone from None
     try:
-        yield _upload(form)
+        yield _upload(form, purpose)
     finally:
         await form.close()
 
@@ -129,7 +134,7 @@ async def _next(stream: AsyncIterator[bytes], patience: float) -> bytes:
     return b""
 
 
-def _upload(form: FormData) -> Upload:
+def _upload(form: FormData, purpose: str | None) -> Upload:
     fields = dict(form)
     if len(fields) < len(form.multi_items()):
         raise RequestError("A field of the form is there twice.", code="invalid_request")
@@ -137,12 +142,12 @@ def _upload(form: FormData) -> Upload:
     if not isinstance(file, UploadFile):
         raise refused("file", "it must be a file of the form.", code="missing_required_parameter")
     texts = {name: value for name, value in fields.items() if isinstance(value, str)}
-    for name in fields.keys() - {*_FIELDS}:
+    for name in fields.keys() - {*(_FIELDS if purpose is None else (EXPIRES,))}:
         raise refused(name[:64], "there is no such field.", code="unknown_parameter")
     filename = file.filename or ""
     if not 0 < len(filename) <= _NAME or not filename.isprintable():
         raise refused("file", f"its name must have 1 to {_NAME} characters that can be printed.")
-    return Upload(file, file.size or 0, filename, _purpose(texts), _lifetime(texts))
+    return Upload(file, file.size or 0, filename, purpose or _purpose(texts), _lifetime(texts))
 
 
 def _purpose(texts: dict[str, str]) -> str:
@@ -158,12 +163,14 @@ def _lifetime(texts: dict[str, str]) -> float | None:
     given = {
         name.partition("[")[2].rstrip("]"): value for name, value in texts.items() if name.startswith("expires_after")
     }
+    if EXPIRES in texts:
+        given = {"anchor": "created_at", "seconds": texts[EXPIRES]}
     if not given:
         return None
     try:
         return float(msgspec.convert(given, ready(ExpiresAfter), strict=False).seconds)
     except msgspec.ValidationError as error:
-        raise refused("expires_after", f"{str(error)[:200]}.") from None
+        raise refused(EXPIRES if EXPIRES in texts else "expires_after", f"{str(error)[:200]}.") from None
 
 
 def _too_large(limits: UploadLimits) -> RequestError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -180,10 +180,16 @@ def result_of(line: OutputLine) -> MessageResult:
     return MessageResult(custom_id=line.custom_id, result=MessageSucceeded(body) if ok else MessageErrored(body))
 
 
-def page_of_batches(ids: Sequence[str], query: Mapping[str, str]) -> tuple[list[str], int, bool]:
+def page_of_batches(
+    ids: Sequence[str],
+    query: Mapping[str, str],
+    *,
+    id_of: Callable[[str], str] = batch_id,
+    what: str = "batch",
+) -> tuple[list[str], int, bool]:
     """The ids from which a page is filled, its size, and whether they come the other way round (``before_id``).
 
-    Raises `RequestError`.
+    ``id_of`` makes one of ``ids`` of a client's, for ``what`` the page lists. Raises `RequestError`.
     """
     given = query.get("limit", str(USUAL))
     if not (given.isascii() and given.isdecimal() and len(given) < 5 and 1 <= int(given) <= MOST):
@@ -192,9 +198,9 @@ def page_of_batches(ids: Sequence[str], query: Mapping[str, str]) -> tuple[list[
     if after is not None and before is not None:
         raise refused("before_id", "cannot be together with after_id.")
     name, mark = ("after_id", after) if before is None else ("before_id", before)
-    place = batch_id(mark) if mark is not None else None
+    place = id_of(mark) if mark is not None else None
     if place is not None and place not in ids:
-        raise refused(name, f"there is no batch {(mark or '')[:80]!r}.")
+        raise refused(name, f"there is no {what} {(mark or '')[:80]!r}.")
     newest = sorted(ids, reverse=True)
     if place is None:
         return newest, int(given), False

@@ -24,7 +24,7 @@ from antiphon.conversation import (
 from antiphon.conversation.calls import GivenCalls, make_answer, make_call
 from antiphon.errors import RequestError
 from antiphon.structs import ready
-from antiphon.wire.documents import document
+from antiphon.wire.documents import document, file_text
 from antiphon.wire.errors import READS_TEXT, UNREADABLE, refused
 from antiphon.wire.projection import arguments_as_written
 
@@ -137,6 +137,8 @@ class BlockReader:
                 heads, content = [block.title, block.source], block.content
             case _, "text":
                 heads, content = [block.title, block.context], source.get("data")
+            case _, "base64":
+                heads, content = [block.title, block.context], file_text(source.get("data"), path, block.type)
             case _, "content":
                 heads, content = [block.title, block.context], source.get("content")
             case _, kind:

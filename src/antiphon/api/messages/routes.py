@@ -19,6 +19,7 @@ from antiphon.conversation import FinishReason
 from antiphon.errors import NotFoundError, Position, near
 from antiphon.formats.template import takes_later_system
 from antiphon.generation import Model, ModelFacts, Plan, RoundEvent, constrain, prompt_read
+from antiphon.generation.images import prompt_tokens
 from antiphon.generation.rounds import Rounds
 from antiphon.generation.turn import Source
 from antiphon.generation.unfinished import TurnMemory
@@ -202,8 +203,9 @@ class CountMessageTokens(MessagesRoute):
     async def answer(self, post: Post) -> None:
         wire = await post.read(MessageTokensRequest)
         model = await self.model(post, wire.model)
-        planned = await self.planned(post, wire, model)
-        await post.send_json(MessageTokens(input_tokens=len(planned.plan.prompt_ids)))
+        plan = (await self.planned(post, wire, model)).plan
+        tokens = await prompt_tokens(plan.model.engine, plan.prompt_ids, plan.images)
+        await post.send_json(MessageTokens(input_tokens=tokens))
 
 
 class MessagesModels:

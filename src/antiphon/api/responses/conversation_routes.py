@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from antiphon.errors import NotFoundError, Position, RequestError
+from antiphon.http.attachments import attach
 from antiphon.http.client import read_json
 from antiphon.http.context import Context
 from antiphon.http.exchange import exchange_of, json_response
@@ -134,4 +135,5 @@ class Conversations:
         exchange.size = len(body)
         wire, names = await self.context.large.run(lambda: decode(body or b"{}", kind), len(body))
         exchange.ignored = names.ignored
+        await attach(wire, self.context, exchange, request.state.room)
         return wire

@@ -15,7 +15,7 @@ Status = Literal["in_progress", "completed", "incomplete", "failed", "searching"
 
 class InputPart(msgspec.Struct, omit_defaults=True, kw_only=True):
     """``input_text``, ``output_text``, ``text``, ``summary_text``, ``reasoning_text``: a text; ``refusal``: its own;
-    ``input_image``: an image, by an address that has it; ``input_file``: a text."""
+    ``input_image``: an image, by an address, which may have it, or the id of a file; ``input_file``: a text."""
 
     type: str = msgspec.field(default="input_text")
     text: str | None = None
@@ -23,6 +23,8 @@ class InputPart(msgspec.Struct, omit_defaults=True, kw_only=True):
     logs: str | None = None
     image_url: str | None = None
     detail: str | None = None
+    file_id: str | None = None
+    file_url: str | None = None
     file_data: str | None = None
     filename: str | None = None
 

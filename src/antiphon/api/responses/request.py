@@ -134,7 +134,7 @@ def head_of_run(
         summary = compaction.summary
         stored = StoredCompaction(pack(summary.message), summary.usage, compaction.encrypted)
     return RunHead(
-        body=post.body,
+        body=encode(exchange.attached) if exchange.attached else post.body,
         dialect=post.context.dialect.name,
         headers=carried(exchange.headers),
         scopes=sorted(exchange.principal.scopes),

@@ -175,6 +175,25 @@ class LlamaClient:
             hint="Leave out what spells a control of the model, or send it without images.",
         )
 
+    async def prompt_tokens(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> int:
+        """The ids of the prompt, with those that the server makes of each image in place of its mark.
+
+        Raises `EngineError` and `RequestError` where it counts none: it is an older one.
+        """
+        counts = [await self._counted(""), *[await self._counted(image) for image in images]]
+        marks = sum(image.stop - image.start for image in images)
+        return len(prompt) - marks + sum(counts[1:]) - len(images) * counts[0]
+
+    async def _counted(self, content: str | PlacedImage) -> int:
+        """The tokens of a chat of the server's own that says this alone."""
+        if isinstance(content, PlacedImage):
+            url = f"data:image/png;base64,{b64encode(content.data).decode()}"
+            parts: object = [{"type": "image_url", "image_url": {"url": url}}]
+        else:
+            parts = content
+        body: Json = {"messages": [{"role": "user", "content": parts}]}
+        return _number(await self._json("POST", "/v1/chat/completions/input_tokens", body), "input_tokens")
+
     async def forced(self, forced: Forced, model: ServedModel, seat: Seat) -> dict[int, Probability]:
         """Makes the server sample just these ids, and gives its reports by their places. Errors as for `generate`."""
         sampling = Sampling(max_tokens=len(forced.ids), temperature=0.0, logprobs=forced.most)

@@ -91,6 +91,9 @@ class LlamaCppEngine:
                 seat.made.extend(step.ids)
                 yield step
 
+    async def prompt_tokens(self, prompt: Sequence[int], images: Sequence[PlacedImage]) -> int:
+        return await (await self.host.client()).prompt_tokens(prompt, images)
+
     async def score(
         self, prompt: Sequence[int], *, alternatives: int = 0, tenant: Tenant = NOBODY
     ) -> tuple[TokenLogprob | None, ...]:

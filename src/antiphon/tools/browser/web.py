@@ -8,7 +8,8 @@ import re
 import socket
 import zlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 from urllib.robotparser import RobotFileParser
 
@@ -69,6 +70,8 @@ class PublicResolver(AbstractResolver):
 
 
 AGENT = "antiphon-browser"
+PAGES = ("text/", "application/xhtml+xml", "application/json")
+"""How the types of pages begin."""
 MAX_ROBOTS = 500_000
 MAX_RESULTS = 2_000_000
 """Bytes of a search service's answer; more than that is no JSON any longer."""
@@ -91,6 +94,15 @@ class WebLimits(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 3_000_000
     redirects: int = 5
     robots_cached: int = 256
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """The answer of an address: where it was in the end, its type without parameters, and its ``charset``."""
+
+    url: str
+    kind: str
+    body: bytes
+    charset: str | None
 
 
 class Search(Protocol):
@@ -155,55 +167,56 @@ class Web:
             raise unreachable(f"the search service failed: {type(error).__name__}") from error
 
     async def open(self, url: str) -> Page:
+        async with self._in_time(url):
+            found = await self._get(url, "a page of text", PAGES, self._limits.bytes)
+            text = _decode(found.body, found.charset)
+            try:
+                if "html" in found.kind:
+                    return await asyncio.to_thread(html_page, found.url, text)
+                return await asyncio.to_thread(text_page, found.url, found.url, text)
+            except ValueError as error:
+                raise refused(str(error)) from error
+
+    async def fetch(
+        self, url: str, what: str, kinds: tuple[str, ...], most: int, coming: Callable[[int], None]
+    ) -> bytes:
+        """The bytes at an address, ``most`` at most. ``what`` it is to be has a type that begins like one of ``kinds``.
+
+        ``coming`` gets the size of each piece as it comes. Raises a tool failure.
+        """
+        async with self._in_time(url):
+            return (await self._get(url, what, kinds, most, coming)).body
+
+    @asynccontextmanager
+    async def _in_time(self, url: str) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(self._limits.seconds):
-                return await self._open(url)
+                yield
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             failure = _failure_inside(error)
             if failure is not None:
                 raise failure from error
             raise unreachable(f"{url} could not be fetched: {type(error).__name__} {str(error)[:200]}") from error
 
-    async def _open(self, url: str) -> Page:
+    async def _get(
+        self, url: str, what: str, kinds: tuple[str, ...], most: int, coming: Callable[[int], None] = lambda size: None
+    ) -> Fetched:
         target = checked_url(url, self._allowed)
+        accept = {"Accept": ", ".join(kind + "*" * kind.endswith("/") for kind in kinds)}
         for _ in range(self._limits.redirects + 1):
             await self._check_robots(target)
-            async with self._connection().get(target, allow_redirects=False) as response:
+            async with self._connection().get(target, allow_redirects=False, headers=accept) as response:
                 where = response.headers.get("Location")
                 if response.status in (301, 302, 303, 307, 308) and where:
                     target = checked_url(str(target.join(URL(where))), self._allowed)
                     continue
                 if response.status >= 400:
                     raise unreachable(f"{target} answered {response.status}")
-                kind = response.content_type
-                if not kind.startswith("text/") and kind not in ("application/xhtml+xml", "application/json"):
-                    raise refused(f"{target} is {kind}, not a page of text")
-                body = await self._body(response)
-                text = _decode(body, response.charset)
-                try:
-                    if "html" in kind:
-                        return await asyncio.to_thread(html_page, str(target), text)
-                    return await asyncio.to_thread(text_page, str(target), str(target), text)
-                except ValueError as error:
-                    raise refused(str(error)) from error
+                if not response.content_type.startswith(kinds):
+                    raise refused(f"{target} is {response.content_type}, not {what}")
+                body = await _body(response, most, coming)
+                return Fetched(str(target), response.content_type, body, response.charset)
         raise refused(f"more than {self._limits.redirects} redirects")
-
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        """The body, unpacked, refused as soon as it is too large: a small bomb never becomes a large page."""
-        packing = response.headers.get("Content-Encoding", "identity").lower()
-        if packing not in ("identity", "gzip", "deflate"):
-            raise refused(f"the page is packed with {packing!r}")
-        unpack = None if packing == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
-        limit = self._limits.bytes
-        body = bytearray()
-        async for chunk in response.content.iter_chunked(65536):
-            try:
-                body += chunk if unpack is None else unpack.decompress(chunk, limit + 1 - len(body))
-            except zlib.error as error:
-                raise unreachable(f"the page is not the {packing} that its header names") from error
-            if len(body) > limit:
-                raise refused(f"the page has more than {limit:,} bytes")
-        return bytes(body)
 
     async def _check_robots(self, target: URL) -> None:
         origin = str(target.origin())
@@ -230,7 +243,7 @@ class Web:
         if self._session is None:
             resolver = PublicResolver(self._allowed, self._names)
             connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=16, force_close=True)
-            headers = {"User-Agent": AGENT, "Accept": "text/html, text/plain;q=0.9", "Accept-Encoding": "identity"}
+            headers = {"User-Agent": AGENT, "Accept-Encoding": "identity"}
             self._session = aiohttp.ClientSession(
                 connector=connector, headers=headers, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
             )
@@ -241,6 +254,25 @@ class Web:
             if session is not None:
                 await session.close()
         self._session = self._plain = None
+
+
+async def _body(response: aiohttp.ClientResponse, limit: int, coming: Callable[[int], None]) -> bytes:
+    """The body, unpacked, refused as soon as it is too large: a small bomb never becomes a large page."""
+    packing = response.headers.get("Content-Encoding", "identity").lower()
+    if packing not in ("identity", "gzip", "deflate"):
+        raise refused(f"the answer is packed with {packing!r}")
+    unpack = None if packing == "identity" else zlib.decompressobj(zlib.MAX_WBITS | 32)
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(65536):
+        try:
+            more = chunk if unpack is None else unpack.decompress(chunk, limit + 1 - len(body))
+        except zlib.error as error:
+            raise unreachable(f"the answer is not the {packing} that its header names") from error
+        coming(len(more))
+        body += more
+        if len(body) > limit:
+            raise refused(f"the answer has more than {limit:,} bytes")
+    return bytes(body)
 
 
 async def _start_of(content: aiohttp.StreamReader, most: int) -> bytes:
