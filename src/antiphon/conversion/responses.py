@@ -9,7 +9,7 @@ from antiphon.api.chat.conversation import WrittenCalls, function_json, own_func
 from antiphon.api.responses.item_schema import InputItem
 from antiphon.api.responses.items import Entry, ItemReader
 from antiphon.api.responses.known import CALLS, REQUEST, RESPONSE
-from antiphon.api.responses.open_items import Phase, custom_input
+from antiphon.api.responses.open_items import Phase
 from antiphon.api.responses.schema import NamespacedTool
 from antiphon.conversation import (
     FUNCTIONS,
@@ -26,6 +26,7 @@ from antiphon.conversation.calls import OpenCalls, make_call
 from antiphon.errors import ParseError, RenderError
 from antiphon.wire.definitions import read_function
 from antiphon.wire.encrypted import Purpose
+from antiphon.wire.projection import custom_input
 
 from .chat import as_parse_errors, decoded
 from .detect import Json, JsonList, Survey, well_formed_json
