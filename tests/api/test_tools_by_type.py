@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import openai
@@ -15,9 +16,13 @@ from pydantic import TypeAdapter
 
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
+from antiphon.conversation import ToolChoice
+from antiphon.grammar.compiler import Vocabulary, compile_grammar
+from antiphon.grammar.shape import ReplyShape
 from antiphon.tokens import decode
-from antiphon.wire.typed_tools import MESSAGES
+from antiphon.wire.typed_tools import MESSAGES, RESPONSES
 from kit.api import END, TOKENIZER, Got, app, call, ids, post, replies, request, running, scripted
+from kit.family_server import family
 from kit.messages import USER, accumulated, checked, message
 from kit.messages import events_of as message_events
 from kit.obliging import ObligingEngine, constrained
@@ -274,6 +279,16 @@ REFUSED: list[tuple[Fields, str]] = [
 def test_what_cannot_be_of_tools_by_type_is_refused_at_its_place(held: str, body: Fields, param: str) -> None:
     got = respond(held, {"model": "small", **body})
     assert (got.status, got.json["error"]["param"]) == (400, param), got.body
+
+
+@pytest.mark.parametrize("name", ["hermes", "xml parameter", "gemma", "kimi k3", "the way Python calls"])
+def test_tools_by_type_are_held_strictly_however_a_model_writes_its_calls(name: str) -> None:
+    model = family(name)
+    vocabulary = Vocabulary(model.tokenizer, model.end_ids)
+    for tool in {spec.name: spec for spec in (*MESSAGES.values(), *RESPONSES.values())}.values():
+        shape = ReplyShape(tools=(replace(tool, strict=True),), tool_choice=ToolChoice("required"))
+        (found,) = compile_grammar(model.format.grammar(shape), vocabulary).schemas.values()
+        assert found.relaxed == ()
 
 
 # Custom tools.

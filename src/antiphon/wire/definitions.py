@@ -204,9 +204,10 @@ def at_grammar(error: RequestError, places: Mapping[int, str]) -> bool:
         return False
     error.position = Position(path=path)
     if error.code == "invalid_schema":
+        malformed = error.message.startswith("this is no schema")
         error.code = "invalid_grammar"
-        error.message = f"{path}: this is no pattern that can be held while the model writes."
-        error.hint = "Write it well formed, without look-around, back-references and anchors in its midst."
+        error.message = f"{path}: {'it is malformed' if malformed else f'it cannot be held: {error.message}'}."
+        error.hint = "Write it without look-around, back-references and anchors in its midst."
         error.args = (error.message,)
     return True
 
