@@ -38,10 +38,11 @@ SERVER_TOOLS: Mapping[str, BuiltInName] = {"web_search": "browser", "code_execut
 COUNTED = ("search", "")
 """The functions whose calls ``max_uses`` counts: pages may be opened without end."""
 _TYPE = re.compile(r"(web_search|code_execution)_[0-9]{8}")
-_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location")
+_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location", "max_characters")
 _DIRECT = 'the model itself calls it; send ["direct"].'
 _OWN = frozenset({None, "custom", *MESSAGES})
 """Types of tools that the client runs."""
+_EDITORS = frozenset(kind for kind in MESSAGES if kind.startswith("text_editor_"))
 
 
 class MessageTools(msgspec.Struct, frozen=True):
@@ -83,14 +84,10 @@ def read_tools(tools: Sequence[MessageTool], server: Offer | None, *, always: bo
         f"{path}.{name}"
         for tool, path in places
         for name in _SETTINGS
-        if tool.type in _OWN and getattr(tool, name) is not None
+        if getattr(tool, name) is not None
+        and (tool.type not in _EDITORS if name == "max_characters" else tool.type in _OWN)
     ]
-    ignored += [
-        f"{path}.max_characters"
-        for tool, path in places
-        if tool.max_characters is not None and not (tool.type or "").startswith("text_editor_")
-    ]
-    deferred = frozenset(tool.name for tool in tools if tool.defer_loading and tool.type in (None, "custom"))
+    deferred = frozenset(tool.name for tool in tools if tool.defer_loading and tool.type in _OWN)
     return replace_fields(made, own=tuple(own), deferred=deferred, ignored=tuple(ignored))
 
 
