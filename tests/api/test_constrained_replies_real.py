@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import anthropic
 import openai
 import pytest
 import pytest_asyncio
@@ -204,3 +206,53 @@ async def test_an_answer_is_whole_at_its_limit_where_the_request_says_so(client:
     assert City.model_validate_json(answer.choices[0].message.content or "")
     assert answer.usage is not None
     assert answer.usage.completion_tokens <= 32 + seed
+
+
+SUM = 'start: INT (" " SIGN " " INT)~1..3\nSIGN: "+" | "*"\nINT: /[0-9]{1,3}/\n'
+DATE = r"^(Jan|Feb|Mar) [0-9]{1,2}, 20[0-9]{2}$"
+
+
+@pytest.mark.parametrize(
+    ("syntax", "definition", "texts"),
+    [("lark", SUM, r"[0-9]{1,3}( [+*] [0-9]{1,3}){1,3}"), ("regex", DATE, DATE)],
+    ids=["lark", "regex"],
+)
+async def test_the_text_of_a_custom_tool_fits_its_grammar(
+    client: openai.AsyncOpenAI, syntax: str, definition: str, texts: str
+) -> None:
+    grammar, asked = {"syntax": syntax, "definition": definition}, "Write what 3 plus 4 times 5 is, or a date."
+    tool: Any = {"type": "custom", "name": "write", "format": {"type": "grammar", **grammar}}
+    one: Any = {"temperature": 0, "parallel_tool_calls": False, "model": "smollm2", "tool_choice": "required"}
+    response = await client.responses.create(input=asked, tools=[tool], max_output_tokens=200, **one)
+    (item,) = [item for item in response.output if item.type == "custom_tool_call"]
+    assert re.fullmatch(texts, item.input)
+    custom: Any = {"name": "write", "format": {"type": "grammar", "grammar": grammar}}
+    chat = await client.chat.completions.create(
+        messages=[{"role": "user", "content": asked}],
+        tools=[{"type": "custom", "custom": custom}],
+        max_tokens=200,
+        **one,
+    )
+    call = (chat.choices[0].message.tool_calls or [])[0]
+    assert call.type == "custom"
+    assert re.fullmatch(texts, call.custom.input)
+
+
+async def test_tools_by_type_are_called_as_their_clients_read_them(client: openai.AsyncOpenAI) -> None:
+    asked, base = "List the files of the folder.", str(client.base_url).removesuffix("/v1/")
+    async with anthropic.AsyncAnthropic(base_url=base, api_key="x", max_retries=0) as messages:
+        said = await messages.messages.create(
+            model="smollm2",
+            max_tokens=300,
+            messages=[{"role": "user", "content": asked}],
+            tools=[{"type": "bash_20250124", "name": "bash"}],
+            tool_choice={"type": "any", "disable_parallel_tool_use": True},
+            extra_body={"temperature": 0},
+        )
+    (used,) = [block for block in said.content if block.type == "tool_use"]
+    assert (said.stop_reason, used.name) == ("tool_use", "bash")
+    assert "command" in used.input or used.input == {"restart": True}
+    one: Any = {"model": "smollm2", "input": asked, "parallel_tool_calls": False, "temperature": 0}
+    shell = await client.responses.create(tools=[{"type": "shell"}], tool_choice={"type": "shell"}, **one)
+    (run,) = [item for item in shell.output if item.type == "shell_call"]
+    assert run.action.commands

@@ -244,7 +244,7 @@ REFUSED: list[tuple[Fields, str]] = [
     ({"type": "web_fetch_20250910", "name": "web_fetch"}, "type"),
     ({"type": "web_search", "name": "web_search"}, "type"),
     ({"type": "web_search_20250305 ", "name": "web_search"}, "type"),
-    ({"type": "bash_20250124", "name": "bash"}, "type"),
+    ({"type": "bash_20991231", "name": "bash"}, "type"),
 ]
 
 

@@ -84,7 +84,7 @@ TOOLS: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{"type": "code_execution_20250522", "name": "code_execution"}]}, "tools[0].type"),
     ({"tools": [{"type": "web_search_20250305", "max_uses": "1"}]}, "tools[0].max_uses"),
     ({"tools": [{"type": "web_search_20250305", "allowed_domains": "x"}]}, "tools[0].allowed_domains"),
-    ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0].type"),
+    ({"tools": [{"type": "bash_20991231", "name": "bash"}]}, "tools[0].type"),
     ({"tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}]}, "tools[0].type"),
     ({"tool_choice": {"type": "some"}}, "tool_choice.type"),
     ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name"),

@@ -30,6 +30,7 @@ from antiphon.conversation import (
 from antiphon.conversation.calls import OpenCalls
 from antiphon.errors import ParseError, Position, RenderError, RequestError
 from antiphon.structs import ready
+from antiphon.wire.projection import custom_input
 
 from .detect import Json, JsonList, JsonReader, Survey, well_formed_json
 from .form import (
@@ -97,7 +98,12 @@ def _taken(element: Json, frames: Sequence[Message]) -> Json:
         "reasoning": thought,
         "reasoning_content": thought,
         "tool_calls": [
-            {"type": "function", "id": call.call_id, "function": _taken_function(given["function"], call)}
+            {
+                "type": "function",
+                "id": call.call_id,
+                "function": _taken_function(given.get("function") or {}, call),
+                "custom": {"name": _function_name(call.recipient), "input": custom_input(call.text)},
+            }
             for given, call in zip(listed, calls, strict=False)
         ],
         "annotations": [],

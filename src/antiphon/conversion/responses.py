@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from antiphon.api.chat.conversation import WrittenCalls, function_json, own_functions, refuse_content
 from antiphon.api.responses.item_schema import InputItem
-from antiphon.api.responses.items import Entry, ItemReader
-from antiphon.api.responses.known import CALLS, REQUEST, RESPONSE
-from antiphon.api.responses.open_items import Phase, custom_input
+from antiphon.api.responses.items import ANSWERS, Entry, ItemReader
+from antiphon.api.responses.known import ACTIONS, CALLS, REQUEST, RESPONSE
+from antiphon.api.responses.open_items import Phase
 from antiphon.api.responses.schema import NamespacedTool
 from antiphon.conversation import (
     FUNCTIONS,
@@ -26,6 +27,7 @@ from antiphon.conversation.calls import OpenCalls, make_call
 from antiphon.errors import ParseError, RenderError
 from antiphon.wire.definitions import read_function
 from antiphon.wire.encrypted import Purpose
+from antiphon.wire.projection import custom_input
 
 from .chat import as_parse_errors, decoded
 from .detect import Json, JsonList, Survey, well_formed_json
@@ -114,7 +116,10 @@ def _taken(item: Json, messages: Sequence[Message]) -> Json:
             name = (last.recipient or "").removeprefix(f"{FUNCTIONS}.")
             taken = {"call_id": last.call_id, "name": name, "arguments": last.text, "input": custom_input(last.text)}
             return {"type": "function_call", **taken}
-        case "function_call_output" | "custom_tool_call_output":
+        case kind if kind in ACTIONS:
+            done = {"type": "exec", "env": {}, **json.loads(last.text)}
+            return {"type": "function_call", "call_id": last.call_id, ACTIONS[kind]: done}
+        case kind if kind in ANSWERS:
             output = taken_content(item.get("output"), last)
             return {"type": "function_call_output", "call_id": last.call_id, "output": output}
         case _:
@@ -153,8 +158,9 @@ class Items:
         if item.type == RESPONSE and item.approve:
             return ()  # The result of the call is an item of its own.
         before = [self._requests[id] for id in (item.approval_request_id,) if id in self._requests]
-        if recipient := self._calls.recipient(item.call_id):
-            before.append(Entry(None, (make_call(recipient, "", item.call_id),)))
+        call_id = item.call_id or (item.id if item.type == "local_shell_call_output" else None)
+        if recipient := self._calls.recipient(call_id):
+            before.append(Entry(None, (make_call(recipient, "", call_id),)))
         part_of_ids = "convert"
         reader = ItemReader(
             token=part_of_ids,

@@ -16,7 +16,7 @@ from antiphon.errors import Position, RequestError, UnsupportedError
 
 from .grammar import Pieces, Spelling, ValueSpelling
 from .literals import LiteralStyle, LiteralWriter, RawValueWriter, Relax, other_members
-from .rules import Part, Rules, of_type, quote, resolved, sequence, target, types_of
+from .rules import Part, Rules, of_type, quote, resolved, sequence, target, type_of, types_of
 
 if TYPE_CHECKING:
     from .grammar import Json
@@ -189,7 +189,8 @@ class KeyValuesWriter:
     def _both(self, outer: dict[str, Any], inner: dict[str, Any], where: str) -> JsonSchema:
         if "object" not in types_of(inner, self._root):
             return False
-        if outer.get("properties", {}).keys() & inner.get("properties", {}).keys():
+        known, narrowed = outer.get("properties", {}), inner.get("properties", {})
+        if any(not self._narrows(narrowed[name], known[name]) for name in known.keys() & narrowed.keys()):
             self._relax("anyOf", f"{where}.anyOf")
         merged = {**outer, **inner}
         for key in ("properties", "required"):
@@ -197,6 +198,15 @@ class KeyValuesWriter:
                 one, other = outer[key], inner[key]
                 merged[key] = {**one, **other} if isinstance(one, dict) else [*one, *other]
         return merged
+
+    def _narrows(self, inner: JsonSchema, outer: JsonSchema) -> bool:
+        """Whether all values of ``inner`` are plainly some of ``outer``: it is one value of a type, or of a list."""
+        if not isinstance(inner, dict) or not isinstance(outer, dict) or inner.keys() != {"const"}:
+            return False
+        value = inner["const"]
+        if not outer.keys() <= {"type", "enum", "description"} or type_of(value) not in types_of(outer, self._root):
+            return False
+        return value in outer.get("enum", [value])
 
     def _members(self, node: dict[str, Any], where: str) -> str | None:
         names = [

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, JsonSchema, ResponseFormat, ToolNamespace, ToolSpec, described
-from antiphon.errors import RequestError
+from antiphon.errors import Position, RequestError
+from antiphon.grammar.limits import check_pattern
 
 from .errors import refused
+from .projection import CUSTOM_INPUT
 
 # Which tools a choice names: the caller's own by their names, a server's by their qualified names.
 
@@ -134,6 +137,79 @@ def read_function(
         if name in taken:
             raise refused(f"{path}.name", f"another tool is named {name!r}.")
     return ToolSpec(name, function.description or "", function.parameters, strict=function.strict)
+
+
+# Custom tools: a call is one text, which the model writes as the only argument of a function.
+
+
+class GrammarText(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A grammar: ``definition``, written as ``syntax`` says: ``lark`` or ``regex``."""
+
+    syntax: str | None = None
+    definition: str | None = None
+
+
+def custom_tool(spec: ToolSpec, kind: str, grammar: GrammarText | None, path: str, inner: str) -> ToolSpec:
+    """The custom tool, as the function that it is to the model.
+
+    The format at ``path`` is of a ``kind``, which is text or grammar; its grammar is at ``inner``. Raises
+    `RequestError` for one that cannot be held.
+    """
+    text = {"type": "string"}
+    if kind == "grammar":
+        text["pattern"] = _held(_needed(grammar, inner, kind), inner)
+    elif kind != "text":
+        raise refused(f"{path}.type", f"{kind[:32]!r} is neither text nor grammar.")
+    parameters: JsonSchema = {
+        "type": "object",
+        "properties": {CUSTOM_INPUT: text},
+        "required": [CUSTOM_INPUT],
+        "additionalProperties": False,
+    }
+    return replace(spec, parameters=parameters, strict=kind == "grammar" or None)
+
+
+_ENDS = re.compile(r"(?<!\\)((?:\\\\)*)\$$")
+_PARAMETERS = re.compile(r"tools\[([0-9]+)\]\.function\.parameters")
+
+
+def _held(grammar: GrammarText, path: str) -> str:
+    """The pattern of a grammar's texts."""
+    syntax, at = _needed(grammar.syntax, f"{path}.syntax", "grammar"), f"{path}.definition"
+    definition = _needed(grammar.definition, at, "grammar")
+    match syntax:
+        case "regex":
+            inside = _ENDS.sub(r"\1", definition.removeprefix("^"))
+        case "lark":
+            from antiphon.grammar.source.expression import check_text, pattern_of  # few tools have a grammar
+            from antiphon.grammar.source.lark import read_lark
+
+            check_text(definition, at)
+            inside = pattern_of(read_lark(definition, at))
+        case _:
+            raise refused(f"{path}.syntax", f"{syntax[:32]!r} is neither lark nor regex.")
+    pattern = f"^(?:{inside})$"
+    check_pattern(pattern, at)
+    return pattern
+
+
+def at_grammar(error: RequestError, places: Mapping[int, str]) -> bool:
+    """Whether an error is about a custom tool's arguments; it then names its grammar, of which ``places`` has the path.
+
+    ``places`` goes by the number of the tool among those of the turn.
+    """
+    found = _PARAMETERS.match((error.position and error.position.path) or "")
+    path = places.get(int(found[1])) if found else None
+    if path is None:
+        return False
+    error.position = Position(path=path)
+    if error.code == "invalid_schema":
+        malformed = error.message.startswith("this is no schema")
+        error.code = "invalid_grammar"
+        error.message = f"{path}: {'it is malformed' if malformed else f'it cannot be held: {error.message}'}."
+        error.hint = "Write it without look-around, back-references and anchors in its midst."
+        error.args = (error.message,)
+    return True
 
 
 class FormatFields(Protocol):

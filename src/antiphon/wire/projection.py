@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -42,18 +43,38 @@ class ThoughtText(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallStarted(msgspec.Struct, frozen=True):
-    """A tool call began; ``index`` counts the calls of its choice."""
+    """A tool call began; ``index`` counts the calls of its choice. ``custom``: of a custom tool."""
 
     index: int
     id: str
     name: str
+    custom: bool = False
 
 
 class ArgumentsText(msgspec.Struct, frozen=True, gc=False):
-    """More of the arguments of call ``index``, byte for byte as the model wrote them."""
+    """More of the arguments of call ``index``, byte for byte as the model wrote them; of a custom tool all its text."""
 
     index: int
     text: str
+    custom: bool = False
+
+
+CUSTOM_INPUT = "input"
+"""The one argument of a custom tool, which is its text: models call it as a function."""
+
+
+def custom_input(arguments: str) -> str:
+    """The text of a custom tool's call, out of ``{"input": …}``; whatever else the model wrote is the text."""
+    text = json_object(arguments).get(CUSTOM_INPUT)
+    return text if isinstance(text, str) else str(arguments)
+
+
+def json_object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 INVALID = "INVALID_JSON"
@@ -89,10 +110,14 @@ Change = VisibleText | ThoughtText | CallStarted | ArgumentsText | Finished
 
 
 class Projection:
-    """One choice as a chat client may see it: hidden messages are gone, bundled ones are one."""
+    """One choice as a chat client may see it: hidden messages are gone, bundled ones are one.
 
-    def __init__(self, *, expose_reasoning: bool = False) -> None:
+    ``customs`` are the names of custom tools, whose text is given when it is whole: it comes wrapped in JSON.
+    """
+
+    def __init__(self, *, expose_reasoning: bool = False, customs: Collection[str] = ()) -> None:
         self._expose_reasoning = expose_reasoning
+        self._customs = customs
         self._field: type[VisibleText] | type[ThoughtText] | type[ArgumentsText] | None = None
         self._calls = 0
         self._shown: set[type[VisibleText] | type[ThoughtText]] = set()
@@ -109,8 +134,10 @@ class Projection:
                 return self._text(text, logprobs)
             case MessageStarted(message):
                 return self._start(message)
-            case MessageEnded():
+            case MessageEnded(message):
                 self._field, self.shows_text = None, False
+                if message.is_call and chat_name(message) in self._customs:
+                    return ArgumentsText(self._calls - 1, custom_input(message.text), custom=True)
                 return None
             case Incident():
                 return None
@@ -122,9 +149,11 @@ class Projection:
     def _start(self, message: Message) -> Change | None:
         self._fresh, self.shows_text = True, False
         if message.is_call:
-            self._field = ArgumentsText
+            name = chat_name(message)
+            custom = name in self._customs
+            self._field = None if custom else ArgumentsText
             self._calls += 1
-            return CallStarted(self._calls - 1, message.call_id or f"call_{self._calls - 1}", chat_name(message))
+            return CallStarted(self._calls - 1, message.call_id or f"call_{self._calls - 1}", name, custom)
         self._field = None
         if visible_to_user(message):
             self._field = VisibleText
@@ -159,6 +188,7 @@ def chat_name(message: Message) -> str:
 class WholeCall:
     id: str
     name: str
+    custom: bool = False
     arguments: list[str] = field(default_factory=list)
 
 
@@ -179,8 +209,8 @@ class Whole:
                 self.logprobs += logprobs
             case ThoughtText(text):
                 self.reasoning.append(text)
-            case CallStarted(_, id, name):
-                self.calls.append(WholeCall(id, name))
+            case CallStarted(_, id, name, custom):
+                self.calls.append(WholeCall(id, name, custom))
             case ArgumentsText(index, text):
                 self.calls[index].arguments.append(text)
             case Finished():

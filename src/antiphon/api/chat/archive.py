@@ -134,7 +134,15 @@ def stored_messages(id: str, messages: Sequence[ChatMessage]) -> list[StoredMess
 
 def _stored(id: str, message: ChatMessage) -> StoredMessage:
     content = message.content
-    calls = [AnswerToolCall(id=call.id, function=_function(call.function)) for call in message.tool_calls or ()]
+    calls = [
+        AnswerToolCall(
+            id=call.id,
+            type=call.type,
+            function=_function(call.function) if call.function else msgspec.UNSET,
+            custom=call.custom or msgspec.UNSET,
+        )
+        for call in message.tool_calls or ()
+    ]
     return StoredMessage(
         id=id,
         role=message.role,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -12,8 +13,10 @@ from antiphon.conversation import FUNCTIONS, Channel, End, Intent, Message, Opaq
 from antiphon.conversation.calls import NAMELESS, GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.wire.documents import text_file
 from antiphon.wire.errors import refused, unreadable
+from antiphon.wire.json import encode
+from antiphon.wire.projection import CUSTOM_INPUT
 
-from .schema import ChatMessage, Content, ContentPart, FunctionCall
+from .schema import ChatMessage, Content, ContentPart, CustomCall, FunctionCall, ToolCall
 
 OWN_ID = "Give each call an id of its own."
 TEXT_PARTS = ("text", "input_text", "output_text")
@@ -122,9 +125,20 @@ def _assistant(message: ChatMessage, path: str, calls: OpenCalls) -> Iterator[Me
         )
     for i, call in enumerate(tool_calls):
         at = f"{path}.tool_calls[{i}]"
-        yield followed(_call(call.function, f"{at}.function", call.id, calls), calls, f"{at}.id")
+        yield followed(_called(call, at, calls), calls, f"{at}.id")
     if message.function_call is not None:
         yield _call(message.function_call, f"{path}.function_call", None, calls)
+
+
+def _called(call: ToolCall, path: str, calls: OpenCalls) -> Message:
+    match call:
+        case ToolCall(type="function", function=FunctionCall() as function):
+            return _call(function, f"{path}.function", call.id, calls)
+        case ToolCall(type="custom", custom=CustomCall(name, text)):
+            arguments = msgspec.Raw(encode(json.dumps({CUSTOM_INPUT: text})))
+            return _call(FunctionCall(name, arguments), f"{path}.custom", call.id, calls)
+        case _:
+            raise refused(f"{path}.{call.type}", f"a {call.type} call needs it.", code="missing_required_parameter")
 
 
 def _call(function: FunctionCall, path: str, id: str | None, calls: OpenCalls) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 import msgspec
 
@@ -13,34 +14,49 @@ from antiphon.conversation import Conversation, Message, ReasoningEffort, Respon
 from antiphon.conversation.calls import GivenCalls, OpenCalls
 from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
+from antiphon.generation.request import unchanged
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer
-from antiphon.wire.definitions import chosen_tools, read_function, read_response_format
+from antiphon.wire.definitions import at_grammar, chosen_tools, custom_tool, read_function, read_response_format
 from antiphon.wire.dialect import Dialect, session_name
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import check_stream_options, logit_bias, output_limit, overflow, sampled, stop_strings
 
 from .messages import to_messages
-from .schema import ChatRequest, ResponseFormatObject, Tool, ToolChoiceObject
+from .schema import ChatRequest, FunctionDefinition, NamedTool, ResponseFormatObject, Tool, ToolChoiceObject
 
 # The tools and the response format of a chat body, read once for the server, conversions and programs.
 
 
-def read_tools(tools: Sequence[Tool], path: str = "tools", *, any_name: bool = False) -> tuple[ToolSpec, ...]:
+def read_tools(
+    tools: Sequence[Tool], path: str = "tools", *, any_name: bool = False, customs: bool = False
+) -> tuple[ToolSpec, ...]:
     """The function tools of the list at ``path``. Raises `RequestError` at the first that is none, or malformed.
 
-    ``any_name`` lets names pass that no API would take, and a name that is there twice.
+    ``any_name`` lets names pass that no API would take, and a name that is there twice; ``customs``: custom tools too.
     """
     specs: list[ToolSpec] = []
     names: set[str] = set()
     for i, tool in enumerate(tools):
-        specs.append(read_tool(tool, f"{path}[{i}]", names, any_name=any_name))
+        specs.append(read_tool(tool, f"{path}[{i}]", names, any_name=any_name, customs=customs))
         names.add(specs[-1].name)
     return tuple(specs)
 
 
-def read_tool(tool: Tool, path: str, taken: Collection[str] = (), *, any_name: bool = False) -> ToolSpec:
-    """The function tool at ``path``, whose name is none of ``taken``. Raises `RequestError`."""
+def read_tool(
+    tool: Tool, path: str, taken: Collection[str] = (), *, any_name: bool = False, customs: bool = False
+) -> ToolSpec:
+    """The function tool at ``path``, whose name is none of ``taken``; ``customs``: or a custom tool.
+
+    Raises `RequestError`.
+    """
+    if customs and tool.type == "custom":
+        custom, at = tool.custom, f"{path}.custom"
+        if custom is None:
+            raise refused(at, "a custom tool needs it.", code="missing_required_parameter")
+        spec = read_function(FunctionDefinition(custom.name, custom.description), at, taken=taken)
+        kind, grammar = (custom.format.type, custom.format.grammar) if custom.format else ("text", None)
+        return custom_tool(spec, kind, grammar, f"{at}.format", f"{at}.format.grammar")
     if tool.type != "function":
         raise UnsupportedError(
             f"{path}: tools of type {tool.type[:64]!r} are not possible.",
@@ -62,6 +78,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     ``earlier`` frames are the history of a session, to which the request's messages are added. ``stream``: whether
     the answer is streamed, as its route found out. ``server``: the server's tools that are offered beside the caller's.
+    ``customs``: whether the answer can have calls of custom tools.
     """
 
     dialect: Dialect
@@ -71,6 +88,10 @@ class Reading(msgspec.Struct, frozen=True):
     earlier: tuple[Message, ...] = ()
     stream: bool = False
     server: Offer | None = None
+    customs: bool = False
+
+
+_GRAMMAR = "tools[{}].custom.format.grammar.definition"
 
 
 def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
@@ -88,6 +109,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
     tools, builtins = (*own, *(server.specs if server else ())), server.builtins if server else ()
     choice = _tool_choice(wire, own, server)
     nothing = choice.mode == "none"
+    grammars = {i: _GRAMMAR.format(i) for i, tool in enumerate(wire.tools or ()) if tool.type == "custom"}
     effort = wire.reasoning_effort
     turn = TurnRequest(
         conversation=Conversation(
@@ -129,6 +151,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
         tenant=reading.tenant.asking(affinity=wire.prompt_cache_key, salt=wire.cache_salt),
+        reword=partial(at_grammar, places=grammars) if grammars else unchanged,
     )
     return sampled(turn, wire)
 
@@ -178,10 +201,11 @@ def _tools(tools: list[Tool], reading: Reading) -> tuple[ToolSpec, ...]:
     dialect = reading.dialect
     if dialect.max_tools is not None and len(tools) > dialect.max_tools:
         raise refused("tools", f"there are {len(tools)} tools; at most {dialect.max_tools} are possible.")
-    own, served = read_tools(tools), {spec.name for spec in reading.server.specs} if reading.server else set()
+    own = read_tools(tools, customs=reading.customs)
+    served = {spec.name for spec in reading.server.specs} if reading.server else set()
     for i, tool in enumerate(own):
         if tool.name in served:
-            raise refused(f"tools[{i}].function.name", f"{tool.name!r} is a tool of this server.")
+            raise refused(f"tools[{i}].{tools[i].type}.name", f"{tool.name!r} is a tool of this server.")
     return own
 
 
@@ -209,14 +233,21 @@ def _tool_choice(wire: ChatRequest, own: tuple[ToolSpec, ...], server: Offer | N
 
 
 def _chosen(choice: ToolChoiceObject) -> ToolChoice:
-    if choice.type == "function":
-        if choice.function is None:
-            raise refused("tool_choice.function", "must name a tool.", code="missing_required_parameter")
-        return ToolChoice("required", (choice.function.name,), once=True)
+    if choice.type != "allowed_tools":
+        chosen = NamedTool(choice.function, choice.type, choice.custom)
+        return ToolChoice("required", (_name(chosen, "tool_choice"),), once=True)
     if choice.allowed_tools is None:
         raise refused("tool_choice.allowed_tools", "must list tools.", code="missing_required_parameter")
     allowed = choice.allowed_tools
-    return ToolChoice(allowed.mode, tuple(tool.function.name for tool in allowed.tools))
+    places = (f"tool_choice.allowed_tools.tools[{i}]" for i in range(len(allowed.tools)))
+    return ToolChoice(allowed.mode, tuple(map(_name, allowed.tools, places)))
+
+
+def _name(tool: NamedTool, path: str) -> str:
+    named = tool.function if tool.type == "function" else tool.custom
+    if named is None:
+        raise refused(f"{path}.{tool.type}", "must name a tool.", code="missing_required_parameter")
+    return named.name
 
 
 def _logprobs(wire: ChatRequest) -> int | None:

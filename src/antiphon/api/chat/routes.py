@@ -93,6 +93,7 @@ class ChatCompletions(PostRoute):
                 session.history if session else (),
                 stream,
                 tools.offer if tools else None,
+                customs=True,
             )
             # Plan: the prompt's ids and the sampling.
             more = (session.size if session else 0) + (context.limits.off_loop_above if wire.explain_prefix else 0)
@@ -137,4 +138,5 @@ def _shape(wire: ChatRequest, draft: Draft, post: Post) -> ChatShape:
         logprobs=bool(wire.logprobs),
         prompt_alternatives=wire.prompt_logprobs or 0,
         expose_reasoning=post.may_see_reasoning,
+        customs=frozenset(tool.custom.name for tool in wire.tools or () if tool.type == "custom" and tool.custom),
     )

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from antiphon.wire.definitions import GrammarText
 from antiphon.wire.prompt_notes import Notes, PromptLogprobs
 from antiphon.wire.sampling import SamplingFields, StreamOptions
 
@@ -34,10 +35,18 @@ class FunctionCall(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b'""'))
 
 
+class CustomCall(msgspec.Struct, frozen=True):
+    name: str
+    input: str
+
+
 class ToolCall(msgspec.Struct):
+    """A call of a function, or of a custom tool, which has one text."""
+
     id: str
-    function: FunctionCall
-    type: Literal["function"] = "function"
+    function: FunctionCall | None = None
+    type: Literal["function", "custom"] = "function"
+    custom: CustomCall | None = None
 
 
 class ChatMessage(msgspec.Struct):
@@ -61,9 +70,23 @@ class FunctionDefinition(msgspec.Struct):
     strict: bool | None = None
 
 
+class CustomFormat(msgspec.Struct):
+    """``text``: any; ``grammar``: what a grammar lets through."""
+
+    type: str
+    grammar: GrammarText | None = None
+
+
+class CustomDefinition(msgspec.Struct):
+    name: str
+    description: str | None = None
+    format: CustomFormat | None = None
+
+
 class Tool(msgspec.Struct):
     type: str
     function: FunctionDefinition | None = None
+    custom: CustomDefinition | None = None
 
 
 class ToolName(msgspec.Struct):
@@ -71,8 +94,9 @@ class ToolName(msgspec.Struct):
 
 
 class NamedTool(msgspec.Struct):
-    function: ToolName
-    type: Literal["function"] = "function"
+    function: ToolName | None = None
+    type: Literal["function", "custom"] = "function"
+    custom: ToolName | None = None
 
 
 class AllowedTools(msgspec.Struct):
@@ -81,8 +105,9 @@ class AllowedTools(msgspec.Struct):
 
 
 class ToolChoiceObject(msgspec.Struct):
-    type: Literal["function", "allowed_tools"]
+    type: Literal["function", "custom", "allowed_tools"]
     function: ToolName | None = None
+    custom: ToolName | None = None
     allowed_tools: AllowedTools | None = None
 
 
@@ -178,9 +203,12 @@ class CalledFunction(msgspec.Struct, frozen=True):
 
 
 class AnswerToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """It has ``function`` or ``custom``, as its ``type`` says."""
+
     id: str
-    type: Literal["function"] = "function"
-    function: CalledFunction
+    type: Literal["function", "custom"] = "function"
+    function: CalledFunction | msgspec.UnsetType = msgspec.UNSET
+    custom: CustomCall | msgspec.UnsetType = msgspec.UNSET
 
 
 class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,11 +268,19 @@ class FunctionDelta(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str
 
 
+class CustomDelta(msgspec.Struct, frozen=True, kw_only=True):
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    input: str
+
+
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True):
+    """It has ``function`` or ``custom``, as the call's ``type`` says."""
+
     index: int
     id: str | msgspec.UnsetType = msgspec.UNSET
-    type: Literal["function"] | msgspec.UnsetType = msgspec.UNSET
-    function: FunctionDelta
+    type: Literal["function", "custom"] | msgspec.UnsetType = msgspec.UNSET
+    function: FunctionDelta | msgspec.UnsetType = msgspec.UNSET
+    custom: CustomDelta | msgspec.UnsetType = msgspec.UNSET
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,8 @@ from .schema import (
     ChunkChoice,
     CompletionDetails,
     CompletionUsage,
+    CustomCall,
+    CustomDelta,
     Delta,
     FunctionDelta,
     LogprobEntry,
@@ -110,9 +112,11 @@ class ChunkWriter:
                 return self._chunk(index, self._delta(change), logprobs=entries, usage=usage)
             case ThoughtText() | ArgumentsText():
                 return self._more(index, change) if bare else self._chunk(index, self._delta(change), usage=usage)
-            case CallStarted(call, id, name):
+            case CallStarted(call, id, name, custom):
                 function = FunctionDelta(name=name, arguments="")
                 begun = ToolCallDelta(index=call, id=id, type="function", function=function)
+                if custom:
+                    begun = ToolCallDelta(index=call, id=id, type="custom", custom=CustomDelta(name=name, input=""))
                 return self._chunk(index, Delta(role=self._role, tool_calls=[begun]), usage=usage)
             case Finished(reason, _):
                 return self._chunk(index, Delta(), finish=self._head.dialect.word(reason), usage=usage)
@@ -126,8 +130,10 @@ class ChunkWriter:
                 return Delta(role=role, content=text)
             case ThoughtText():
                 return Delta(role=role, reasoning=text, reasoning_content=text)
-            case ArgumentsText(call):
+            case ArgumentsText(call, _, custom):
                 more = ToolCallDelta(index=call, function=FunctionDelta(arguments=text))
+                if custom:
+                    more = ToolCallDelta(index=call, custom=CustomDelta(input=text))
                 return Delta(role=role, tool_calls=[more])
             case _:
                 assert_never(change)
@@ -197,13 +203,17 @@ class ChunkWriter:
 
 
 class ChatShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Form of an answer: choices, tokens of its prompt, and how much of it the client may see."""
+    """Form of an answer: choices, tokens of its prompt, and how much of it the client may see.
+
+    ``customs`` are the names of custom tools.
+    """
 
     n: int = 1
     prompt_tokens: int = 0
     logprobs: bool = False
     prompt_alternatives: int = 0
     expose_reasoning: bool = False
+    customs: frozenset[str] = frozenset()
 
 
 class ChatWriter:
@@ -216,7 +226,8 @@ class ChatWriter:
         self._head = head
         self._shape = shape
         self._chunks = ChunkWriter(head, shape.n)
-        self._projections = [Projection(expose_reasoning=shape.expose_reasoning) for _ in range(shape.n)]
+        reveals, customs = shape.expose_reasoning, shape.customs
+        self._projections = [Projection(expose_reasoning=reveals, customs=customs) for _ in range(shape.n)]
         self._tokens = [0] * shape.n
         self._begun: set[int] = set()
         self._ends: dict[int, Usage] = {}
@@ -308,7 +319,10 @@ def answer_message(answer: Whole, *, refusal: msgspec.UnsetType | None = None) -
     """The one message that a chat client reads."""
     text = "".join(answer.text)
     calls = [
-        AnswerToolCall(id=call.id, function=CalledFunction(call.name, "".join(call.arguments))) for call in answer.calls
+        AnswerToolCall(id=call.id, type="custom", custom=CustomCall(call.name, "".join(call.arguments)))
+        if call.custom
+        else AnswerToolCall(id=call.id, function=CalledFunction(call.name, "".join(call.arguments)))
+        for call in answer.calls
     ]
     thought: str | msgspec.UnsetType = "".join(answer.reasoning) if answer.reasoning else msgspec.UNSET
     return AnswerMessage(

@@ -86,6 +86,8 @@ def one_id_a_call(wire: ChatRequest) -> None:
 def objects_of_arguments(wire: ChatRequest) -> None:
     """Databricks to the letter: a call's arguments are a JSON object, as text or as it is (resolution X-21)."""
     for path, call in _calls(wire):
+        if call.function is None:
+            continue
         try:
             arguments = msgspec.json.decode(call.function.arguments)
             arguments = msgspec.json.decode(arguments) if isinstance(arguments, str) else arguments

@@ -21,6 +21,7 @@ from antiphon.tools import Offer
 from antiphon.wire.definitions import DOMAINS, BuiltInName, built_in, chosen_tools, impossible
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import output_limit, sampled
+from antiphon.wire.typed_tools import MESSAGES
 
 from .blocks import BlockReader
 from .messages import read_messages
@@ -37,7 +38,11 @@ SERVER_TOOLS: Mapping[str, BuiltInName] = {"web_search": "browser", "code_execut
 COUNTED = ("search", "")
 """The functions whose calls ``max_uses`` counts: pages may be opened without end."""
 _TYPE = re.compile(r"(web_search|code_execution)_[0-9]{8}")
-_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location")
+_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location", "max_characters")
+_DIRECT = 'the model itself calls it; send ["direct"].'
+_OWN = frozenset({None, "custom", *MESSAGES})
+"""Types of tools that the client runs."""
+_EDITORS = frozenset(kind for kind in MESSAGES if kind.startswith("text_editor_"))
 
 
 class MessageTools(msgspec.Struct, frozen=True):
@@ -63,7 +68,7 @@ def read_tools(tools: Sequence[MessageTool], server: Offer | None, *, always: bo
     places = [(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
     listed: dict[str, MessageTool] = {}
     for tool, path in places:
-        if tool.type not in (None, "custom"):
+        if tool.type not in _OWN:
             name = _server_tool(tool, path, server)
             if name in listed:
                 raise refused(f"{path}.name", f"another tool is named {name!r}.")
@@ -72,16 +77,17 @@ def read_tools(tools: Sequence[MessageTool], server: Offer | None, *, always: bo
     taken = {*listed, *(spec.name for spec in (made.server.specs if made.server else ()))}
     own: list[ToolSpec] = []
     for tool, path in places:
-        if tool.type in (None, "custom"):
+        if tool.type in _OWN:
             own.append(_read_tool(tool, path, taken))
             taken.add(own[-1].name)
     ignored = [
         f"{path}.{name}"
         for tool, path in places
         for name in _SETTINGS
-        if tool.type in (None, "custom") and getattr(tool, name) is not None
+        if getattr(tool, name) is not None
+        and (tool.type not in _EDITORS if name == "max_characters" else tool.type in _OWN)
     ]
-    deferred = frozenset(tool.name for tool in tools if tool.defer_loading and tool.type in (None, "custom"))
+    deferred = frozenset(tool.name for tool in tools if tool.defer_loading and tool.type in _OWN)
     return replace_fields(made, own=tuple(own), deferred=deferred, ignored=tuple(ignored))
 
 
@@ -93,7 +99,8 @@ def _server_tool(tool: MessageTool, path: str, server: Offer | None) -> str:
         raise UnsupportedError(
             f"{at}: tools of type {kind[:64]!r} are not possible here.",
             position=Position(path=at),
-            hint=f"Use tools of your own, with an input_schema, or {', '.join(f'{one}_…' for one in SERVER_TOOLS)}.",
+            hint="Use tools of your own, with an input_schema, or one of these types: "
+            f"{', '.join((*MESSAGES, *(f'{one}_…' for one in SERVER_TOOLS)))}.",
         )
     name = found[1]
     if server is None or not server.has(SERVER_TOOLS[name]):
@@ -116,7 +123,7 @@ def _check_settings(tool: MessageTool, path: str) -> None:
     if tool.user_location is not None:
         raise impossible(f"{path}.user_location", "pages are not searched by a place.")
     if tool.allowed_callers is not None and "direct" not in tool.allowed_callers:
-        raise impossible(f"{path}.allowed_callers", 'the model itself calls it; send ["direct"].')
+        raise impossible(f"{path}.allowed_callers", _DIRECT)
     if tool.max_uses is not None and tool.max_uses < 1:
         raise refused(f"{path}.max_uses", f"is {tool.max_uses}; it must be at least 1.")
 
@@ -140,6 +147,9 @@ def _served(listed: Mapping[str, MessageTool], server: Offer | None, *, always: 
 def _read_tool(tool: MessageTool, path: str, taken: Collection[str]) -> ToolSpec:
     if tool.name is None:
         raise refused(f"{path}.name", "a tool needs it.", code="missing_required_parameter")
+    known = MESSAGES.get(tool.type or "")
+    if known is not None:
+        _check_typed(tool, known.name, path)
     if not NAME.fullmatch(tool.name):
         raise refused(
             f"{path}.name",
@@ -147,10 +157,23 @@ def _read_tool(tool: MessageTool, path: str, taken: Collection[str]) -> ToolSpec
         )
     if tool.name in taken:
         raise refused(f"{path}.name", f"another tool is named {tool.name!r}.")
+    if known is not None:
+        return replace(known, strict=tool.strict)
     if tool.input_schema is None:
         raise refused(f"{path}.input_schema", "a tool needs it.", code="missing_required_parameter")
     schema = tool.input_schema if "type" in tool.input_schema else {"type": "object", **tool.input_schema}
     return ToolSpec(tool.name, tool.description or "", schema, strict=tool.strict)
+
+
+def _check_typed(tool: MessageTool, name: str, path: str) -> None:
+    """Raises `RequestError` at what a tool that is given by its type does not have so."""
+    if tool.name != name:
+        raise refused(f"{path}.name", f"a tool of type {tool.type!r} is named {name!r}.")
+    for field_name in ("description", "input_schema"):
+        if getattr(tool, field_name) is not None:
+            raise refused(f"{path}.{field_name}", f"a tool of type {tool.type!r} has its own.")
+    if tool.allowed_callers is not None and "direct" not in tool.allowed_callers:
+        raise impossible(f"{path}.allowed_callers", _DIRECT)
 
 
 def read_choice(choice: MessageToolChoice | None, tools: MessageTools) -> tuple[ToolChoice, bool]:

@@ -59,7 +59,8 @@ class MessageParam(msgspec.Struct, kw_only=True):
 
 
 class MessageTool(msgspec.Struct, kw_only=True):
-    """A tool; without ``type``, or with ``custom``, it is the client's own, else one that runs in the server.
+    """A tool; without ``type``, or with ``custom``, it is the client's own, as are ``bash_…``, ``text_editor_…`` and
+    ``memory_…``, whose arguments are known; else it runs in the server. ``max_characters``: of a text editor's.
 
     One with ``defer_loading`` is no part of the prompt until a result refers to it (``tool_reference``).
     """
@@ -74,6 +75,7 @@ class MessageTool(msgspec.Struct, kw_only=True):
     eager_input_streaming: Any = None
     allowed_callers: list[str] | None = None
     cache_control: Any = None
+    max_characters: int | None = None
     max_uses: int | None = None
     allowed_domains: list[str] | None = None
     blocked_domains: list[str] | None = None

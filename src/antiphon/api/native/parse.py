@@ -245,15 +245,16 @@ def delta_of(changes: Sequence[Change], *, begins: bool) -> Delta:
     text = "".join(change.text for change in changes if isinstance(change, VisibleText))
     thought = "".join(change.text for change in changes if isinstance(change, ThoughtText)) or msgspec.UNSET
     calls: dict[int, ToolCallDelta] = {}
+    written: dict[int, FunctionDelta] = {}
     for change in changes:
         match change:
             case CallStarted(index, id, name):
-                function = FunctionDelta(name=name, arguments="")
-                calls[index] = ToolCallDelta(index=index, id=id, type="function", function=function)
+                written[index] = FunctionDelta(name=name, arguments="")
+                calls[index] = ToolCallDelta(index=index, id=id, type="function", function=written[index])
             case ArgumentsText(index, more):
-                call = calls.get(index) or ToolCallDelta(index=index, function=FunctionDelta(arguments=""))
-                written = replace_fields(call.function, arguments=call.function.arguments + more)
-                calls[index] = replace_fields(call, function=written)
+                so_far = written.get(index) or FunctionDelta(arguments="")
+                written[index] = replace_fields(so_far, arguments=so_far.arguments + more)
+                calls[index] = replace_fields(calls.get(index) or ToolCallDelta(index=index), function=written[index])
             case VisibleText() | ThoughtText() | Finished():
                 pass
     return Delta(

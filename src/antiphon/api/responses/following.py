@@ -54,10 +54,13 @@ from .event_schema import (
     WebSearchCallSearching,
 )
 from .item_schema import (
+    NOTHING,
+    ApplyPatchCallItem,
     CodeInterpreterCallItem,
     CompactionItem,
     CustomToolCallItem,
     FunctionCallItem,
+    LocalShellCallItem,
     McpApprovalRequestItem,
     McpCallItem,
     McpListToolsItem,
@@ -66,6 +69,7 @@ from .item_schema import (
     OutputText,
     ReasoningItem,
     ReasoningText,
+    ShellCallItem,
     WebSearchCallItem,
 )
 from .open_items import Place
@@ -119,7 +123,9 @@ def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
             yield CustomToolCallInputDone(**at, input=item.input)
         case WebSearchCallItem() | CodeInterpreterCallItem() | McpCallItem() | McpListToolsItem():
             yield from _run(item, at)
-        case CompactionItem() | McpApprovalRequestItem():
+        case (
+            CompactionItem() | McpApprovalRequestItem() | LocalShellCallItem() | ShellCallItem() | ApplyPatchCallItem()
+        ):
             pass
         case _:
             assert_never(item)
@@ -172,8 +178,8 @@ def _empty(item: OutputItem) -> OutputItem:
             return replace(item, status="in_progress", arguments="")
         case CustomToolCallItem():
             return replace(item, status="in_progress", input="")
-        case WebSearchCallItem():
-            return replace(item, status="in_progress")
+        case WebSearchCallItem() | LocalShellCallItem() | ShellCallItem() | ApplyPatchCallItem():
+            return replace(item, status="in_progress", action=NOTHING.get(type(item), item.action))
         case CodeInterpreterCallItem():
             return replace(item, status="in_progress", code="", outputs=None)
         case McpCallItem():

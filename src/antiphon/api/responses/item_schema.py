@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -15,7 +16,8 @@ Status = Literal["in_progress", "completed", "incomplete", "failed", "searching"
 
 class InputPart(msgspec.Struct, omit_defaults=True, kw_only=True):
     """``input_text``, ``output_text``, ``text``, ``summary_text``, ``reasoning_text``: a text; ``refusal``: its own;
-    ``input_image``: an image, by an address, which may have it, or the id of a file; ``input_file``: a text."""
+    ``input_image``: an image, by an address, which may have it, or the id of a file; ``input_file``: a text. One without
+    a type is a command's output."""
 
     type: str = msgspec.field(default="input_text")
     text: str | None = None
@@ -27,6 +29,9 @@ class InputPart(msgspec.Struct, omit_defaults=True, kw_only=True):
     file_url: str | None = None
     file_data: str | None = None
     filename: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    outcome: JsonObject | None = None
 
 
 Content = str | list[InputPart] | None
@@ -58,6 +63,9 @@ class InputItem(msgspec.Struct, omit_defaults=True, kw_only=True):
     approve: bool | None = None
     reason: str | None = None
     action: JsonObject | None = None
+    operation: JsonObject | None = None
+    environment: Any = None
+    max_output_length: Any = None
     error: Any = None
 
 
@@ -124,6 +132,88 @@ class CustomToolCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="t
     input: str
     encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
     status: Status
+
+
+class LocalShellAction(msgspec.Struct, frozen=True, kw_only=True):
+    type: Literal["exec"] = "exec"
+    command: list[str]
+    env: dict[str, str] = {}
+    timeout_ms: int | None = None
+    user: str | None = None
+    working_directory: str | None = None
+
+
+class ShellAction(msgspec.Struct, frozen=True, kw_only=True):
+    commands: list[str]
+    timeout_ms: int | None = None
+    max_output_length: int | None = None
+
+
+class CreateFile(msgspec.Struct, frozen=True, tag_field="type", tag="create_file"):
+    path: str
+    diff: str
+
+
+class UpdateFile(msgspec.Struct, frozen=True, tag_field="type", tag="update_file"):
+    path: str
+    diff: str
+
+
+class DeleteFile(msgspec.Struct, frozen=True, tag_field="type", tag="delete_file"):
+    path: str
+
+
+PatchOperation = CreateFile | UpdateFile | DeleteFile
+Action = LocalShellAction | ShellAction | PatchOperation
+
+
+class LocalEnvironment(msgspec.Struct, frozen=True, tag_field="type", tag="local"):
+    """Commands run on the client's computer."""
+
+
+class LocalShellCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="local_shell_call"):
+    id: str
+    call_id: str
+    action: LocalShellAction
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
+    status: Status
+
+
+class ShellCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="shell_call"):
+    id: str
+    call_id: str
+    action: ShellAction
+    environment: LocalEnvironment = LocalEnvironment()
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
+    status: Status
+
+
+class ApplyPatchCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="apply_patch_call"):
+    id: str
+    call_id: str
+    action: PatchOperation = msgspec.field(name="operation")
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
+    status: Status
+
+
+TypedCallItem = LocalShellCallItem | ShellCallItem | ApplyPatchCallItem
+
+
+class TypedCall(NamedTuple):
+    """Calls of a tool that is given by its type: their item, what they are to do, and an action that does nothing."""
+
+    item: Callable[..., TypedCallItem]
+    action: Any
+    nothing: Action
+
+
+TYPED: Mapping[str, TypedCall] = {
+    "local_shell": TypedCall(LocalShellCallItem, LocalShellAction, LocalShellAction(command=[])),
+    "shell": TypedCall(ShellCallItem, ShellAction, ShellAction(commands=[])),
+    "apply_patch": TypedCall(ApplyPatchCallItem, PatchOperation, UpdateFile("", "")),
+}
+"""By the types of their tools; an item's type is that with ``_call``."""
+NOTHING: Mapping[object, Action] = {kind.item: kind.nothing for kind in TYPED.values()}
 
 
 class WebSearchCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="web_search_call"):
@@ -199,6 +289,9 @@ OutputItem = (
     | MessageItem
     | FunctionCallItem
     | CustomToolCallItem
+    | LocalShellCallItem
+    | ShellCallItem
+    | ApplyPatchCallItem
     | WebSearchCallItem
     | CodeInterpreterCallItem
     | McpCallItem

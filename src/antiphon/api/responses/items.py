@@ -14,18 +14,20 @@ from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, OpaquePar
 from antiphon.conversation.calls import GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.generation.reply import canonical
+from antiphon.structs import ready
 from antiphon.tools.mcp.tool_set import function_name
 from antiphon.wire.documents import text_file
 from antiphon.wire.encrypted import SEPARATOR, Purpose
 from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
+from antiphon.wire.projection import CUSTOM_INPUT, custom_input
 
-from .item_schema import Content, InputItem, InputPart
-from .known import CALLS, Approvals, is_as_run, is_as_written, is_preamble, result_only
-from .open_items import CUSTOM_INPUT, custom_input
+from .item_schema import TYPED, Content, InputItem, InputPart, JsonObject
+from .known import ACTIONS, CALLS, Approvals, is_as_run, is_as_written, is_preamble, result_only
 
 TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
-ANSWERS = ("function_call_output", "custom_tool_call_output")
+OUTPUTS = tuple(f"{kind}_output" for kind in ACTIONS)
+ANSWERS = ("function_call_output", "custom_tool_call_output", *OUTPUTS)
 UNREAD = ("web_search_call", "mcp_list_tools")
 """Items for the client alone: the model gets nothing of them."""
 WITHOUT_STATUS = ("reasoning", "compaction", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
@@ -36,6 +38,12 @@ PREFIXES = {
     "function_call_output": "fco",
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
+    "local_shell_call": "lsh",
+    "local_shell_call_output": "lsho",
+    "shell_call": "sh",
+    "shell_call_output": "sho",
+    "apply_patch_call": "apc",
+    "apply_patch_call_output": "apco",
     "web_search_call": "ws",
     "code_interpreter_call": "ci",
     "mcp_call": "mcp",
@@ -124,9 +132,9 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
                 yield _message(item, path, preamble=is_preamble(items, number))
             case "reasoning":
                 yield from self._reasoning(item, path)
-            case "function_call" | "custom_tool_call":
+            case kind if kind in CALLS:
                 yield self._call(item, path)
-            case "function_call_output" | "custom_tool_call_output":
+            case kind if kind in ANSWERS:
                 yield _output(item, path, calls)
             case "code_interpreter_call" | "web_search_call":
                 yield from self._past_call(item, path)
@@ -210,13 +218,28 @@ def _message(item: InputItem, path: str, *, preamble: bool) -> Message:
 
 
 def _call(item: InputItem, path: str, *, strict: bool) -> Message:
-    for name in ("call_id", "name", "input" if item.type == "custom_tool_call" else "arguments"):
+    kind = item.type or ""
+    said = ACTIONS.get(kind, "input" if kind == "custom_tool_call" else "arguments")
+    for name in ("call_id", said) if kind in ACTIONS else ("call_id", "name", said):
         given = getattr(item, name)
         if given is None or (not given and (name == "call_id" or (name == "name" and strict))):
             raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
-    text = item.arguments if item.type == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
+    if kind in ACTIONS:
+        return make_call(recipient_of(kind.removesuffix("_call")), _done(item, said, path), item.call_id)
+    text = item.arguments if kind == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
     name = f"{item.namespace}.{item.name}" if item.namespace else item.name or ""
     return make_call(recipient_of(name), text or "", item.call_id)
+
+
+def _done(item: InputItem, said: str, path: str) -> str:
+    """The arguments by which a model requests what a call of a tool by type does."""
+    given: JsonObject = getattr(item, said)
+    try:
+        action = msgspec.convert(given, ready(TYPED[(item.type or "").removesuffix("_call")].action))
+    except msgspec.ValidationError as error:
+        raise refused(f"{path}.{said}", f"{error}.", code="invalid_type") from None
+    fields = {name: value for name, value in msgspec.to_builtins(action).items() if value not in (None, {})}
+    return json.dumps({name: value for name, value in fields.items() if (name, value) != ("type", "exec")})
 
 
 def _arguments(item: InputItem, text: str) -> str:
@@ -225,12 +248,33 @@ def _arguments(item: InputItem, text: str) -> str:
 
 
 def _output(item: InputItem, path: str, calls: OpenCalls) -> Message:
-    if not item.call_id:
+    # The id of a local shell's output is that of its call.
+    call_id = item.call_id or (item.id if item.type == "local_shell_call_output" else None)
+    if not call_id:
         raise refused(f"{path}.call_id", f"a {item.type} needs it.", code="missing_required_parameter")
-    if item.output is None:
+    if item.output is None and item.type != "apply_patch_call_output":
         raise refused(f"{path}.output", f"a {item.type} needs it.", code="missing_required_parameter")
-    recipient = answered(item.call_id, calls, f"{path}.call_id")
-    return make_answer(recipient, item.call_id, _parts(item.output, f"{path}.output", images=True))
+    recipient = answered(call_id, calls, f"{path}.call_id")
+    if item.type == "shell_call_output" and isinstance(item.output, list):
+        printed = [_printed(part, f"{path}.output[{i}]") for i, part in enumerate(item.output)]
+        return make_answer(recipient, call_id, (TextPart("\n".join(printed)),))
+    if item.type == "apply_patch_call_output":
+        said = text_and_parts(_parts(item.output, f"{path}.output"))[0]
+        return make_answer(recipient, call_id, (TextPart(": ".join(filter(None, (item.status, said)))),))
+    return make_answer(recipient, call_id, _parts(item.output, f"{path}.output", images=True))
+
+
+def _printed(part: InputPart, path: str) -> str:
+    """Shows the model what a command printed, and how it ended."""
+    match part.outcome:
+        case {"type": "exit", "exit_code": int(code)}:
+            end = f"[exit code {code}]"
+        case {"type": "timeout"}:
+            end = "[timeout]"
+        case _:
+            raise refused(f"{path}.outcome", "is an exit with its exit_code, or a timeout.")
+    printed = (text.removesuffix("\n") for text in (part.stdout, part.stderr) if text)
+    return "\n".join((*printed, end))
 
 
 def _mcp_recipient(item: InputItem) -> str:
@@ -284,7 +328,8 @@ def _listed(item: InputItem, token: str) -> dict[str, Any]:
     if kind == "reasoning":
         listed.setdefault("summary", [])
     if kind not in WITHOUT_STATUS:
-        listed["status"] = item.status if item.status in ("in_progress", "incomplete") else "completed"
+        others = ("in_progress", "failed" if kind == "apply_patch_call_output" else "incomplete")
+        listed["status"] = item.status if item.status in others else "completed"
     if kind != "message":
         return listed
     part = "output_text" if item.role == "assistant" else "input_text"

@@ -20,9 +20,9 @@ from antiphon.structs import ready
 from antiphon.tools import ToolCall
 from antiphon.tools.call import TOOL_CANCELLED, ToolError, ToolResult
 from antiphon.wire.errors import refused
+from antiphon.wire.projection import json_object
 
 from .item_schema import InputItem, InputPart
-from .open_items import json_object
 
 # Calls that a client approves or refuses: which were requested, which are answered, and what the model is to read.
 
@@ -98,12 +98,15 @@ def result_only(messages: Sequence[Message], call: Message) -> list[Message]:
     return [replace(message, call_id=call.call_id) for message in messages if message.role is Role.TOOL]
 
 
-CALLS = ("function_call", "custom_tool_call")
+ACTIONS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
+"""Calls of tools that are given by their type, with the field that says what is to be done."""
+CALLS = ("function_call", "custom_tool_call", *ACTIONS)
 SAYS: Mapping[str, tuple[str, ...]] = {
     "message": ("role", "content"),
     "reasoning": (),
     "function_call": ("call_id", "name", "namespace", "arguments"),
     "custom_tool_call": ("call_id", "name", "namespace", "input"),
+    **{kind: ("call_id", name) for kind, name in ACTIONS.items()},
     "web_search_call": (),
     "code_interpreter_call": ("code",),
     "mcp_call": ("server_label", "name", "arguments"),
@@ -190,6 +193,8 @@ def _value(item: InputItem, name: str) -> object:
         return ""
     if name == "arguments":
         return canonical(value)
+    if isinstance(value, dict):
+        return {key: one for key, one in value.items() if one is not None}
     return "".join(map(_text, value)) if isinstance(value, list) else value
 
 

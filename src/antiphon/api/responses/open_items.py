@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from antiphon.api.chat.write import logprob_entries
 from antiphon.conversation import Message, TokenLogprob
+from antiphon.structs import ready
+from antiphon.tokens import utf8
+from antiphon.wire.projection import custom_input
 
 from .event_schema import (
     ContentPartAdded,
@@ -28,7 +31,10 @@ from .event_schema import (
     StreamEvent,
 )
 from .item_schema import (
+    TYPED,
+    Action,
     Annotation,
+    ApplyPatchCallItem,
     CompactionItem,
     CustomToolCallItem,
     FunctionCallItem,
@@ -38,21 +44,24 @@ from .item_schema import (
     ReasoningItem,
     ReasoningText,
     Status,
+    TypedCallItem,
 )
 
 Encrypt = Callable[[Message], str]
 """Makes ``encrypted_content`` of a message."""
 Phase = Literal["commentary", "final_answer"]
-CUSTOM_INPUT = "input"
-"""The one argument of a custom tool, which is free text: models call it as a function."""
 
 
 class ClientTool(msgspec.Struct, frozen=True):
-    """A tool of the client's, as it named it: a function, or a custom tool that takes free text."""
+    """A tool of the client's, as it named it: a ``function``, a ``custom`` tool, or one of the types of `TYPED`.
+
+    ``grammar_at`` is where a custom tool's grammar is in the request.
+    """
 
     name: str
     namespace: str | None = None
-    custom: bool = False
+    kind: str = "function"
+    grammar_at: str = ""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -241,6 +250,45 @@ class OpenCustomCall:
         )
 
 
+class OpenTypedCall:
+    """A call of a tool that the client gave by its type. It is sent when it is whole; one that is cut does nothing."""
+
+    def __init__(self, place: Place, call_id: str, offer: ClientTool, encrypt: Encrypt | None) -> None:
+        self.place = place
+        self._call_id = call_id
+        self._kind = TYPED[offer.name]
+        self._encrypt = encrypt
+        self._encrypted: str | msgspec.UnsetType = msgspec.UNSET
+        self._action: Action = self._kind.nothing
+        self._whole = False
+
+    def begin(self) -> list[StreamEvent]:
+        return [item_added(self)]
+
+    def add(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> list[StreamEvent]:
+        return []
+
+    def end(self, message: Message, status: Status) -> list[StreamEvent]:
+        with suppress(msgspec.DecodeError, RecursionError):
+            self._action = msgspec.json.decode(utf8(message.text), type=ready(self._kind.action))
+            self._whole = True
+        self._encrypted = self._encrypt(message) if self._encrypt else msgspec.UNSET
+        return [item_done(self, status)]
+
+    def item(self, status: Status) -> TypedCallItem:
+        if status == "completed" and not self._whole:
+            status = "incomplete"
+        if status == "incomplete" and self._kind.item is ApplyPatchCallItem:
+            status = "in_progress"  # This item has no other word for it.
+        return self._kind.item(
+            id=self.place.id,
+            call_id=self._call_id,
+            action=self._action,
+            encrypted_content=self._encrypted,
+            status=status,
+        )
+
+
 class OpenCompaction:
     """The summary of what was before, which is whole when it begins."""
 
@@ -261,23 +309,9 @@ class OpenCompaction:
         return CompactionItem(id=self.place.id, encrypted_content=self._encrypted)
 
 
-def custom_input(arguments: str) -> str:
-    """The free text of a custom tool's call, out of ``{"input": …}``; whatever else the model wrote is the text."""
-    text = json_object(arguments).get(CUSTOM_INPUT)
-    return text if isinstance(text, str) else str(arguments)
-
-
 def item_added(item: OpenItem) -> OutputItemAdded:
     return OutputItemAdded(output_index=item.place.index, item=item.item("in_progress"))
 
 
 def item_done(item: OpenItem, status: Status) -> OutputItemDone:
     return OutputItemDone(output_index=item.place.index, item=item.item(status))
-
-
-def json_object(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

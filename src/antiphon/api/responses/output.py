@@ -38,6 +38,7 @@ from .open_items import (
     OpenItem,
     OpenMessage,
     OpenReasoning,
+    OpenTypedCall,
     Phase,
     Place,
 )
@@ -48,6 +49,7 @@ PREFIXES: Mapping[type[OpenItem], str] = {
     OpenMessage: "msg",
     OpenFunctionCall: "fc",
     OpenCustomCall: "ctc",
+    OpenTypedCall: "tc",
     OpenWebSearch: "ws",
     OpenCodeInterpreter: "ci",
     OpenMcpCall: "mcp",
@@ -56,6 +58,8 @@ PREFIXES: Mapping[type[OpenItem], str] = {
     OpenCompaction: "cmp",
 }
 """How the ids of items begin."""
+CALLS: Mapping[str, type[OpenFunctionCall | OpenCustomCall]] = {"function": OpenFunctionCall, "custom": OpenCustomCall}
+"""Calls of the client's tools, by their kinds; of others they are `OpenTypedCall`."""
 Made = TypeVar("Made", bound=OpenItem)
 
 
@@ -206,7 +210,7 @@ class Output:
         runs = self._view.served or self._view.gated
         if recipient in self._view.served or (runs and name not in self._view.offers):
             return self._server_call(recipient, named)
-        kind = OpenCustomCall if offer.custom else OpenFunctionCall
+        kind = CALLS.get(offer.kind, OpenTypedCall)
         encrypt = self._view.encrypt
         return self._new(lambda place: kind(place, message.call_id or "", offer, encrypt), kind)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from antiphon.generation import Overflow, Plan, TurnRequest
 from antiphon.tenancy import Tenant
 from antiphon.tools import Offer
 from antiphon.tools.mcp import ClientToolSet
-from antiphon.wire.definitions import read_response_format
+from antiphon.wire.definitions import at_grammar, read_response_format
 from antiphon.wire.dialect import check_metadata
 from antiphon.wire.errors import refused
 from antiphon.wire.prompt_notes import notes_of
@@ -98,7 +99,7 @@ def read_request(
         tenant=tenant,
         documented=documented,
         overflow=Overflow.DROP_OLDEST if wire.truncation == "auto" else Overflow.REFUSE,
-        reword=_reworded,
+        reword=partial(_reworded, tools),
     )
     ignored = tools.dropped
     if wire.text and wire.text.verbosity not in (None, "medium"):
@@ -161,9 +162,11 @@ def check_context_management(wire: ResponsesRequest) -> None:
         raise refused("context_management[0].compact_threshold", f"is {threshold}; it must be at least 1.")
 
 
-def _reworded(error: RequestError) -> None:
+def _reworded(tools: Tools, error: RequestError) -> None:
     """An error of planning names this API's parameter."""
-    error.position = _renamed(error.position)
+    offers = ((i, tools.offers.get(spec.name)) for i, spec in enumerate(tools.specs))
+    if not at_grammar(error, {i: offer.grammar_at for i, offer in offers if offer and offer.kind == "custom"}):
+        error.position = _renamed(error.position)
 
 
 def _renamed(position: Position | None) -> Position | None:

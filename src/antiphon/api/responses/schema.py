@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from antiphon.wire.definitions import GrammarText
 from antiphon.wire.names.translate import GenerationFields
 from antiphon.wire.prompt_notes import Notes
 from antiphon.wire.sampling import StreamOptions
@@ -40,6 +41,12 @@ class ReasoningSettings(msgspec.Struct, kw_only=True):
     summary: Literal["auto", "concise", "detailed"] | None = None
 
 
+class CustomFormat(GrammarText, kw_only=True, omit_defaults=True):
+    """The form of a custom tool's text: ``text`` for any, or ``grammar``."""
+
+    type: str
+
+
 class NamespacedTool(msgspec.Struct, kw_only=True):
     """A function or custom tool inside a ``namespace`` tool."""
 
@@ -48,7 +55,7 @@ class NamespacedTool(msgspec.Struct, kw_only=True):
     description: str | None = None
     parameters: JsonObject | bool | None = None
     strict: bool | None = None
-    format: JsonObject | None = None
+    format: CustomFormat | None = None
 
 
 class McpFilter(msgspec.Struct, kw_only=True):
@@ -75,14 +82,16 @@ class CodeContainer(msgspec.Struct, kw_only=True):
 
 
 class ResponsesTool(msgspec.Struct, kw_only=True):
-    """``function``, ``custom``, ``namespace``, ``web_search``, ``code_interpreter``, ``mcp``; others are dropped."""
+    """``function``, ``custom``, ``namespace``; ``shell``, ``local_shell``, ``apply_patch``, which the client runs too;
+    ``web_search``, ``code_interpreter``, ``mcp``. Others are dropped."""
 
     type: str
     name: str | None = None
     description: str | None = None
     parameters: JsonObject | bool | None = None
     strict: bool | None = None
-    format: JsonObject | None = None
+    format: CustomFormat | None = None
+    environment: JsonObject | None = None
     tools: list[NamespacedTool] | None = None
     server_label: str | None = None
     server_url: str | None = None
@@ -107,7 +116,7 @@ class ChosenTool(msgspec.Struct, kw_only=True):
 
 
 class ResponsesToolChoice(msgspec.Struct, kw_only=True):
-    """``{type: function, name}``, ``{type: custom, name}``, ``{type: allowed_tools, mode, tools}``, or a type."""
+    """``{type: function, name}``, ``{type: custom, name}``, ``{type: allowed_tools, mode, tools}``, or a type alone."""
 
     type: str
     name: str | None = None

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from antiphon.conversation import Message, TokenLogprob
 from antiphon.tools import ToolResult
+from antiphon.wire.projection import json_object
 
 from .event_schema import (
     CodeInterpreterCallCodeDelta,
@@ -32,7 +33,7 @@ from .item_schema import (
     Status,
     WebSearchCallItem,
 )
-from .open_items import OpenItem, Place, item_added, item_done, json_object
+from .open_items import OpenItem, Place, item_added, item_done
 
 
 class OpenServerCall(OpenItem, Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,12 +11,13 @@ from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
 from antiphon.tools import Offer, Router, Tool
 from antiphon.tools.mcp import ClientToolSet
 from antiphon.tools.mcp.tool_set import McpTool
-from antiphon.wire.definitions import DOMAINS, NAME, chosen_tools, impossible, read_function
+from antiphon.wire.definitions import DOMAINS, NAME, chosen_tools, custom_tool, impossible, read_function
 from antiphon.wire.errors import refused
+from antiphon.wire.typed_tools import RESPONSES
 
 from .mcp_tools import McpName, check_choices, check_own_server, echo_of, is_clients, needs_approval
 from .mcp_tools import allowed_of as allowed_clients
-from .open_items import CUSTOM_INPUT, ClientTool
+from .open_items import ClientTool
 from .schema import ChosenTool, McpFilter, NamespacedTool, ResponsesTool, ResponsesToolChoice, TokensRequest
 
 # Settings of tools that run here, in the words of OpenAI's: what cannot be honoured is refused by its name.
@@ -58,12 +58,6 @@ def allowed_of(tool: ResponsesTool, specs: Sequence[ToolSpec], path: str) -> lis
 
 _NAMESPACES = {"web_search": "browser", "code_interpreter": "python"}
 NO_SERVERS: Mapping[str, ClientToolSet] = {}
-_CUSTOM_PARAMETERS = {
-    "type": "object",
-    "properties": {CUSTOM_INPUT: {"type": "string"}},
-    "required": [CUSTOM_INPUT],
-    "additionalProperties": False,
-}
 
 
 class Tools(msgspec.Struct, frozen=True):
@@ -149,6 +143,8 @@ class _Reader:
                 named = _named(tool, path)
                 self._offer(named, None, path)
                 self._echo.append(_echo(named))
+            case kind if kind in RESPONSES:
+                self._typed(tool, path)
             case "namespace":
                 self._namespace(tool, path)
             case "mcp" if is_clients(tool) and (tool.server_label or "") in self._clients:
@@ -195,6 +191,20 @@ class _Reader:
                 (self._gated if approved else self._served).add(remote.recipient)
         self._echo.append(echo_of(tool))
 
+    def _typed(self, tool: ResponsesTool, path: str) -> None:
+        """A tool that the client runs and that is given by its type."""
+        environment = tool.environment or {}
+        if environment.get("type", "local") != "local":
+            hint = 'Send {"type": "local"}, run the commands, and send back what they print.'
+            raise impossible(f"{path}.environment.type", "commands are run by the client, none is run here.", hint)
+        if environment.get("skills"):
+            raise impossible(f"{path}.environment.skills", "tell of them in the instructions.")
+        if tool.type in self._specs:
+            raise refused(f"{path}.type", f"another tool is named {tool.type!r}.")
+        self._offers[tool.type] = ClientTool(tool.type, kind=tool.type)
+        self._specs[tool.type] = RESPONSES[tool.type]
+        self._echo.append(_plain(tool))
+
     def _namespace(self, tool: ResponsesTool, path: str) -> None:
         if not tool.name or "." in tool.name or not NAME.fullmatch(tool.name):
             raise refused(f"{path}.name", "a namespace is named with 1 to 64 of a-z, A-Z, 0-9, _ and -.")
@@ -209,11 +219,11 @@ class _Reader:
             self._dropped.append(f"{path}.type={tool.type[:64]}")
             return
         spec = read_function(tool, path, namespace=namespace, taken=self._specs)
-        custom = tool.type == "custom"
-        if custom and (tool.format or {}).get("type", "text") != "text":
-            raise refused(f"{path}.format", "only custom tools that take free text are possible.")
-        self._offers[spec.name] = ClientTool(tool.name, namespace, custom)
-        self._specs[spec.name] = replace(spec, parameters=_CUSTOM_PARAMETERS) if custom else spec
+        at, form = f"{path}.format", tool.format
+        if tool.type == "custom":
+            spec = custom_tool(spec, form.type if form else "text", form, at, at)
+        self._offers[spec.name] = ClientTool(tool.name, namespace, tool.type, f"{at}.definition")
+        self._specs[spec.name] = spec
 
     def _serve(self, tool: ResponsesTool) -> bool:
         """Adds a tool that runs in the server; False where the server does not have it.
@@ -290,8 +300,9 @@ def _chosen(choice: ResponsesToolChoice, tools: Tools) -> ToolChoice:
 
 def _names(tool: ChosenTool, tools: Tools, path: str) -> Iterator[str]:
     """Yields the names by which the model calls a chosen tool; several for a namespace or a server."""
-    if tool.type in ("function", "custom"):
-        name = f"{tool.namespace}.{tool.name}" if tool.namespace else tool.name or ""
+    if tool.type in ("function", "custom", *RESPONSES):
+        name = tool.type if tool.type in RESPONSES else tool.name or ""
+        name = f"{tool.namespace}.{name}" if tool.namespace else name
         own = [spec for spec in tools.specs if spec.name in tools.offers]
         served = [spec for spec in tools.specs if spec.recipient in tools.served]
         yield from chosen_tools(name, f"{path}.name" if tool.name else path, own, served, tools.builtins)
@@ -333,7 +344,7 @@ def _named(tool: ResponsesTool, path: str) -> NamespacedTool:
 def _echo(tool: NamespacedTool) -> dict[str, Any]:
     fields = {"type": tool.type, "name": tool.name, "description": tool.description}
     if tool.type == "custom":
-        return {**fields, "format": tool.format or {"type": "text"}}
+        return {**fields, "format": msgspec.to_builtins(tool.format) if tool.format else {"type": "text"}}
     return {**fields, "parameters": tool.parameters, "strict": tool.strict}
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
 from antiphon.errors import Position, RequestError
+from antiphon.grammar.grammar import Chain, Choice, Grammar, Literal, NamedRules, Reference, Regex, Repeat
 from antiphon.grammar.limits import LIMITS
+from antiphon.grammar.rules import quote
 
 MOST_CHARACTERS = 64 * 1024
 """Characters of a grammar's text."""
@@ -123,6 +126,14 @@ class Place(msgspec.Struct, frozen=True):
         return RequestError(f"{where}: {what}", code="invalid_grammar", position=Position(path=self.path), hint=hint)
 
 
+def check_text(text: str, path: str) -> None:
+    """Raises `RequestError` for a grammar's text that is too long, or no text."""
+    if len(text) > MOST_CHARACTERS:
+        raise Place(path).refuse(f"it has more than {MOST_CHARACTERS} characters", "Ask for less at once.")
+    if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
+        raise Place(path).refuse("it holds what is no character")
+
+
 def count_within(count: int, place: Place) -> int:
     """A repetition's count. Raises `RequestError` for one beyond the limit."""
     if count > LIMITS.count:
@@ -183,3 +194,54 @@ def tokens_of(text: str, path: str) -> list[Token]:
             found.append(Token(kind, "\n", line))
         line += match[0].count("\n")
     return [*found, Token("line", "\n", line), Token("end", "", line)]
+
+
+# A grammar of Lark's as one pattern, where none of its rules leads back to itself.
+
+
+def pattern_of(rules: NamedRules) -> str:
+    r"""The pattern of the grammar's texts. Raises `RequestError` where there is none.
+
+    >>> pattern_of(NamedRules((("start", Repeat(Reference("a"), 1)), ("a", Choice((Regex("[ab]"), Literal(".")))))))
+    '(?:(?:(?:(?:[ab])|\\.))){1,}'
+    """
+    bodies, known = dict(rules.rules), dict[str, str]()
+    try:
+        for name in TopologicalSorter({name: set(_references(body)) for name, body in bodies.items()}).static_order():
+            known[name] = _pattern(bodies[name], known, rules.path)
+    except CycleError as error:
+        raise Place(rules.path).refuse(
+            f"the rule {error.args[1][0][:64]!r} leads back to itself",
+            "The text of a call is held to rules that do not: write what repeats with * or +.",
+        ) from None
+    return known[rules.rules[0][0]]
+
+
+def _references(body: Grammar) -> Iterator[str]:
+    match body:
+        case Reference(name):
+            yield name
+        case Chain(parts) | Choice(parts):
+            for part in parts:
+                yield from _references(part)
+        case Repeat(item):
+            yield from _references(item)
+
+
+def _pattern(body: Grammar, known: Mapping[str, str], path: str) -> str:
+    match body:
+        case Literal(text):
+            return quote(text)
+        case Regex(pattern):
+            return f"(?:{pattern})"
+        case Reference(name):
+            return f"(?:{known[name]})"
+        case Repeat(item, least, most):
+            return f"(?:{_pattern(item, known, path)}){{{least},{'' if most is None else most}}}"
+        case Chain(parts) | Choice(parts):
+            found = [_pattern(part, known, path) for part in parts]
+            if sum(map(len, found)) > LIMITS.pattern:
+                raise Place(path).refuse(f"it amounts to a pattern of more than {LIMITS.pattern} characters")
+            return "".join(found) if isinstance(body, Chain) else f"(?:{'|'.join(found)})"
+        case _:
+            raise AssertionError("Lark's grammars are made of nothing else")

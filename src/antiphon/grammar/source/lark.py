@@ -46,7 +46,10 @@ _Part = _Terminal | Reference | Chain | Choice | Repeat
 
 def read_lark(text: str, path: str) -> NamedRules:
     """The grammar; its first rule is ``start``. Raises `RequestError`, naming rule and line, for what is not held."""
-    return _LarkReader(path, tokens_of(text, path)).rules()
+    try:
+        return _LarkReader(path, tokens_of(text, path)).rules()
+    except RecursionError:
+        raise Place(path).refuse("groups and terminals within each other are nested too deep") from None
 
 
 @dataclass(slots=True)

@@ -16,7 +16,6 @@ from antiphon.grammar.rules import quote
 from .expression import (
     DEEPEST,
     LONGEST_TEXT,
-    MOST_CHARACTERS,
     MOST_OPERATORS,
     MOST_PARTS,
     MOST_RULES,
@@ -30,6 +29,7 @@ from .expression import (
     Sequence,
     Text,
     chars,
+    check_text,
     count_within,
     names_in,
 )
@@ -358,10 +358,7 @@ def read_grammar(text: str, path: str) -> NamedRules:
 
     Raises `RequestError`, naming the rule and the line, for what is not possible.
     """
-    if len(text) > MOST_CHARACTERS:
-        raise Place(path).refuse(f"it has more than {MOST_CHARACTERS} characters", "Ask for less at once.")
-    if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
-        raise Place(path).refuse("it holds what is no character")
+    check_text(text, path)
     rules = lowered(read_gbnf(text, path), "root", path) if _IS_GBNF.match(text) else read_lark(text, path)
     if rules.rules[0][0] not in _ending(rules):
         raise Place(path).refuse("no text of it ever ends", "Give each rule a way that does not lead back to it.")
