@@ -16,8 +16,8 @@ Status = Literal["in_progress", "completed", "incomplete", "failed", "searching"
 
 class InputPart(msgspec.Struct, omit_defaults=True, kw_only=True):
     """``input_text``, ``output_text``, ``text``, ``summary_text``, ``reasoning_text``: a text; ``refusal``: its own;
-    ``input_image``: an image, by an address, which may have it, or the id of a file; ``input_file``: a text. One without
-    a type is a command's output."""
+    ``input_image``: an image, by an address, which may have it, or the id of a file; ``input_file``: a text. Without
+    a type: a command's output."""
 
     type: str = msgspec.field(default="input_text")
     text: str | None = None
