@@ -15,7 +15,7 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer
-from antiphon.wire.definitions import chosen_tools, read_function, read_response_format
+from antiphon.wire.definitions import chosen_tools, no_such_tool, read_function, read_response_format
 from antiphon.wire.dialect import Dialect, session_name
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import check_stream_options, logit_bias, output_limit, overflow, sampled, stop_strings
@@ -42,11 +42,7 @@ def read_tools(tools: Sequence[Tool], path: str = "tools", *, any_name: bool = F
 def read_tool(tool: Tool, path: str, taken: Collection[str] = (), *, any_name: bool = False) -> ToolSpec:
     """The function tool at ``path``, whose name is none of ``taken``. Raises `RequestError`."""
     if tool.type != "function":
-        raise UnsupportedError(
-            f"{path}: tools of type {tool.type[:64]!r} are not possible.",
-            position=Position(path=f"{path}.type"),
-            hint="Use function tools.",
-        )
+        raise no_such_tool(tool.type, path, ("function", "and, by server_tools, those of the server"))
     if tool.function is None:
         raise refused(f"{path}.function", "a function tool needs it.", code="missing_required_parameter")
     return read_function(tool.function, f"{path}.function", taken=taken, any_name=any_name)
@@ -124,7 +120,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         storable=wire.store is not False,
         stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
-        thinking=wire.enable_thinking,
+        thinking=False if effort == "none" and wire.enable_thinking is None else wire.enable_thinking,
         thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,

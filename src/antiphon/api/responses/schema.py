@@ -32,12 +32,12 @@ class TextFormat(msgspec.Struct, kw_only=True):
 
 class TextSettings(msgspec.Struct, kw_only=True):
     format: TextFormat | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
+    verbosity: str | None = None
 
 
 class ReasoningSettings(msgspec.Struct, kw_only=True):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    summary: Literal["auto", "concise", "detailed"] | None = None
+    summary: str | None = None
 
 
 class NamespacedTool(msgspec.Struct, kw_only=True):
@@ -75,7 +75,7 @@ class CodeContainer(msgspec.Struct, kw_only=True):
 
 
 class ResponsesTool(msgspec.Struct, kw_only=True):
-    """``function``, ``custom``, ``namespace``, ``web_search``, ``code_interpreter``, ``mcp``; others are dropped."""
+    """``function``, ``custom``, ``namespace``, ``web_search``, ``code_interpreter``, ``mcp``; others are refused."""
 
     type: str
     name: str | None = None
