@@ -5,16 +5,22 @@ Thinking under each of its names, to models of each kind; hosted tools; what is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.api import create_app
 from antiphon.api.chat.conversation import read_chat
+from antiphon.api.chat.schema import ChatRequest
+from antiphon.api.completions.schema import CompletionRequest
+from antiphon.api.messages.schema import MessagesRequest
+from antiphon.api.ollama.schema import OllamaChatRequest, OllamaGenerateRequest
+from antiphon.api.responses.schema import ResponsesRequest
 from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import ReasoningEffort
 from antiphon.engines import Sampling
@@ -40,6 +46,9 @@ WIRES: Mapping[str, dict[str, Any]] = {
     "/api/generate": {"prompt": "Hi", "stream": False},
     "/v1/completions": {"prompt": "Hi"},
 }
+REQUESTS = (
+    ChatRequest, CompletionRequest, MessagesRequest, OllamaChatRequest, OllamaGenerateRequest, ResponsesRequest,
+)  # fmt: skip
 THOUGHT = "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
 ASKED = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n" + THOUGHT + "{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -370,6 +379,7 @@ FIELDS: list[tuple[Spelling, str, str, Sequence[str]]] = [
     ({"include": ["everything"]}, TOLD, "include[0]", [RESPONSES]),
     ({"input": [{"role": "user", "content": "Hi"}, PHASED]}, TOLD, "input[1].phase", [RESPONSES]),
     ({"thinking": {"type": "adaptive", "display": "updates"}}, TOLD, "thinking.display", [CHAT, MESSAGES, OLLAMA]),
+    ({"thinking": {"type": "between_tools"}}, TOLD, "thinking.type", [MESSAGES]),
     ({"tools": [{**TOOL[MESSAGES], "defer_loading": True}]}, TOLD, "tools[0].defer_loading", [MESSAGES]),
     ({"tools": [{**TOOL[MESSAGES], "input_examples": [{}]}]}, TOLD, "tools[0].input_examples", [MESSAGES]),
 ]  # fmt: skip
@@ -387,6 +397,54 @@ async def test_a_field_is_honoured_named_as_ignored_or_refused(
         else:
             assert got.status == 200, (wire, got.body)
             assert got.headers.get("x-antiphon-ignored") == (name or None), wire
+
+
+CLOSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("ChatMessage.role", "InputItem.role", "ToolCall.type", "ResponsesRequest.truncation",
+         "ChatRequest.error_behavior", "CompletionRequest.error_behavior", "CompletionRequest.use_raw_prompt",
+         "ChatRequest.prefix_policy", "ResponsesRequest.prefix_policy", "CompactionSettings.type"),
+        "what the model reads",
+    ),
+    **dict.fromkeys(
+        ("ToolChoiceObject.type", "NamedTool.type", "AllowedTools.mode", "MessageToolChoice.type",
+         "ResponsesToolChoice.mode", "ResponsesTool.require_approval", "CodeContainer.type"),
+        "which tools are called, and where they run",
+    ),
+    **dict.fromkeys(
+        ("ResponseFormatObject.type", "TextFormat.type", "ChatRequest.finish", "CompletionRequest.finish",
+         "MessagesRequest.finish", "OllamaChatRequest.finish", "OllamaGenerateRequest.finish",
+         "ResponsesRequest.finish"),
+        "what the answer is",
+    ),
+    **dict.fromkeys(
+        ("ChatRequest.reasoning_effort", "ReasoningSettings.effort", "OutputConfig.effort", "ThinkingConfig.type"),
+        "whether and how much it thinks",
+    ),
+}  # fmt: skip
+"""Fields whose unknown values are refused, with what such a value would change. All others are open texts."""
+
+
+def closed_fields(kind: type[msgspec.Struct], seen: set[type[msgspec.Struct]]) -> Iterator[str]:
+    """The fields of a request, and of the objects in it, that take only some words."""
+    seen.add(kind)
+    for field in msgspec.structs.fields(kind):
+        pending = [msgspec.inspect.type_info(field.type)]
+        while pending:
+            match pending.pop():
+                case msgspec.inspect.LiteralType() | msgspec.inspect.EnumType():
+                    yield f"{kind.__name__}.{field.encode_name}"
+                case msgspec.inspect.UnionType(types=several):
+                    pending += several
+                case msgspec.inspect.ListType(item_type=item):
+                    pending.append(item)
+                case msgspec.inspect.StructType(cls=inner) if inner not in seen:
+                    yield from closed_fields(inner, seen)
+
+
+def test_a_field_is_closed_only_where_an_unknown_value_would_change_what_is_said() -> None:
+    seen: set[type[msgspec.Struct]] = set()
+    assert {name for kind in REQUESTS for name in closed_fields(kind, seen)} == CLOSED.keys()
 
 
 async def test_the_answer_says_what_was_in_effect() -> None:

@@ -153,7 +153,8 @@ class MessagesRoute(PostRoute):
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
         draft = await post.plan(model, lambda: requested.turn, memory=memory)
-        if wire.thinking and wire.thinking.type == "adaptive" and not model.facts.reasoning:
+        kind = wire.thinking.type if wire.thinking else ""
+        if kind == "between_tools" or (kind == "adaptive" and not model.facts.reasoning):
             post.ignore([post.exchange.names.restored.get("thinking.type", "thinking.type")])
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)
