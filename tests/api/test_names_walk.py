@@ -380,7 +380,6 @@ FIELDS: list[tuple[Spelling, str, str, Sequence[str]]] = [
     ({"input": [{"role": "user", "content": "Hi"}, PHASED]}, TOLD, "input[1].phase", [RESPONSES]),
     ({"thinking": {"type": "adaptive", "display": "updates"}}, TOLD, "thinking.display", [CHAT, MESSAGES, OLLAMA]),
     ({"thinking": {"type": "between_tools"}}, TOLD, "thinking.type", [MESSAGES]),
-    ({"tools": [{**TOOL[MESSAGES], "defer_loading": True}]}, TOLD, "tools[0].defer_loading", [MESSAGES]),
     ({"tools": [{**TOOL[MESSAGES], "input_examples": [{}]}]}, TOLD, "tools[0].input_examples", [MESSAGES]),
 ]  # fmt: skip
 

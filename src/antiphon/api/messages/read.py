@@ -37,7 +37,7 @@ SERVER_TOOLS: Mapping[str, BuiltInName] = {"web_search": "browser", "code_execut
 COUNTED = ("search", "")
 """The functions whose calls ``max_uses`` counts: pages may be opened without end."""
 _TYPE = re.compile(r"(web_search|code_execution)_[0-9]{8}")
-_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location", "input_examples", "defer_loading")
+_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location", "input_examples")
 
 
 class MessageTools(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ def read_tools(tools: Sequence[MessageTool], server: Offer | None, *, always: bo
         f"{path}.{name}"
         for tool, path in places
         for name in _SETTINGS
-        if tool.type in (None, "custom") and getattr(tool, name) not in (None, False, [])
+        if tool.type in (None, "custom") and getattr(tool, name) not in (None, [])
     ]
     deferred = frozenset(tool.name for tool in tools if tool.defer_loading and tool.type in (None, "custom"))
     return replace_fields(made, own=tuple(own), deferred=deferred, ignored=tuple(ignored))
