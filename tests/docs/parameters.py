@@ -210,11 +210,11 @@ them. Where a route has the field itself, its own table counts.
 `= name`: another name of that field; both with different values are a 400. `= the limit`: of `max_tokens`,
 `max_output_tokens` or `request_output_len`, -1 being none. `constraint`: what the answer must be
 ([structured output](structured-output.md)). `thinking`: how the model thinks, on each route that has a field for it
-([API](api.md#chat-completions)). `no effect`: taken, and no answer depends on it. `told`: taken
-without effect, and named in the header `x-antiphon-ignored`, on routes that have the field too (chat and Responses do honour
-`parallel_tool_calls`). `400`: refused by its name. Null, `""`, `[]`, `{}` and the values listed require nothing, so they are
-neither refused nor told (but `web_search_options: {}` requires a search). A name that is in no table is ignored and told; one
-that is nearly a known one is a 400 with the right one.
+([API](api.md#chat-completions)). `no effect`: taken, and no answer depends on it. `told`: taken without effect, and
+named in the header `x-antiphon-ignored`, on routes that have the field too (but chat and Responses honour
+`parallel_tool_calls`). `400`: refused by its name. Null, `""`, `[]`, `{}` and the values listed require nothing, so
+they are neither refused nor told (but `web_search_options: {}` requires a search). A name that is in no table is
+ignored and told; one that is nearly a known one is a 400 with the right one.
 
 | name | of | here | taken | use instead |
 |---|---|---|---|---|"""
