@@ -199,7 +199,7 @@ async def test_options_reach_the_engine_from_both_places() -> None:
 async def test_whole_default_sets_of_options_are_taken_and_what_has_no_effect_is_told() -> None:
     neutral = {
         "num_keep": 5, "typical_p": 1.0, "tfs_z": 1, "mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1,
-        "repeat_last_n": 64, "num_batch": 512, "num_gpu": -1, "main_gpu": 0, "use_mmap": True, "num_thread": 8,
+        "repeat_last_n": 64, "num_batch": 512, "num_gpu": -1, "main_gpu": 0, "use_mmap": True, "num_thread": 0,
         "numa": False, "low_vram": False, "f16_kv": True, "use_mlock": False, "draft_num_predict": 4, "num_ctx": 2048,
     }  # fmt: skip
     got = await chat(app(ids(END)), options=neutral, keep_alive="5m")
@@ -208,7 +208,10 @@ async def test_whole_default_sets_of_options_are_taken_and_what_has_no_effect_is
     assert "x-antiphon-warning" not in got.headers
     got = await chat(app(ids(END)), options={"num_ctx": 10**6, "repeat_last_n": 5, "rope": 1})
     assert "num_ctx is 1000000 and the model's context is 8192" in got.headers["x-antiphon-warning"]
-    assert got.headers["x-antiphon-ignored"] == "options.rope, options.repeat_last_n"
+    assert got.headers["x-antiphon-ignored"] == "options.rope, options.repeat_last_n, options.num_ctx"
+    options = {"num_gpu": 99, "num_thread": 8, "num_ctx": 1000}
+    got = await chat(app(ids(END)), options=options, keep_alive=0)
+    assert got.headers["x-antiphon-ignored"] == "keep_alive, options.num_gpu, options.num_thread, options.num_ctx"
 
 
 @pytest.mark.parametrize(

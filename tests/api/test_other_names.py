@@ -229,12 +229,24 @@ async def test_on_what_is_harmless_no_answer_depends(place: Server) -> None:
     assert "x-antiphon-ignored" not in got.headers
 
 
+async def test_what_is_told_is_taken_and_named_and_its_usual_value_is_not(place: Server) -> None:
+    told = [row for row in KNOWN.values() if row.use == "told" and not row.own]
+    assert {"service_tier", "speed", "verbosity", "fallbacks", "prediction", "num_gpu"} <= {row.name for row in told}
+    got = await place.post(**{row.name: "flex" for row in told})
+    assert got.status == 200, got.body
+    assert got.headers["x-antiphon-ignored"] == ", ".join(row.name for row in told)
+    usual = await place.post(**{row.name: row.neutral[0] if row.neutral else None for row in told})
+    assert "x-antiphon-ignored" not in usual.headers
+
+
 async def test_what_cannot_be_honoured_is_refused_by_its_name(place: Server) -> None:
     for row in rows(place, "refused"):
         got = await place.post(**{row.name: {"some": ["value"]}})
         assert got.status in (400, 422), (row.name, got.body)
         assert f"{row.name} cannot be honoured" in got.body.decode()
-    refused = {row.name: (None, [], {}, "", *row.neutral) for row in rows(place, "refused")}
+    refused = {
+        row.name: [*filter(row.requires_nothing, (None, [], {}, "", *row.neutral))] for row in rows(place, "refused")
+    }
     for nothings in zip_longest(*refused.values()):
         taken = await place.post(**dict(zip(refused, nothings, strict=True)))
         assert taken.status == 200, (nothings, taken.body)

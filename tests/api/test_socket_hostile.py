@@ -54,7 +54,7 @@ WRONG_FIELDS: list[dict[str, Any]] = [
     {"generate": 1}, {"background": True}, {"background": "yes"}, {"input": None}, {"input": []}, {"input": 7},
     {"input": [7]}, {"input": [{"role": "user"}]}, {"model": "nothing"}, {"model": 5}, {"temperature": 9},
     {"previous_response_id": "resp_0"}, {"previous_response_id": "../../etc/passwd"}, {"previous_response_id": 1},
-    {"conversation": "conv_0"}, {"max_output_tokens": 0}, {"max_output_tokens": "9"}, {"include": ["everything"]},
+    {"conversation": "conv_0"}, {"max_output_tokens": 0}, {"max_output_tokens": "9"}, {"include": [7]},
     {"tools": [{"type": "function"}]}, {"tool_choice": "required"}, {"text": {"format": {"type": "xml"}}},
     {"reasoning": {"effort": "huge"}}, {"prompt": {"id": "p"}}, {"metadata": {"k": 1}}, {"temprature": 2},
     {"input": [{"type": "compaction", "encrypted_content": "AAAA"}]}, {"context_management": [{"type": "x"}]},

@@ -210,9 +210,11 @@ them. Where a route has the field itself, its own table counts.
 `= name`: another name of that field; both with different values are a 400. `= the limit`: of `max_tokens`,
 `max_output_tokens` or `request_output_len`, -1 being none. `constraint`: what the answer must be
 ([structured output](structured-output.md)). `thinking`: how the model thinks, on each route that has a field for it
-([API](api.md#chat-completions)). `no effect`: taken, and no answer depends on it. `400`: refused by its
-name, but for null, `""`, `[]`, `{}` and the values listed, which require nothing. A name that is in no table is ignored
-and told in the header `x-antiphon-ignored`; one that is nearly a known one is a 400 with the right one.
+([API](api.md#chat-completions)). `no effect`: taken, and no answer depends on it. `told`: taken without effect, and
+named in the header `x-antiphon-ignored`, on routes that have the field too (but chat and Responses honour
+`parallel_tool_calls`). `400`: refused by its name. Null, `""`, `[]`, `{}` and the values listed require nothing, so
+they are neither refused nor told (but `web_search_options: {}` requires a search). A name that is in no table is
+ignored and told; one that is nearly a known one is a 400 with the right one.
 
 | name | of | here | taken | use instead |
 |---|---|---|---|---|"""
@@ -223,7 +225,7 @@ def other_names() -> Iterator[str]:
     yield OTHERS
     for row in sorted(KNOWN.values(), key=lambda row: row.name):
         meaning = {"limit": "= the limit", "same": f"= `{row.stands_for}`", "harmless": NO_EFFECT, "refused": "400"}
-        values = dict.fromkeys(json.dumps(value) for value in row.neutral) if row.use == "refused" else ()
+        values = dict.fromkeys(json.dumps(value) for value in row.neutral) if row.use in ("refused", "told") else ()
         taken = ", ".join(f"`{value}`" for value in values if not value.endswith(".0"))
         cells = [f"`{row.name}`", row.of, meaning.get(row.use, row.use), taken, row.hint or ""]
         yield f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")

@@ -87,7 +87,6 @@ BAD_RESPONSES: list[tuple[dict[str, Any], str]] = [
     ({"input": [{"role": "user", "content": [{"type": "input_file"}]}]}, "input[0].content[0]"),
     ({"previous_response_id": "resp_0", "conversation": "conv_0"}, "previous_response_id"),
     ({"background": True, "store": False}, "background"),
-    ({"include": ["everything"]}, "include[0]"),
     ({"tools": [{"type": "function"}]}, "tools[0].name"),
     ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"),
     ({"tools": [FLAT, FLAT]}, "tools[1].name"),

@@ -251,7 +251,7 @@ def compactions() -> Iterator[Bad]:
         "input": [None, [], "x" * 1_000_000, [call]], "input[0].encrypted_content": [[one] for one in sealed],
         "stream": [True, "yes"], "background": [True], "conversation": ["conv_0"],
         "previous_response_id": ["resp_0", 1], "temperature": [3], "top_p": [0], "max_output_tokens": [0, "9"],
-        "truncation": ["some"], "include[0]": [["everything"]], "reasoning.effort": [{"effort": "huge"}],
+        "truncation": ["some"], "include[0]": [[7]], "reasoning.effort": [{"effort": "huge"}],
         "prompt": [{"id": "p"}], "instructions": [5], "tools": [{"f": FLAT}], "metadata[...]": [{"k": 1}],
         "model": [None],
     })  # fmt: skip

@@ -172,6 +172,15 @@ class PicturedFormat(Protocol):
 
 
 @runtime_checkable
+class EffortFormat(Protocol):
+    """A `Format` that does not know every effort of reasoning."""
+
+    @property
+    def efforts(self) -> Collection[str]:
+        """The efforts that its prompts say as they are; another is said as one of these, or not at all."""
+
+
+@runtime_checkable
 class Format(Protocol):
     """One way to write conversations for a model. Stateless, shared by all requests."""
 

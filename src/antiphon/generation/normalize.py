@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from antiphon.conversation import Message, ReasoningEffort, Role, Settings
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError
+from antiphon.formats.format import EffortFormat
 from antiphon.formats.replies.probe import SWITCHES
 
 from .images import PARTS, as_seen
@@ -55,10 +56,11 @@ def _with_thinking(model: Model, request: TurnRequest) -> TurnRequest:
     contrary += ["reasoning_effort"] if named is not None and on is (named == ReasoningEffort.NONE) else []
     contrary += ["thinking_token_budget"] if on and request.thinking_token_budget == 0 else []
     if contrary:
+        path = "reasoning_effort" if settings.reasoning_effort == ReasoningEffort.NONE and not on else "enable_thinking"
         raise RequestError(
-            f"enable_thinking: it says the contrary of {contrary[0]}",
+            f"{path}: it says the contrary of {contrary[0]}",
             code="invalid_value",
-            position=Position(path="enable_thinking"),
+            position=Position(path=path),
             hint="Send one of them.",
         )
     if not (switches or model.facts.reasoning):
@@ -68,7 +70,7 @@ def _with_thinking(model: Model, request: TurnRequest) -> TurnRequest:
     if not (on or switches):
         if _bounded(model, request):
             return replace(request, thinking_token_budget=0)
-        if "reasoning_effort" not in known:
+        if "reasoning_effort" not in known and settings.reasoning_effort is None:
             raise _unable("this model always thinks: its template has no switch", "A budget needs a grammar.")
     effort = ReasoningEffort.NONE if not on and named is None and "reasoning_effort" in known else None
     if effort is not None:
@@ -76,19 +78,27 @@ def _with_thinking(model: Model, request: TurnRequest) -> TurnRequest:
     return _switched(replace(request, conversation=conversation), switches)
 
 
-def hears_effort(model: Model) -> bool:
-    """Whether an effort changes the model's prompts."""
-    return model.format.framed or bool({"reasoning_effort", *SWITCHES} & {*model.format.arguments})
+def hears_effort(model: Model, effort: str | None = None) -> bool:
+    """Whether ``effort`` changes the model's prompts, as it is and not as another; None: whether any does."""
+    format = model.format
+    if format.framed or "reasoning_effort" in format.arguments:
+        return effort is None or not isinstance(format, EffortFormat) or effort in format.efforts
+    return not {*SWITCHES}.isdisjoint(format.arguments)
 
 
-def unheard(model: Model, request: TurnRequest) -> str | None:
-    """The name of the setting of thinking that nothing in this model hears; None where it has none, or has an effect.
+def unheard(model: Model, request: TurnRequest) -> Iterator[str]:
+    """Yields the names of settings of thinking that nothing in this model hears, or not as they are.
 
     Clients send an effort to every model, so it is not refused.
     """
-    if hears_effort(model) or request.conversation.settings.reasoning_effort in (None, ReasoningEffort.NONE):
-        return None
-    return "reasoning_effort" if request.thinking_token_budget is None else "thinking_token_budget"
+    effort, budget = request.conversation.settings.reasoning_effort, request.thinking_token_budget
+    bounded, off = _bounded(model, request), request.thinking is False or budget == 0
+    if budget is not None and budget > 0 and not model.facts.reasoning:
+        yield "thinking_token_budget"
+    if effort is None or hears_effort(model, effort):
+        return
+    if effort != ReasoningEffort.NONE or (off and not bounded and model.facts.reasoning):
+        yield "reasoning_effort" if bounded or budget is None or budget < 0 else "thinking_token_budget"
 
 
 def _switched(request: TurnRequest, switches: Mapping[str, bool]) -> TurnRequest:

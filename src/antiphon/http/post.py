@@ -159,13 +159,15 @@ class Post(msgspec.Struct, frozen=True):
     ) -> Draft:
         """The draft of `draft_turn`; ``more`` is that of `off_loop`."""
         draft = await draft_turn(model, request, partial(self.off_loop, more=more), memory=memory, most=most)
-        if draft.request.conversation.settings.reasoning_effort not in (None, ReasoningEffort.NONE):
+        wish = draft.request
+        named = wish.conversation.settings.reasoning_effort not in (None, ReasoningEffort.NONE)
+        if named or wish.thinking is not None or wish.thinking_token_budget is not None:
             self.note_unheard(draft)
         return draft
 
     def note_unheard(self, draft: Draft) -> None:
-        """Notes a setting of thinking that the model does not hear, by the client's name of it."""
-        if (name := unheard(draft.model, draft.request)) is not None:
+        """Notes settings of thinking that the model does not hear, by the client's names of them."""
+        for name in unheard(draft.model, draft.request):
             at = RequestError(name, position=Position(path=name))
             draft.request.reword(at)
             self.exchange.names.restore(at)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, JsonSchema, ResponseFormat, ToolNamespace, ToolSpec, described
-from antiphon.errors import Position, RequestError
+from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.grammar.limits import check_pattern
 
 from .errors import refused
@@ -87,6 +87,18 @@ def built_in(recipient: str) -> BuiltIn | None:
 def impossible(path: str, message: str, hint: str | None = None) -> RequestError:
     """The error for a setting of a tool that cannot be honoured here."""
     return refused(path, message, code="unsupported_parameter", hint=hint)
+
+
+def no_such_tool(kind: str, path: str, possible: Iterable[str], *, by: str | None = None) -> UnsupportedError:
+    """The error for a tool of a type that is not there; ``by``: our tool that would be it, were it on."""
+    state, how = "are not possible here", ""
+    if by is not None:
+        state, how = "are off in this server", f" Its owner turns them on with antiphon serve --tools {by}."
+    return UnsupportedError(
+        f"{path}.type: tools of type {kind[:64]!r} {state}.",
+        position=Position(path=f"{path}.type"),
+        hint=f"Possible: {', '.join(possible)}.{how}",
+    )
 
 
 Given = TypeVar("Given")

@@ -17,7 +17,14 @@ from antiphon.generation import TurnRequest
 from antiphon.generation.request import unchanged
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer
-from antiphon.wire.definitions import at_grammar, chosen_tools, custom_tool, read_function, read_response_format
+from antiphon.wire.definitions import (
+    at_grammar,
+    chosen_tools,
+    custom_tool,
+    no_such_tool,
+    read_function,
+    read_response_format,
+)
 from antiphon.wire.dialect import Dialect, session_name
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import check_stream_options, logit_bias, output_limit, overflow, sampled, stop_strings
@@ -58,11 +65,7 @@ def read_tool(
         kind, grammar = (custom.format.type, custom.format.grammar) if custom.format else ("text", None)
         return custom_tool(spec, kind, grammar, f"{at}.format", f"{at}.format.grammar")
     if tool.type != "function":
-        raise UnsupportedError(
-            f"{path}: tools of type {tool.type[:64]!r} are not possible.",
-            position=Position(path=f"{path}.type"),
-            hint="Use function tools.",
-        )
+        raise no_such_tool(tool.type, path, ("function", "and, by server_tools, those of the server"))
     if tool.function is None:
         raise refused(f"{path}.function", "a function tool needs it.", code="missing_required_parameter")
     return read_function(tool.function, f"{path}.function", taken=taken, any_name=any_name)
@@ -146,7 +149,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         storable=wire.store is not False,
         stop=stop_strings(wire.stop, dialect),
         ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
-        thinking=wire.enable_thinking,
+        thinking=False if effort == "none" and wire.enable_thinking is None else wire.enable_thinking,
         thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,

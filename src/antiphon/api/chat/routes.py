@@ -123,6 +123,7 @@ def _head(
         created=int(created),
         model=draft.model.name,
         dialect=reading.dialect,
+        service_tier="default" if wire.service_tier and not reading.dialect.bare else msgspec.UNSET,
         usage=bool(options and options.include_usage),
         continuous_usage=bool(options and options.continuous_usage_stats),
         opening=Opening(

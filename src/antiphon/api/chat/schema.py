@@ -249,7 +249,7 @@ class CompletionUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a request that does not stream. The last three are there where they were requested."""
+    """The answer to a request that does not stream. The last four are there where they were requested."""
 
     id: str
     object: Literal["chat.completion", "chat.completions"] = "chat.completion"
@@ -258,6 +258,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     choices: list[ChatChoice]
     usage: CompletionUsage
     system_fingerprint: str | msgspec.UnsetType | None = None
+    service_tier: str | msgspec.UnsetType = msgspec.UNSET
     prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
     prompt_logprobs: PromptLogprobs | msgspec.UnsetType = msgspec.UNSET
     antiphon: Notes | msgspec.UnsetType = msgspec.UNSET
@@ -302,7 +303,7 @@ class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
 class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a stream. ``usage`` is there, null but for the last, when the request has ``include_usage``.
 
-    The last two are in the first event, where they were requested.
+    The last two are in the first event, where they were requested; ``service_tier`` is in each, where it was.
     """
 
     id: str
@@ -312,5 +313,6 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     choices: list[ChunkChoice]
     usage: CompletionUsage | msgspec.UnsetType | None = msgspec.UNSET
     system_fingerprint: str | msgspec.UnsetType | None = None
+    service_tier: str | msgspec.UnsetType = msgspec.UNSET
     prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET
     antiphon: Notes | msgspec.UnsetType = msgspec.UNSET

@@ -60,12 +60,16 @@ _HOLE = "\x00text\x00"
 
 
 class AnswerHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of all chunks of an answer, or of the one whole answer; the first chunk alone has ``opening``."""
+    """Fields of all chunks of an answer, or of the one whole answer; the first chunk alone has ``opening``.
+
+    ``service_tier`` is the one in effect, for clients that request any.
+    """
 
     id: str
     created: int
     model: str
     dialect: Dialect
+    service_tier: str | msgspec.UnsetType = msgspec.UNSET
     usage: bool = False
     continuous_usage: bool = False
     opening: Opening = _NO_OPENING
@@ -192,6 +196,7 @@ class ChunkWriter:
             choices=choices,
             usage=usage if has_usage else msgspec.UNSET,
             system_fingerprint=head.no_value,
+            service_tier=head.service_tier,
             prompt_token_ids=opening.prompt_token_ids,
             antiphon=opening.notes,
         )
@@ -302,6 +307,7 @@ def completion(head: AnswerHead, answers: Sequence[Whole], usage: Usage, *, logp
         choices=[_choice(head, i, answer, logprobs=logprobs) for i, answer in enumerate(answers)],
         usage=completion_usage(usage, head.dialect),
         system_fingerprint=head.no_value,
+        service_tier=head.service_tier,
     )
 
 

@@ -138,8 +138,17 @@ class StopDetails(msgspec.Struct, frozen=True):
     explanation: str | None = None
 
 
+class AppliedEdits(msgspec.Struct, frozen=True):
+    """The edits of the context that were made for the answer: none."""
+
+    applied_edits: list[dict[str, Any]] = []
+
+
 class MessageAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a request that does not stream, and what a stream begins with."""
+    """The answer to a request that does not stream, and what a stream begins with.
+
+    ``context_management`` is there where the request has it.
+    """
 
     id: str
     type: Literal["message"] = "message"
@@ -150,6 +159,7 @@ class MessageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     stop_sequence: str | None = None
     stop_details: StopDetails | UnsetType = UNSET
     usage: MessageUsage
+    context_management: AppliedEdits | UnsetType = UNSET
 
 
 class MessageTokens(msgspec.Struct, frozen=True):
@@ -210,6 +220,7 @@ class MessageDelta(msgspec.Struct, tag="message_delta"):
 
     delta: StopChange
     usage: MessageUsage
+    context_management: AppliedEdits | UnsetType = UNSET
 
 
 class MessageStop(msgspec.Struct, tag="message_stop"):

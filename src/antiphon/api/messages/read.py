@@ -18,7 +18,7 @@ from antiphon.errors import ContextError, Position, RequestError, UnsupportedErr
 from antiphon.generation import TurnRequest
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tools import Offer
-from antiphon.wire.definitions import DOMAINS, BuiltInName, built_in, chosen_tools, impossible
+from antiphon.wire.definitions import DOMAINS, BuiltInName, built_in, chosen_tools, impossible, no_such_tool
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import output_limit, sampled
 from antiphon.wire.typed_tools import MESSAGES
@@ -38,7 +38,7 @@ SERVER_TOOLS: Mapping[str, BuiltInName] = {"web_search": "browser", "code_execut
 COUNTED = ("search", "")
 """The functions whose calls ``max_uses`` counts: pages may be opened without end."""
 _TYPE = re.compile(r"(web_search|code_execution)_[0-9]{8}")
-_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location", "max_characters")
+_SETTINGS = ("max_uses", "allowed_domains", "blocked_domains", "user_location", "max_characters", "input_examples")
 _DIRECT = 'the model itself calls it; send ["direct"].'
 _OWN = frozenset({None, "custom", *MESSAGES})
 """Types of tools that the client runs."""
@@ -84,7 +84,7 @@ def read_tools(tools: Sequence[MessageTool], server: Offer | None, *, always: bo
         f"{path}.{name}"
         for tool, path in places
         for name in _SETTINGS
-        if getattr(tool, name) is not None
+        if getattr(tool, name) not in (None, [])
         and (tool.type not in _EDITORS if name == "max_characters" else tool.type in _OWN)
     ]
     deferred = frozenset(tool.name for tool in tools if tool.defer_loading and tool.type in _OWN)
@@ -93,22 +93,12 @@ def read_tools(tools: Sequence[MessageTool], server: Offer | None, *, always: bo
 
 def _server_tool(tool: MessageTool, path: str, server: Offer | None) -> str:
     """The name of a tool that runs here. Raises `RequestError` where this server has none such, or not so."""
-    kind, at = tool.type or "", f"{path}.type"
-    found = _TYPE.fullmatch(kind)
-    if found is None:
-        raise UnsupportedError(
-            f"{at}: tools of type {kind[:64]!r} are not possible here.",
-            position=Position(path=at),
-            hint="Use tools of your own, with an input_schema, or one of these types: "
-            f"{', '.join((*MESSAGES, *(f'{one}_…' for one in SERVER_TOOLS)))}.",
-        )
+    kind, found = tool.type or "", _TYPE.fullmatch(tool.type or "")
+    ours = SERVER_TOOLS[found[1]] if found else None
+    if found is None or ours is None or server is None or not server.has(ours):
+        there = (f"{name}_…" for name, one in SERVER_TOOLS.items() if server is not None and server.has(one))
+        raise no_such_tool(kind, path, ("custom, with an input_schema", *MESSAGES, *there), by=ours)
     name = found[1]
-    if server is None or not server.has(SERVER_TOOLS[name]):
-        raise UnsupportedError(
-            f"{at}: tools of type {kind!r} are off in this server.",
-            position=Position(path=at),
-            hint=f"Its owner turns them on with antiphon serve --tools {SERVER_TOOLS[name]}.",
-        )
     if tool.name != name:
         raise refused(f"{path}.name", f"a tool of type {kind!r} is named {name!r}.")
     _check_settings(tool, path)
@@ -204,13 +194,11 @@ def _named(choice: MessageToolChoice, tools: MessageTools) -> ToolChoice:
 
 
 TAKEN_EDITS = ("clear_tool_uses_", "clear_thinking_")
-"""Edits of a context that save tokens elsewhere; what is not cleared is read all the same."""
+"""Edits of a context that save tokens elsewhere: told, for what is not cleared is read all the same."""
 _IMPOSSIBLE: Mapping[str, Any] = {
     "container": None, "mcp_servers": [], "thread": None, "compaction": None, "inference_geo": "global",
 }  # fmt: skip
 """Fields that would change what is done, and where; with the value that does not."""
-_TOLD: Mapping[str, Any] = {"speed": "standard", "fallbacks": []}
-"""Fields on which no answer here depends, but what is paid for it elsewhere; with the value that asks for nothing."""
 _SCHEMA, _TOOL_SCHEMA = ".function.parameters", ".input_schema"
 
 
@@ -276,7 +264,9 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     ignored: tuple[str, ...] = ("thinking.budget_tokens",) if unheld else ()
     if wire.thinking and wire.thinking.display not in (None, "summarized", "omitted"):
         ignored = (*ignored, "thinking.display")
-    ignored += tuple(name for name, neutral in _TOLD.items() if getattr(wire, name) not in (None, neutral))
+    if wire.context_management:
+        edits = enumerate(wire.context_management.edits or ())
+        ignored += tuple(f"context_management.edits[{i}]" for i, edit in edits if edit.keep != "all")
     return RequestedMessage(sampled(turn, wire), tools, (*reader.ignored, *tools.ignored, *ignored))
 
 

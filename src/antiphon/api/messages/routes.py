@@ -30,7 +30,7 @@ from antiphon.http.post import Post, PostRoute
 from antiphon.wire.errors import refused
 from antiphon.wire.writer import named_event
 
-from .answer_schema import MessageAnswer, MessageTokens, MessageUsage
+from .answer_schema import AppliedEdits, MessageAnswer, MessageTokens, MessageUsage
 from .block_writers import MessageView
 from .described import messages_routes
 from .read import MessagesReading, RequestedMessage, read_request, thinks
@@ -154,6 +154,9 @@ class MessagesRoute(PostRoute):
         requested = await post.off_loop(lambda: read_request(wire, reading))
         post.ignore(requested.ignored)
         draft = await post.plan(model, lambda: requested.turn, memory=memory)
+        kind = wire.thinking.type if wire.thinking else ""
+        if kind == "between_tools" or (kind == "adaptive" and not model.facts.reasoning):
+            post.ignore([post.exchange.names.restored.get("thinking.type", "thinking.type")])
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)
         return PlannedMessage(requested, await constrain(draft), memory)
@@ -171,7 +174,8 @@ class CreateMessage(MessagesRoute):
         plan, server, meter = planned.plan, planned.requested.tools.server, post.meter()
         # Write.
         usage = MessageUsage(input_tokens=len(plan.prompt_ids), output_tokens=0)
-        head = MessageAnswer(id=id, model=wire.model, content=[], usage=usage)
+        edits = AppliedEdits() if wire.context_management else UNSET
+        head = MessageAnswer(id=id, model=wire.model, content=[], usage=usage, context_management=edits)
         view = self._view(post, wire, planned.requested)
         writer = MessagesWriter(head, view, lambda error: named_event("error", post.error_body(error)))
         # Admit and drive: one turn, or those that follow it while the model calls tools that run here.

@@ -197,6 +197,7 @@ class MessagesWriter:
                 stop_details=StopDetails() if reason == "refusal" else UNSET,
             ),
             msgspec.structs.replace(message_usage(end.usage), server_tool_use=self._calls.usage),
+            self._head.context_management,
         )
 
 

@@ -23,6 +23,7 @@ from .read import (
     IN_CHAT,
     IN_PROMPT,
     OLLAMA,
+    USUAL_CONTEXTS,
     chat_request,
     check_generate,
     check_keep_alive,
@@ -141,6 +142,8 @@ def _settings(post: Post, wire: OllamaRequest, places: dict[str, str]) -> Ollama
     """The request's options; from here on errors name its own fields."""
     check_request(wire)
     check_keep_alive(wire.keep_alive)
+    if unloads(wire.keep_alive):
+        post.ignore(("keep_alive",))
     post.exchange.stream = wire.stream is not False
     settings, names = merged_options(wire, post.exchange.names)
     post.ignore(names.ignored)
@@ -151,6 +154,9 @@ def _settings(post: Post, wire: OllamaRequest, places: dict[str, str]) -> Ollama
 async def _model(post: Post, wire: OllamaRequest, settings: OllamaOptions, task: str) -> NamedModel:
     named = await loaded_model(post, wire.model)
     check_task(wire, named.model, task)
+    most = named.model.context
+    if settings.num_ctx not in (None, most, *(usual for usual in USUAL_CONTEXTS if usual <= most)):
+        post.ignore([post.exchange.names.restored.get("num_ctx", "num_ctx")])
     post.exchange.warnings = (*post.exchange.warnings, *warnings_of(settings, named.model.context))
     return named
 
@@ -160,10 +166,8 @@ async def _load(post: Post, wire: OllamaRequest, *, generates: bool) -> None:
     post.exchange.stream = False
     named = await loaded_model(post, wire.model)
     check_task(wire, named.model, "generate" if generates else "chat")
-    leaves = unloads(wire.keep_alive)
-    if leaves:
-        post.ignore(("keep_alive",))
-    await post.send_json(head_of(post, named, generates=generates).loaded("unload" if leaves else "load"))
+    reason = "unload" if unloads(wire.keep_alive) else "load"
+    await post.send_json(head_of(post, named, generates=generates).loaded(reason))
 
 
 async def _complete(post: Post, wire: OllamaGenerateRequest, settings: OllamaOptions, named: NamedModel) -> None:

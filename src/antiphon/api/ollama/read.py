@@ -40,6 +40,8 @@ from .schema import (
 
 PLACE = "options"
 _DURATION = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)((ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*)?")
+USUAL_CONTEXTS = (2048, 4096)
+"""Ollama's own ``num_ctx``, then and now."""
 _USUAL_PENALIZED = 64
 """Ollama's own ``repeat_last_n``."""
 

@@ -45,7 +45,7 @@ class InputItem(msgspec.Struct, omit_defaults=True, kw_only=True):
     role: Literal["system", "developer", "user", "assistant"] | None = None
     content: Content = None
     status: str | None = None
-    phase: Literal["commentary", "final_answer"] | None = None
+    phase: str | None = None
     call_id: str | None = None
     name: str | None = None
     namespace: str | None = None

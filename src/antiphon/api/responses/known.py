@@ -140,7 +140,8 @@ def unfinished(items: Sequence[InputItem]) -> int:
 def is_preamble(items: Sequence[InputItem], number: int) -> bool:
     """Whether the assistant's message of that number announces a call: by its phase, else by what follows."""
     item, follower = items[number], items[number + 1 : number + 2]
-    return item.phase == "commentary" or (item.phase is None and any(next.type in CALLS for next in follower))
+    announces = item.phase != "final_answer" and any(next.type in CALLS for next in follower)
+    return item.phase == "commentary" or announces
 
 
 def is_as_written(item: InputItem, stored: Mapping[str, Any]) -> bool:
@@ -165,13 +166,16 @@ def is_as_run(item: InputItem, written: Sequence[Message]) -> bool:
             return False
 
 
-def unread_reasoning(
+def not_read(
     items: Sequence[InputItem], unread: Sequence[bool], recalled: Collection[str | None], path: str = "input"
 ) -> Iterator[str]:
-    """The paths of reasoning of the unfinished turn of which only an id came that nobody knows (here ``unread``).
+    """The paths of phases that nobody knows, and of reasoning of the unfinished turn of which only such an id came.
 
-    Not of that before a call whose turn was ``recalled``.
+    ``unread`` says that of each item; not of reasoning before a call whose turn was ``recalled``.
     """
+    for i, item in enumerate(items):
+        if item.phase not in (None, "commentary", "final_answer"):
+            yield f"{path}[{i}].phase"
     for i in range(unfinished(items), len(items)):
         call = next((item for item in items[i:] if item.type in CALLS or not _is_output(item)), None)
         if items[i].type == "reasoning" and unread[i] and (call is None or call.call_id not in recalled):

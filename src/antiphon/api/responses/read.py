@@ -37,7 +37,7 @@ INCLUDES = (
     "message.input_image.image_url",
     "computer_call_output.output.image_url",
 )
-"""Values of ``include``; one that no item here has is accepted and adds nothing."""
+"""Values of ``include``; one that no item here has adds nothing, and others are told."""
 PARAMS = {
     "max_tokens": "max_output_tokens",
     "messages": "input",
@@ -92,7 +92,7 @@ def read_request(
             ),
             response_format=None if form is None else read_response_format(form, form, "text.format", "text.format"),
         ),
-        thinking=wire.enable_thinking,
+        thinking=False if effort == "none" and wire.enable_thinking is None else wire.enable_thinking,
         thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
         parallel_tool_calls=wire.parallel_tool_calls is not False,
@@ -102,7 +102,7 @@ def read_request(
         reword=partial(_reworded, tools),
     )
     ignored = tools.dropped
-    if wire.text and wire.text.verbosity not in (None, "medium"):
+    if wire.text and wire.text.verbosity not in (None, "medium"):  # chat's `verbosity` is told by the table of names
         ignored = (*ignored, "text.verbosity")
     return RequestedResponse(turn=turn, tools=tools, ignored=ignored)
 
@@ -119,6 +119,9 @@ def with_sampling(requested: RequestedResponse, wire: ResponsesRequest) -> Reque
         storable=wire.store is not False,
         logprobs=(wire.top_logprobs or 0) if wants_logprobs(wire) else None,
     )
+    if wire.include and not set(wire.include) <= {*INCLUDES}:
+        unknown = (f"include[{i}]" for i, name in enumerate(wire.include) if name not in INCLUDES)
+        requested = msgspec.structs.replace(requested, ignored=(*requested.ignored, *unknown))
     return msgspec.structs.replace(requested, turn=turn)
 
 
@@ -133,11 +136,6 @@ def check_possible(wire: ResponsesRequest) -> None:
         raise refused("max_output_tokens", f"is {wire.max_output_tokens}; it must be at least 1.")
     if wire.max_tool_calls is not None and wire.max_tool_calls < 0:
         raise refused("max_tool_calls", f"is {wire.max_tool_calls}; it cannot be negative.")
-    for i, name in enumerate(wire.include or ()):
-        if name not in INCLUDES:
-            raise refused(
-                f"include[{i}]", f"{name[:64]!r} is nothing to include.", hint=f"Known: {', '.join(INCLUDES)}."
-            )
     check_metadata(wire.metadata)
     check_context_management(wire)
 

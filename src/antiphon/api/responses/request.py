@@ -35,7 +35,7 @@ from .archive import History, ResponseArchive, SocketTurn
 from .compaction import Compaction, Summary, compaction_due, standing
 from .item_schema import Annotation, InputItem
 from .items import Entry, ItemReader
-from .known import unread_reasoning
+from .known import not_read
 from .mcp_tools import ApprovedCall, Listing, approved_calls, client_servers, listed_before, read_server
 from .output import ResponseView
 from .read import RequestedResponse, conversation_id, head_of, read_request, with_sampling
@@ -316,7 +316,7 @@ class RequestReader:
             requested, draft = await drafted((*entries, compaction.entry))
         check_visible(draft, reveals=self._context.reveals(self._exchange))
         items = wire.input if isinstance(wire.input, list) else []
-        unread = unread_reasoning(items, [not entry.messages for entry in inputs], memory.recalled)
+        unread = not_read(items, [not entry.messages for entry in inputs], memory.recalled)
         requested = msgspec.structs.replace(requested, ignored=(*requested.ignored, *unread))
         first, left, created = await constrain(draft), self._left, int(self._context.clock())
         return ResponsePlan(

@@ -160,7 +160,7 @@ class CreateResponse(PostRoute):
                 with forgetting_failed(socket, wire.previous_response_id):
                     plan = await reader.plan(wire, model, partial(compacted, post))
                 post.ignore(plan.requested.ignored)
-                if wire.reasoning is not None:
+                if wire.reasoning is not None or wire.thinking_token_budget is not None:
                     post.note_unheard(plan.first)
                 # Admit, drive and write.
                 maker = ResponseMaker(post, plan, claim, alone)
@@ -221,6 +221,7 @@ class CountTokens(PostRoute):
             entries = (*history.entries, *await reader.entries(wire, history))
             clients = await reader.clients(wire, entries)
             requested = reader.requested(model, wire, History(entries).messages, clients=clients)
+        post.ignore(requested.ignored)
         draft = await draft_turn(model, lambda: requested.turn, reader.off_loop, memory=reader.memory(model))
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)

@@ -33,12 +33,12 @@ class TextFormat(msgspec.Struct, kw_only=True):
 
 class TextSettings(msgspec.Struct, kw_only=True):
     format: TextFormat | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
+    verbosity: str | None = None
 
 
 class ReasoningSettings(msgspec.Struct, kw_only=True):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    summary: Literal["auto", "concise", "detailed"] | None = None
+    summary: str | None = None
 
 
 class CustomFormat(GrammarText, kw_only=True, omit_defaults=True):
@@ -83,7 +83,7 @@ class CodeContainer(msgspec.Struct, kw_only=True):
 
 class ResponsesTool(msgspec.Struct, kw_only=True):
     """``function``, ``custom``, ``namespace``; ``shell``, ``local_shell``, ``apply_patch``, which the client runs too;
-    ``web_search``, ``code_interpreter``, ``mcp``. Others are dropped."""
+    ``web_search``, ``code_interpreter``, ``mcp``. Others are refused."""
 
     type: str
     name: str | None = None

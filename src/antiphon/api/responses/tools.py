@@ -11,7 +11,15 @@ from antiphon.conversation import FUNCTIONS, ToolChoice, ToolNamespace, ToolSpec
 from antiphon.tools import Offer, Router, Tool
 from antiphon.tools.mcp import ClientToolSet
 from antiphon.tools.mcp.tool_set import McpTool
-from antiphon.wire.definitions import DOMAINS, NAME, chosen_tools, custom_tool, impossible, read_function
+from antiphon.wire.definitions import (
+    DOMAINS,
+    NAME,
+    chosen_tools,
+    custom_tool,
+    impossible,
+    no_such_tool,
+    read_function,
+)
 from antiphon.wire.errors import refused
 from antiphon.wire.typed_tools import RESPONSES
 
@@ -57,6 +65,11 @@ def allowed_of(tool: ResponsesTool, specs: Sequence[ToolSpec], path: str) -> lis
 
 
 _NAMESPACES = {"web_search": "browser", "code_interpreter": "python"}
+LEFT_OUT = ("web_search", "tool_search")
+"""Types that agents list in every request, whoever serves it: left out where they are not there, and named; no others.
+
+A search has dates behind its name. Only this API can do so: its answer lists the tools that it was made with.
+"""
 NO_SERVERS: Mapping[str, ClientToolSet] = {}
 
 
@@ -155,10 +168,14 @@ class _Reader:
                 self._dropped += check_settings(tool, path)
                 container = {"container": {"type": "auto"}} if tool.type == "code_interpreter" else {}
                 self._echo.append(_plain(tool) | container)
-            case "code_interpreter":
-                raise refused(f"{path}.type", "this server runs no code.", code="unsupported_parameter")
-            case _:
-                self._dropped.append(f"{path}.type={tool.type[:64]}")
+            case kind if kind in LEFT_OUT or kind.startswith("web_search"):
+                self._dropped.append(f"{path}.type={kind[:64]}")
+            case kind:
+                server, ours = self._server, _NAMESPACES
+                there = (one for one in ours if server is not None and server.has(ours[one]))
+                raise no_such_tool(
+                    kind, path, ("function", "custom", "namespace", "mcp", *RESPONSES, *there), by=ours.get(kind)
+                )
 
     def _mcp(self, tool: ResponsesTool, path: str) -> None:
         """Tools of one of the server's own MCP servers, by its label."""
@@ -216,8 +233,7 @@ class _Reader:
     def _offer(self, tool: NamespacedTool, namespace: str | None, path: str) -> None:
         """A tool of the client's. In a namespace the model calls it ``namespace.name``."""
         if tool.type not in ("function", "custom"):
-            self._dropped.append(f"{path}.type={tool.type[:64]}")
-            return
+            raise no_such_tool(tool.type, path, ("function", "custom"))
         spec = read_function(tool, path, namespace=namespace, taken=self._specs)
         at, form = f"{path}.format", tool.format
         if tool.type == "custom":

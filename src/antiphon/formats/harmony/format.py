@@ -33,7 +33,7 @@ from .header import CONTENT_TYPES, Header, HeaderBuffer, HeaderStart
 from .parser import HarmonyParser
 from .reference import ReferenceEnvelope, ReferenceParser, ReferenceState
 from .render import MessageRenderer, envelope_of, refuse, remembered
-from .sections import SectionWriter
+from .sections import EFFORT, SectionWriter
 from .typescript import FullTypePrinter, JsonText, TypePrinter
 
 if TYPE_CHECKING:
@@ -168,6 +168,10 @@ class Harmony:
     @property
     def arguments(self) -> Collection[str]:
         return ARGUMENTS
+
+    @property
+    def efforts(self) -> Collection[str]:
+        return EFFORT.values()
 
     @property
     def controls(self) -> Sequence[Control]:

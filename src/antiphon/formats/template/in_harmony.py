@@ -27,6 +27,10 @@ class TemplatedHarmony(Harmony):
     def arguments(self) -> Collection[str]:
         return self.template.arguments
 
+    @property
+    def efforts(self) -> Collection[str]:
+        return self.template.efforts
+
     def render(
         self,
         conversation: Conversation,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Conversation, OpaquePart, Role, Settings, TextPart, definition
+from antiphon.conversation import Conversation, OpaquePart, ReasoningEffort, Role, Settings, TextPart, definition
 from antiphon.errors import RenderError, TemplateError
 from antiphon.formats import HistoryPolicy, SamplingDefaults
 from antiphon.formats.replies import CompiledDescription, ReplyDescription
 from antiphon.formats.replies.describe import DescriptionCache, Found, describe, trained_calls
+from antiphon.formats.replies.probe import SWITCHES
 from antiphon.formats.replies.proof import Cuts
 from antiphon.formats.replies.reply_format import ReplyFormat, require_assistant
 from antiphon.tokens import Control, Piece
@@ -256,6 +257,18 @@ class JinjaFormat(ReplyFormat):
                 "the chat template does not write the last message, so it cannot be continued", code="cannot_continue"
             )
         return text[:end]
+
+    @cached_property
+    def efforts(self) -> frozenset[str]:
+        """The efforts that the template has in quotes, or writes otherwise than a word that it cannot know."""
+        probe = TemplateProbe(self._template, self._special, self.capabilities)
+        written = partial(probe, [{"role": "user", "content": "?"}], tools=(), generation=True)
+        known = {effort for effort in ReasoningEffort if f"'{effort}'" in self.source or f'"{effort}"' in self.source}
+        for switches in ({}, dict.fromkeys(SWITCHES, True)):
+            unknown = written(kwargs={**switches, "reasoning_effort": "zqeffort"})
+            others = (effort for effort in ReasoningEffort if effort not in known)
+            known |= {one for one in others if written(kwargs={**switches, "reasoning_effort": one.value}) != unknown}
+        return frozenset(known)
 
     @cached_property
     def image_mark(self) -> tuple[Control, ...]:

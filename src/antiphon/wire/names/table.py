@@ -1,6 +1,7 @@
-"""Every request field that is known and not a route's own: honoured under another name, harmless, or refused.
+"""Every request field that is known and not a route's own: honoured under another name, harmless, told, or refused.
 
-A route's own fields are those of its request's struct; they come first. What stands in neither is unknown.
+A route's own fields are those of its request's struct; they come first, but for what is told: that is told on every
+route. What stands in neither is unknown.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-Use = Literal["limit", "same", "constraint", "thinking", "harmless", "refused"]
+Use = Literal["limit", "same", "constraint", "thinking", "harmless", "told", "refused"]
 NOTHING: tuple[Any, ...] = ([], {}, "")
 """Values that require nothing of any field; null is one more."""
 
@@ -20,8 +21,10 @@ class KnownName(msgspec.Struct, frozen=True):
     """``of``: whose field it is. ``neutral``: the values that require nothing, so that they are taken.
 
     ``use``: ``limit`` is another name of the answer's limit in tokens, ``same`` of ``stands_for``; ``constraint`` says
-    what the answer must be, ``thinking`` how the model thinks; on ``harmless`` no answer depends; ``refused`` has a
-    ``hint`` at what to use.
+    what the answer must be, ``thinking`` how the model thinks; on ``harmless`` no answer depends; ``told`` is a wish
+    for how an answer is paid, shown or worded that nothing here fulfils: it is taken and named; ``refused`` has a
+    ``hint`` at what to use. ``bare``: an empty object requires something too. ``own``: a route with the field honours
+    it.
     """
 
     name: str
@@ -30,14 +33,23 @@ class KnownName(msgspec.Struct, frozen=True):
     neutral: tuple[Any, ...] = ()
     hint: str | None = None
     stands_for: str = ""
+    bare: bool = False
+    own: bool = False
 
     def requires_nothing(self, value: Any) -> bool:
         """Whether the field's value is one that changes nothing."""
-        return any(value == neutral and type(value) is type(neutral) for neutral in (None, *NOTHING, *self.neutral))
+        nothing = (None, *NOTHING, *self.neutral)
+        return any(value == neutral and type(value) is type(neutral) for neutral in nothing) and not (
+            self.bare and value == {}
+        )
 
 
 def _harmless(of: str, names: str) -> Iterator[KnownName]:
     yield from (KnownName(name, of, "harmless") for name in names.split())
+
+
+def _told(of: str, names: str, *neutral: Any) -> Iterator[KnownName]:
+    yield from (KnownName(name, of, "told", neutral) for name in names.split())
 
 
 def _refused(of: str, names: str, *neutral: Any, hint: str | None = None) -> Iterator[KnownName]:
@@ -62,6 +74,7 @@ _ECHOED = "An answer has its text, usage and log probabilities."
 _RAW = "Control tokens are structure here, never text."
 _SEARCH = "Use n, or best_of with completions."
 _CHAT = "Use chat completions."
+_SERVED = 'Use server_tools: ["browser"], or web_search in Responses, where the server runs it.'
 _PROMPT = "Send what the model is to read in this route's own field."
 _STORED = "Use the Responses API."
 _ELSEWHERE = "This route has no such field."
@@ -84,18 +97,30 @@ _ROWS = (
     *_constraints("vLLM", "guided_whitespace_pattern"),
     *_harmless("vLLM", "guided_decoding_backend"),
     # Who asks, in which order, on which part of which machine: no answer depends on it.
-    *_harmless("OpenAI", "user metadata safety_identifier service_tier prompt_cache_retention parallel_tool_calls"),
+    *_harmless("OpenAI", "user metadata safety_identifier prompt_cache_retention"),
     *_harmless("vLLM", "request_id priority stream_interval return_mm_kwargs return_token_offsets"),
     *_harmless("vLLM, SGLang", "data_parallel_rank routed_dp_rank disagg_prefill_dp_rank"),
     *_harmless("SGLang", "rid extra_key custom_labels ngram_corpus_id log_metrics"),
     *_harmless("llama.cpp", "cache_prompt id_slot n_cache_reuse n_keep n_discard sse_ping_interval"),
     *_harmless("llama.cpp", "speculative.n_max speculative.n_min speculative.p_min speculative.type"),
-    *_harmless("Ollama", "keep_alive num_keep num_batch num_gpu main_gpu num_thread numa low_vram f16_kv"),
-    *_harmless("Ollama", "use_mmap use_mlock vocab_only draft_num_predict"),
+    *_harmless("Ollama", "keep_alive draft_num_predict"),
     *_harmless("OpenRouter, LiteLLM", "provider usage caching drop_params timeout"),
-    *_harmless("Anthropic", "cache_control inference_geo diagnostics user_profile_id workspace_id billing_policy"),
+    *_harmless("Anthropic", "cache_control diagnostics user_profile_id workspace_id billing_policy"),
     *_harmless("Anthropic", "fallback_credit_token"),
     *_harmless("Databricks, MindIE", "usage_context client_request_id batch_size"),
+    # What is paid, how a model is loaded, in how many words it answers: taken, and told that it has no effect.
+    *_told("OpenAI, Anthropic", "service_tier", "auto", "default", "standard_only"),
+    *_told("OpenAI", "verbosity", "medium"),
+    *_told("OpenAI", "prediction"),
+    KnownName("parallel_tool_calls", "OpenAI", "told", (True,), own=True),
+    *_told("Anthropic", "speed", "standard"),
+    *_told("OpenRouter, LiteLLM, Anthropic", "fallbacks"),
+    *_told("Ollama", "num_keep", 4, 5),
+    *_told("Ollama", "num_batch", 512),
+    *_told("Ollama", "num_gpu", -1),
+    *_told("Ollama", "main_gpu num_thread", 0),
+    *_told("Ollama", "numa low_vram use_mlock vocab_only", False),
+    *_told("Ollama", "f16_kv use_mmap", True),
     # Which tokens may come.
     *_refused("vLLM, SGLang", "min_tokens min_new_tokens", 0,
               hint="Only as large as the limit, on chat; else ignore_eos."),
@@ -161,11 +186,11 @@ _ROWS = (
     *_refused("OpenAI", "max_tool_calls text", hint=_STORED),
     *_refused("OpenAI", "background", False, hint=_STORED),
     *_refused("OpenAI", "store", False, hint="Use chat completions, or the Responses API."),
-    *_refused("OpenAI", "prediction web_search_options audio functions function_call", "none",
-              hint="Use tools, or text."),
+    *_refused("OpenAI", "audio functions function_call", "none", hint="Use tools, or text."),
+    KnownName("web_search_options", "OpenAI", "refused", (), _SERVED, bare=True),
     *_refused("OpenAI", "modalities", ["text"], hint=_TEXT),
     *_refused("OpenAI", "tools server_tools mcp_servers plugins", False, hint=_CHAT),
-    *_refused("OpenAI", "tool_choice", "auto", "none", hint=_CHAT),
+    *_refused("OpenAI", "tool_choice", "auto", hint=_CHAT),
     *_refused("OpenAI", "use_raw_prompt", hint="Use completions."),
     *_refused("OpenAI", "cache_salt prompt_cache_key"),
     *_refused("llama.cpp, Ollama, LMDeploy", "image_url image_data images", hint="Images are parts of messages."),
@@ -182,7 +207,7 @@ _ROWS = (
     # Which model.
     *_refused("vLLM, SGLang, llama.cpp", "lora lora_path lora_request adapters adapter_id adapter_name", hint=_OWNER),
     *_refused("Ollama", "num_ctx", hint="A model's context is its owner's choice."),
-    *_refused("OpenRouter", "models route transforms fallbacks", hint=_OWNER),
+    *_refused("OpenRouter", "models route transforms", hint=_OWNER),
     *_refused("Ollama, OpenAI", "options extra_body", hint=_TOP),
     *_refused("TGI, Databricks", "parameters extra_params sampling_params", hint=_TOP),
     # How it thinks.
@@ -201,7 +226,6 @@ _ROWS = (
     *_refused("llama.cpp", "reasoning_in_content", False, hint="Reasoning has a field of its own."),
     *_refused("vLLM, SGLang", "include_reasoning separate_reasoning stream_reasoning", True,
               hint="Reasoning has a field of its own, where the server's owner shows it."),
-    *_refused("OpenAI", "verbosity", "medium", hint="Say it in a message."),
     # What is told of the answer.
     *_refused("vLLM", "skip_special_tokens spaces_between_special_tokens", True, hint=_RAW),
     *_refused("vLLM, LMDeploy, SGLang", "include_stop_str_in_output no_stop_trim", False,
@@ -231,7 +255,7 @@ _ROWS = (
     *_refused("MindIE", "perf_stat", False),
     *_refused("Ollama, Anthropic", "stop_sequences", hint="Use stop."),
     *_refused("Anthropic", "container thread compaction"),
-    *_refused("Anthropic", "speed", "standard", hint=_OWNER),
+    *_refused("Anthropic", "inference_geo", "global", hint="The server's owner chooses where it runs."),
 )  # fmt: skip
 
 KNOWN: Mapping[str, KnownName] = MappingProxyType({row.name: row for row in _ROWS})

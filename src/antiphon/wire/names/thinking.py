@@ -11,8 +11,8 @@ from antiphon.errors import Position, UnsupportedError
 from antiphon.wire.errors import refused
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-What = Literal["on", "effort", "budget"]
-"""Whether the model thinks, how much, and in how many tokens at most (-1: any)."""
+What = Literal["on", "effort", "budget", "shown"]
+"""Whether the model thinks, how much, in how many tokens at most (-1: any); how that is shown, which is only told."""
 
 
 class ThinkingOption(msgspec.Struct, frozen=True):
@@ -53,6 +53,25 @@ def _nothing(value: Any, path: str) -> Iterator[ThinkingOption]:
     yield from ()
 
 
+def _shown(as_here: str) -> Reader:
+    """Reads a word for how thoughts are shown, which is no option of ours unless it is ``as_here``."""
+
+    def read(value: Any, path: str) -> Iterator[ThinkingOption]:
+        if value != as_here:
+            yield ThinkingOption("shown", str(value), path)
+
+    return read
+
+
+def _exclude(value: Any, path: str) -> Iterator[ThinkingOption]:
+    if value is not False:
+        raise refused(path, "cannot be honoured.", code="unsupported_parameter", hint=_HIDDEN)
+    yield from ()
+
+
+_HIDDEN = "Send the header x-antiphon-reasoning: hidden."
+
+
 def _object(entries: Mapping[str, Reader]) -> Reader:
     def read(value: Any, path: str) -> Iterator[ThinkingOption]:
         if isinstance(value, bool):
@@ -70,15 +89,15 @@ def _object(entries: Mapping[str, Reader]) -> Reader:
     return read
 
 
-_BEYOND: Mapping[str, Reader] = {"max_tokens": _budget, "enabled": _ON, "exclude": _one_of("on", {False: None})}
-"""Entries that OpenRouter's ``reasoning`` has beyond those of Responses. The header x-antiphon-reasoning hides it."""
-_REASONING = _object({"effort": _EFFORT, "summary": _nothing, "generate_summary": _nothing, **_BEYOND})
+_BEYOND: Mapping[str, Reader] = {"max_tokens": _budget, "enabled": _ON, "exclude": _exclude}
+"""Entries that OpenRouter's ``reasoning`` has beyond those of Responses."""
+_REASONING = _object({"effort": _EFFORT, **dict.fromkeys(("summary", "generate_summary"), _shown("auto")), **_BEYOND})
 _TYPE = _one_of("on", {"enabled": True, "disabled": False, "adaptive": None, "auto": None})
 """Anthropic's, which those of DeepSeek, GLM and Kimi follow; the last two of them leave it to the model."""
 READERS: Mapping[str, Reader] = {
     "reasoning_effort": _EFFORT,
     "reasoning": _REASONING,
-    "thinking": _object({"type": _TYPE, "budget_tokens": _budget, "display": _nothing}),
+    "thinking": _object({"type": _TYPE, "budget_tokens": _budget, "display": _shown("summarized")}),
     "think": lambda value, path: (_ON if isinstance(value, bool) else _EFFORT)(value, path),
     "enable_thinking": _ON,
     **dict.fromkeys(
@@ -115,7 +134,8 @@ def options_in(fields: Mapping[str, msgspec.Raw], known: Set[str]) -> list[Think
     for name, reader in READERS.items():
         value = msgspec.json.decode(fields[name]) if name in fields else None
         if name in known:
-            value = {key: one for key, one in value.items() if key in _BEYOND} if isinstance(value, dict) else None
+            more = {*_BEYOND, "summary"}
+            value = {key: one for key, one in value.items() if key in more} if isinstance(value, dict) else None
             reader = _REASONING if name == "reasoning" else _nothing
         if value not in (None, "", [], {}):
             options += reader(value, name)

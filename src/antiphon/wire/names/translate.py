@@ -222,8 +222,11 @@ class Translation(msgspec.Struct):
             made._note([name for name in foreign if name not in KNOWN], known | KNOWN.keys())
             made.names = replace(made.names, foreign=tuple(foreign))
             for row in rows:
-                if row.use not in ("constraint", "thinking"):
+                if row.use not in ("constraint", "thinking", "told"):
                     made._apply(row, known)
+            for name in fields:
+                if (row := KNOWN.get(name)) is not None and row.use == "told" and not (row.own and name in known):
+                    made._tell(row)
             made._constrain(known)
         else:
             made._note(foreign, known)
@@ -244,6 +247,11 @@ class Translation(msgspec.Struct):
         for name in unknown[:MOST_EXAMINED]:
             _refuse_misspelt(name, name, candidates)
         self.names = Names(tuple(unknown), tuple(unknown))
+
+    def _tell(self, row: KnownName) -> None:
+        """A field that is taken in vain is told of, be it the route's own."""
+        if not row.requires_nothing(msgspec.json.decode(self.fields[row.name])):
+            self.names = replace(self.names, ignored=(*self.names.ignored, row.name))
 
     def _apply(self, row: KnownName, known: frozenset[str]) -> None:
         value = msgspec.json.decode(self.fields[row.name])
@@ -276,10 +284,12 @@ class Translation(msgspec.Struct):
     def _think(self, known: frozenset[str]) -> None:
         """Puts what is said of thinking, whatever it is called, into the route's own fields."""
         options = options_in(self.fields, known)
-        if any(one.path.startswith("reasoning.") for one in options) and "reasoning" in known:
-            own = without_others(msgspec.json.decode(self.fields["reasoning"]))
+        given = msgspec.json.decode(self.fields.get("reasoning", NULL)) if "reasoning" in known else None
+        if isinstance(given, dict) and (own := without_others(given)) != given:
             self.fields = {**self.fields, "reasoning": msgspec.Raw(msgspec.json.encode(own))}
-        for one in sorted(options, key=lambda one: one.what == "on"):
+        shown = [one.path for one in options if one.what == "shown"]
+        self.names = replace(self.names, ignored=(*self.names.ignored, *shown))
+        for one in sorted((one for one in options if one.what != "shown"), key=lambda one: one.what == "on"):
             found = list(placed(one, known))
             if not found and one.value != -1:
                 raise _unsupported(one.path)
