@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import openai
 import pytest
 
 from antiphon.api import create_app
@@ -14,7 +15,7 @@ from antiphon.formats import Format
 from antiphon.formats.openchatml import OpenChatML
 from antiphon.generation import Model
 from antiphon.tokens import decode
-from kit.api import CHATML, END, TOKENIZER, Got, call, exchange, ids, scripted
+from kit.api import CHATML, END, TOKENIZER, Got, app, call, exchange, ids, replies, running, scripted
 from kit.messages import USER, WEATHER, Fields
 from kit.obliging import ObligingEngine, constrained
 from kit.responses import HARMONY, VOCABULARY, harmony_ids
@@ -124,3 +125,117 @@ async def test_a_call_of_it_is_the_client_s_and_its_history_is_read() -> None:
     again, prompt = await asked(CHATML, [SEARCH, LATER], *history)
     assert again.status == 200, again.body
     assert prompt.index(JSON) < prompt.index('"city": "Bern"') < prompt.index("sunny")
+
+
+# Responses: a search that the client runs.
+
+FIND: Fields = {"type": "tool_search", "execution": "client"}
+OPEN: Fields = {"type": "function", "name": "weather", "description": "The weather of a city.",
+                "parameters": WEATHER["input_schema"]}  # fmt: skip
+SKY: Fields = {"type": "namespace", "name": "sky", "description": "Of the sky.", "tools": [OPEN]}
+FOUND = JSON.replace('"weather"', '"sky.weather"', 1)
+
+
+def searched(*tools: Fields, **fields: Any) -> list[Fields]:
+    """A question, the model's search, and what it found."""
+    return [
+        {"role": "user", "content": "Hi"},
+        {"type": "tool_search_call", "call_id": "s", "execution": "client", "arguments": {"query": "the weather"}},
+        {"type": "tool_search_output", "call_id": "s", "execution": "client", "tools": list(tools), **fields},
+    ]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_search_of_the_client_s_is_an_item_of_its_own_and_what_it_finds_may_be_called(streamed: bool) -> None:
+    engine = replies(
+        (*call("tool_search", '{"query": "the weather"}'), END),
+        (*call("sky.weather", '{"city": "Bern"}'), END),
+        ("Sunny.", END),
+    )
+    tools = [FIND, {**OPEN, "name": "other", "defer_loading": True}]
+    with running(app(engine)) as base, openai.OpenAI(base_url=f"{base}/v1", api_key="k", max_retries=0) as client:
+
+        def ask(**fields: Any) -> Any:
+            if not streamed:
+                return client.responses.create(model="small", tools=tools, **fields)
+            events = list(client.responses.create(model="small", tools=tools, stream=True, **fields))
+            assert [event.type for event in events if "item" in event.type][-1] == "response.output_item.done"
+            return events[-1].response
+
+        first = ask(input="Hi")
+        (search,) = first.output
+        assert (search.type, search.execution, search.arguments) == (
+            "tool_search_call",
+            "client",
+            {"query": "the weather"},
+        )
+        found = {"type": "tool_search_output", "call_id": search.call_id, "execution": "client", "status": "completed",
+                 "tools": [SKY]}  # fmt: skip
+        second = ask(input=[found], previous_response_id=first.id)
+        (called,) = second.output
+        assert (called.type, called.namespace, called.name) == ("function_call", "sky", "weather")
+        third = {"type": "function_call_output", "call_id": called.call_id, "output": "sunny"}
+        ask(input=[third], previous_response_id=second.id)
+    one, two, three = (decode(TOKENIZER, prompt) for prompt, *_ in engine.requests)
+    assert two.startswith(one)
+    assert three.startswith(two)
+    assert (FOUND in one, two.count(FOUND), three.count(FOUND)) == (False, 1, 1)
+    assert "other" not in three
+
+
+@pytest.mark.parametrize("name", [None, "weather", "tool_search"])
+async def test_what_a_search_found_may_be_chosen_and_nothing_else_that_comes_later(name: str | None) -> None:
+    choice = {"type": "function", "name": name} if name else {"type": "function", "name": "other"}
+    choice = FIND | {"type": "tool_search"} if name == "tool_search" else choice
+    choice.pop("execution", None)
+    application = create_app(StaticCatalog({"small": constrained(ObligingEngine())}))
+    body = {"model": "small", "tools": [FIND, {**OPEN, "name": "other", "defer_loading": True}], "tool_choice": choice,
+            "input": searched(OPEN), "max_output_tokens": 300}  # fmt: skip
+    got = await exchange(application, "/v1/responses", body, [])
+    if name is None:
+        assert (got.status, got.json["error"]["param"]) == (400, "tool_choice.name")
+        return
+    assert got.status == 200, got.body
+    (item,) = got.json["output"]
+    assert item["type"] == ("tool_search_call" if name == "tool_search" else "function_call")
+
+
+async def test_without_a_search_of_the_client_s_tools_come_at_once_and_that_is_told() -> None:
+    engine = scripted(ids(END))
+    model = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML)
+    application = create_app(StaticCatalog({"small": model}))
+    chosen = {"type": "function", "name": "weather"}
+    body = {"model": "small", "tools": [{"type": "tool_search"}, {**OPEN, "defer_loading": True}], "input": "Hi"}
+    got = await exchange(application, "/v1/responses", body, [])
+    assert got.status == 200, got.body
+    assert got.headers["x-antiphon-ignored"] == "tools[0].type=tool_search, tools[1].defer_loading"
+    chosen_one = constrained(ObligingEngine())
+    body |= {"tool_choice": chosen, "max_output_tokens": 300}
+    got = await exchange(create_app(StaticCatalog({"small": chosen_one})), "/v1/responses", body, [])
+    assert [item["type"] for item in got.json["output"]] == ["function_call"]
+
+
+@pytest.mark.parametrize(
+    ("items", "param"),
+    [
+        (searched({"type": "web_search"}), "input[2].tools"),
+        (searched({**OPEN, "type": "custom"}), "input[2].tools[0].type"),
+        (searched({**SKY, "tools": [SKY]}), "input[2].tools[0].tools[0].type"),
+        (searched({**SKY, "name": "a.b"}), "input[2].tools[0].name"),
+        (searched({**OPEN, "name": "a.b"}), "input[2].tools[0].name"),
+        (searched({**OPEN, "name": "a b"}), "input[2].tools[0].name"),
+        (searched(OPEN, OPEN), "input[2].tools[1].name"),
+        (searched(tools=None), "input[2].tools"),
+        (searched(call_id=None), "input[2].call_id"),
+        ([*searched()[:1], {**searched()[1], "arguments": "{}"}], "input[1].arguments"),
+        ([*searched()[:1], {**searched()[1], "arguments": None}], "input[1].arguments"),
+        (
+            [*searched()[:1], {"type": "function_call", "call_id": "s", "name": "f", "arguments": {}}],
+            "input[1].arguments",
+        ),
+        ([{"type": "mcp_list_tools", "id": "m", "server_label": "x", "tools": [{"name": 1}]}], "input[0].tools"),
+    ],
+)
+async def test_a_search_that_is_none_is_refused_at_its_place(items: list[Fields], param: str) -> None:
+    got = await exchange(app(scripted(ids(END))), "/v1/responses", {"input": items, "tools": [FIND]}, [])
+    assert (got.status, got.json["error"]["param"]) == (400, param), got.body

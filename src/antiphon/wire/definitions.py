@@ -104,6 +104,7 @@ def no_such_tool(kind: str, path: str, possible: Iterable[str], *, by: str | Non
 Given = TypeVar("Given")
 NAME = re.compile(r"(?=.{1,64}$)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 """The name of a function: as OpenAI has it, or with dots between such words, as tools of MCP servers have."""
+NAMESPACE = "a namespace is named with 1 to 64 of a-z, A-Z, 0-9, _ and -."
 
 
 class FunctionFields(Protocol):

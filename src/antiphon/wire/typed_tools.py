@@ -139,3 +139,9 @@ RESPONSES: Mapping[str, ToolSpec] = {
     ),
 }
 """OpenAI's, by their types."""
+SEARCH = ToolSpec(
+    "tool_search",
+    "Finds tools by what they do. What it finds can be called from then on.",
+    _arguments({"query": _TEXT}, ("query",)),
+)
+"""OpenAI's search for tools, where the client runs it and says nothing else of it."""

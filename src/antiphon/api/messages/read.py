@@ -242,14 +242,15 @@ def read_request(wire: MessageTokensRequest, reading: MessagesReading) -> Reques
     server = tools.server
     choice, parallel = read_choice(wire.tool_choice, tools)
     nothing = choice.mode == "none"
-    budget = _budget(wire, reading)
+    effort = wire.output_config.effort if wire.output_config else None
+    budget = _budget(wire, reading, effort)
     stops = (wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ())
     turn = TurnRequest(
         conversation=Conversation(
             messages=messages,
             tools=() if nothing else (*head, *(server.specs if server else ())),
             builtins=() if nothing or server is None else server.builtins,
-            settings=_settings(wire, reading),
+            settings=_settings(wire, reading, effort),
             response_format=_format(wire),
         ),
         max_tokens=output_limit("max_tokens", wire.max_tokens),
@@ -299,21 +300,17 @@ def thinks(wire: MessageTokensRequest) -> bool:
     return wire.thinking is not None and wire.thinking.type in ("enabled", "adaptive")
 
 
-def _settings(wire: MessageTokensRequest, reading: MessagesReading) -> Settings:
+def _settings(wire: MessageTokensRequest, reading: MessagesReading, effort: str | None) -> Settings:
     """The effort that is named; else what thinking is to be. Thinking that is not requested is turned off."""
-    given = _effort(wire) or (None if thinks(wire) else "none")
+    given = effort or (None if thinks(wire) else "none")
     return Settings(reasoning_effort=ReasoningEffort(given) if given else None, current_date=reading.today)
 
 
-def _budget(wire: MessageTokensRequest, reading: MessagesReading) -> int | None:
+def _budget(wire: MessageTokensRequest, reading: MessagesReading, effort: str | None) -> int | None:
     """The tokens that a thought may have. An effort that is named comes first where nothing can bound thoughts."""
-    if wire.thinking is None or wire.thinking.type != "enabled" or not (reading.bounds or _effort(wire) is None):
+    if wire.thinking is None or wire.thinking.type != "enabled" or not (reading.bounds or effort is None):
         return None
     return wire.thinking.budget_tokens
-
-
-def _effort(wire: MessageTokensRequest) -> str | None:
-    return wire.output_config.effort if wire.output_config else None
 
 
 def _format(wire: MessageTokensRequest) -> ResponseFormat | None:

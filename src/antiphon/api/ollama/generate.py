@@ -34,7 +34,6 @@ from .read import (
     raw_request,
     settled_turn,
     unloads,
-    warnings_of,
 )
 from .route import NamedModel, OllamaRoute, describes, head_of, loaded_model
 from .schema import (
@@ -157,7 +156,8 @@ async def _model(post: Post, wire: OllamaRequest, settings: OllamaOptions, task:
     most = named.model.context
     if settings.num_ctx not in (None, most, *(usual for usual in USUAL_CONTEXTS if usual <= most)):
         post.ignore([post.exchange.names.restored.get("num_ctx", "num_ctx")])
-    post.exchange.warnings = (*post.exchange.warnings, *warnings_of(settings, named.model.context))
+    if (wished := settings.num_ctx) is not None and wished > most:
+        post.exchange.warnings = (*post.exchange.warnings, f"num_ctx is {wished} and the model's context is {most}")
     return named
 
 

@@ -67,13 +67,6 @@ def merged_options(wire: OllamaRequest, names: Names) -> tuple[OllamaOptions, Na
     return settings, replace_fields(names, restored={**names.restored, **restored}, ignored=tuple(ignored))
 
 
-def warnings_of(settings: OllamaOptions, context: int) -> tuple[str, ...]:
-    """Names the settings of a model's loading that a client requests and does not get."""
-    if settings.num_ctx is None or settings.num_ctx <= context:
-        return ()
-    return (f"num_ctx is {settings.num_ctx} and the model's context is {context}",)
-
-
 def check_keep_alive(keep_alive: KeepAlive) -> None:
     """Raises `RequestError` for what is no duration."""
     if isinstance(keep_alive, str) and not _DURATION.fullmatch(keep_alive):

@@ -70,6 +70,7 @@ from .item_schema import (
     ReasoningItem,
     ReasoningText,
     ShellCallItem,
+    ToolSearchCallItem,
     WebSearchCallItem,
 )
 from .open_items import Place
@@ -124,7 +125,12 @@ def _inside(item: OutputItem, place: Place) -> Iterator[StreamEvent]:
         case WebSearchCallItem() | CodeInterpreterCallItem() | McpCallItem() | McpListToolsItem():
             yield from _run(item, at)
         case (
-            CompactionItem() | McpApprovalRequestItem() | LocalShellCallItem() | ShellCallItem() | ApplyPatchCallItem()
+            CompactionItem()
+            | McpApprovalRequestItem()
+            | LocalShellCallItem()
+            | ShellCallItem()
+            | ApplyPatchCallItem()
+            | ToolSearchCallItem()
         ):
             pass
         case _:
@@ -178,7 +184,7 @@ def _empty(item: OutputItem) -> OutputItem:
             return replace(item, status="in_progress", arguments="")
         case CustomToolCallItem():
             return replace(item, status="in_progress", input="")
-        case WebSearchCallItem() | LocalShellCallItem() | ShellCallItem() | ApplyPatchCallItem():
+        case WebSearchCallItem() | LocalShellCallItem() | ShellCallItem() | ApplyPatchCallItem() | ToolSearchCallItem():
             return replace(item, status="in_progress", action=NOTHING.get(type(item), item.action))
         case CodeInterpreterCallItem():
             return replace(item, status="in_progress", code="", outputs=None)

@@ -49,7 +49,7 @@ class InputItem(msgspec.Struct, omit_defaults=True, kw_only=True):
     call_id: str | None = None
     name: str | None = None
     namespace: str | None = None
-    arguments: str | None = None
+    arguments: str | JsonObject | None = None
     input: str | None = None
     output: Content = None
     summary: list[InputPart] | None = None
@@ -58,7 +58,8 @@ class InputItem(msgspec.Struct, omit_defaults=True, kw_only=True):
     container_id: str | None = None
     outputs: list[InputPart] | None = None
     server_label: str | None = None
-    tools: list[ListedTool] | None = None
+    tools: list[JsonObject] | None = None
+    execution: str | None = None
     approval_request_id: str | None = None
     approve: bool | None = None
     reason: str | None = None
@@ -164,7 +165,7 @@ class DeleteFile(msgspec.Struct, frozen=True, tag_field="type", tag="delete_file
 
 
 PatchOperation = CreateFile | UpdateFile | DeleteFile
-Action = LocalShellAction | ShellAction | PatchOperation
+Action = LocalShellAction | ShellAction | PatchOperation | JsonObject
 
 
 class LocalEnvironment(msgspec.Struct, frozen=True, tag_field="type", tag="local"):
@@ -196,7 +197,16 @@ class ApplyPatchCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="t
     status: Status
 
 
-TypedCallItem = LocalShellCallItem | ShellCallItem | ApplyPatchCallItem
+class ToolSearchCallItem(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool_search_call"):
+    id: str
+    call_id: str
+    execution: Literal["client"] = "client"
+    action: JsonObject = msgspec.field(name="arguments")
+    encrypted_content: str | msgspec.UnsetType = msgspec.UNSET
+    status: Status
+
+
+TypedCallItem = LocalShellCallItem | ShellCallItem | ApplyPatchCallItem | ToolSearchCallItem
 
 
 class TypedCall(NamedTuple):
@@ -211,6 +221,7 @@ TYPED: Mapping[str, TypedCall] = {
     "local_shell": TypedCall(LocalShellCallItem, LocalShellAction, LocalShellAction(command=[])),
     "shell": TypedCall(ShellCallItem, ShellAction, ShellAction(commands=[])),
     "apply_patch": TypedCall(ApplyPatchCallItem, PatchOperation, UpdateFile("", "")),
+    "tool_search": TypedCall(ToolSearchCallItem, JsonObject, {}),
 }
 """By the types of their tools; an item's type is that with ``_call``."""
 NOTHING: Mapping[object, Action] = {kind.item: kind.nothing for kind in TYPED.values()}
@@ -292,6 +303,7 @@ OutputItem = (
     | LocalShellCallItem
     | ShellCallItem
     | ApplyPatchCallItem
+    | ToolSearchCallItem
     | WebSearchCallItem
     | CodeInterpreterCallItem
     | McpCallItem

@@ -10,11 +10,22 @@ import msgspec
 
 from antiphon.api.chat.messages import answered, followed, recipient_of, text_part
 from antiphon.api.responses.item_schema import ItemList
-from antiphon.conversation import FUNCTIONS, Channel, Intent, Message, OpaquePart, Part, Role, TextPart, text_and_parts
+from antiphon.conversation import (
+    FUNCTIONS,
+    Channel,
+    Intent,
+    Message,
+    OpaquePart,
+    Part,
+    Role,
+    TextPart,
+    ToolsPart,
+    text_and_parts,
+)
 from antiphon.conversation.calls import GivenCalls, OpenCalls, make_answer, make_call
 from antiphon.errors import Position, RequestError, UnsupportedError
 from antiphon.generation.reply import canonical
-from antiphon.structs import ready
+from antiphon.tools.mcp import ListedTool
 from antiphon.tools.mcp.tool_set import function_name
 from antiphon.wire.documents import text_file
 from antiphon.wire.encrypted import SEPARATOR, Purpose
@@ -22,12 +33,15 @@ from antiphon.wire.errors import refused
 from antiphon.wire.json import encode
 from antiphon.wire.projection import CUSTOM_INPUT, custom_input
 
-from .item_schema import TYPED, Content, InputItem, InputPart, JsonObject
+from .item_schema import Content, InputItem, InputPart
+from .items_by_type import action_text, converted, found_tools, printed_text
 from .known import ACTIONS, CALLS, Approvals, is_as_run, is_as_written, is_preamble, result_only
 
 TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
-OUTPUTS = tuple(f"{kind}_output" for kind in ACTIONS)
-ANSWERS = ("function_call_output", "custom_tool_call_output", *OUTPUTS)
+ANSWERS = (
+    "function_call_output", "custom_tool_call_output", "local_shell_call_output", "shell_call_output",
+    "apply_patch_call_output", "tool_search_output",
+)  # fmt: skip
 UNREAD = ("web_search_call", "mcp_list_tools")
 """Items for the client alone: the model gets nothing of them."""
 WITHOUT_STATUS = ("reasoning", "compaction", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
@@ -44,6 +58,8 @@ PREFIXES = {
     "shell_call_output": "sho",
     "apply_patch_call": "apc",
     "apply_patch_call_output": "apco",
+    "tool_search_call": "ts",
+    "tool_search_output": "tso",
     "web_search_call": "ws",
     "code_interpreter_call": "ci",
     "mcp_call": "mcp",
@@ -127,6 +143,8 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
         self, items: Sequence[InputItem], number: int, path: str, calls: OpenCalls, approvals: Approvals
     ) -> Iterator[Message]:
         item = items[number]
+        if isinstance(item.arguments, dict) and item.type != "tool_search_call":
+            raise refused(f"{path}.arguments", "must be a text.", code="invalid_type")
         match item.type:
             case None | "message":
                 yield _message(item, path, preamble=is_preamble(items, number))
@@ -143,7 +161,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
             case "compaction":
                 yield self._summary(item, path)
             case kind if kind in UNREAD:
-                return
+                converted(item.tools or [], list[ListedTool], f"{path}.tools")
             case kind:
                 raise UnsupportedError(
                     f"{path}.type: items of type {kind[:64]!r} cannot be read.",
@@ -225,21 +243,10 @@ def _call(item: InputItem, path: str, *, strict: bool) -> Message:
         if given is None or (not given and (name == "call_id" or (name == "name" and strict))):
             raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
     if kind in ACTIONS:
-        return make_call(recipient_of(kind.removesuffix("_call")), _done(item, said, path), item.call_id)
-    text = item.arguments if kind == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
+        return make_call(recipient_of(kind.removesuffix("_call")), action_text(item, said, path), item.call_id)
+    text = str(item.arguments) if kind == "function_call" else json.dumps({CUSTOM_INPUT: item.input})
     name = f"{item.namespace}.{item.name}" if item.namespace else item.name or ""
     return make_call(recipient_of(name), text or "", item.call_id)
-
-
-def _done(item: InputItem, said: str, path: str) -> str:
-    """The arguments by which a model requests what a call of a tool by type does."""
-    given: JsonObject = getattr(item, said)
-    try:
-        action = msgspec.convert(given, ready(TYPED[(item.type or "").removesuffix("_call")].action))
-    except msgspec.ValidationError as error:
-        raise refused(f"{path}.{said}", f"{error}.", code="invalid_type") from None
-    fields = {name: value for name, value in msgspec.to_builtins(action).items() if value not in (None, {})}
-    return json.dumps({name: value for name, value in fields.items() if (name, value) != ("type", "exec")})
 
 
 def _arguments(item: InputItem, text: str) -> str:
@@ -252,29 +259,18 @@ def _output(item: InputItem, path: str, calls: OpenCalls) -> Message:
     call_id = item.call_id or (item.id if item.type == "local_shell_call_output" else None)
     if not call_id:
         raise refused(f"{path}.call_id", f"a {item.type} needs it.", code="missing_required_parameter")
-    if item.output is None and item.type != "apply_patch_call_output":
+    if item.output is None and item.type not in ("apply_patch_call_output", "tool_search_output"):
         raise refused(f"{path}.output", f"a {item.type} needs it.", code="missing_required_parameter")
     recipient = answered(call_id, calls, f"{path}.call_id")
+    if item.type == "tool_search_output":
+        return make_answer(recipient, call_id, (ToolsPart.of(found_tools(item, path)),))
     if item.type == "shell_call_output" and isinstance(item.output, list):
-        printed = [_printed(part, f"{path}.output[{i}]") for i, part in enumerate(item.output)]
+        printed = [printed_text(part, f"{path}.output[{i}]") for i, part in enumerate(item.output)]
         return make_answer(recipient, call_id, (TextPart("\n".join(printed)),))
     if item.type == "apply_patch_call_output":
         said = text_and_parts(_parts(item.output, f"{path}.output"))[0]
         return make_answer(recipient, call_id, (TextPart(": ".join(filter(None, (item.status, said)))),))
     return make_answer(recipient, call_id, _parts(item.output, f"{path}.output", images=True))
-
-
-def _printed(part: InputPart, path: str) -> str:
-    """Shows the model what a command printed, and how it ended."""
-    match part.outcome:
-        case {"type": "exit", "exit_code": int(code)}:
-            end = f"[exit code {code}]"
-        case {"type": "timeout"}:
-            end = "[timeout]"
-        case _:
-            raise refused(f"{path}.outcome", "is an exit with its exit_code, or a timeout.")
-    printed = (text.removesuffix("\n") for text in (part.stdout, part.stderr) if text)
-    return "\n".join((*printed, end))
 
 
 def _mcp_recipient(item: InputItem) -> str:
@@ -288,7 +284,7 @@ def _requested(item: InputItem, path: str) -> Message:
     for name in ("id", "server_label", "name"):
         if not getattr(item, name):
             raise refused(f"{path}.{name}", f"a {item.type} needs it.", code="missing_required_parameter")
-    return make_call(_mcp_recipient(item), item.arguments or "", item.id)
+    return make_call(_mcp_recipient(item), str(item.arguments or ""), item.id)
 
 
 def _past_call(item: InputItem, path: str) -> Iterator[Message]:
@@ -298,7 +294,7 @@ def _past_call(item: InputItem, path: str) -> Iterator[Message]:
         recipient, text, kind = "python", item.code or "", None
         answer: Sequence[Part] = [TextPart(part.logs or part.text or "") for part in item.outputs or ()]
     else:
-        recipient, text, kind = _mcp_recipient(item), item.arguments or "", "json"
+        recipient, text, kind = _mcp_recipient(item), str(item.arguments or ""), "json"
         answer = _parts(item.output if item.output is not None else json.dumps(item.error), f"{path}.output")
     yield make_call(recipient, text, call_id, kind=kind)
     yield make_answer(recipient, call_id, answer)

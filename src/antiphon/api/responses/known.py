@@ -98,7 +98,10 @@ def result_only(messages: Sequence[Message], call: Message) -> list[Message]:
     return [replace(message, call_id=call.call_id) for message in messages if message.role is Role.TOOL]
 
 
-ACTIONS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
+ACTIONS = {
+    "local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation",
+    "tool_search_call": "arguments",
+}  # fmt: skip
 """Calls of tools that are given by their type, with the field that says what is to be done."""
 CALLS = ("function_call", "custom_tool_call", *ACTIONS)
 SAYS: Mapping[str, tuple[str, ...]] = {
@@ -195,7 +198,7 @@ def _value(item: InputItem, name: str) -> object:
     value = getattr(item, name)
     if value in _NOTHING:
         return ""
-    if name == "arguments":
+    if name == "arguments" and isinstance(value, str):
         return canonical(value)
     if isinstance(value, dict):
         return {key: one for key, one in value.items() if one is not None}

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace as replace_in
 
 from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message, ReasoningEffort, Role, Settings
@@ -24,6 +25,7 @@ from antiphon.wire.errors import refused
 from antiphon.wire.prompt_notes import notes_of
 from antiphon.wire.sampling import sampled
 
+from .open_items import ClientTool
 from .schema import ConversationRef, Response, ResponsesRequest, TokensRequest
 from .tools import NO_SERVERS, Tools, read_choice, read_tools
 
@@ -77,7 +79,11 @@ def read_request(
         raise refused("input", f"there are {len(messages)} messages; at most {limits.max_messages} are read.")
     always = offer_tools and server is not None
     tools = read_tools(wire.tools or [], server, always=always, most=most_tools, clients=clients)
-    choice = read_choice(wire, tools)
+    found = Conversation(tuple(messages)).callable
+    named = ((spec.name, *spec.name.rpartition(".")) for spec in found)
+    offers = {whole: ClientTool(name, space or None) for whole, space, _, name in named} | tools.offers
+    tools = replace_in(tools, offers=offers)
+    choice = read_choice(wire, replace_in(tools, specs=(*tools.specs, *found)))
     offered = choice.mode != "none"
     instructions = (Message(role=Role.SYSTEM, text=wire.instructions),) if wire.instructions else ()
     effort, form = wire.reasoning.effort if wire.reasoning else None, wire.text.format if wire.text else None

@@ -56,6 +56,7 @@ class NamespacedTool(msgspec.Struct, kw_only=True):
     parameters: JsonObject | bool | None = None
     strict: bool | None = None
     format: CustomFormat | None = None
+    defer_loading: bool | None = None
 
 
 class McpFilter(msgspec.Struct, kw_only=True):
@@ -82,8 +83,8 @@ class CodeContainer(msgspec.Struct, kw_only=True):
 
 
 class ResponsesTool(msgspec.Struct, kw_only=True):
-    """``function``, ``custom``, ``namespace``; ``shell``, ``local_shell``, ``apply_patch``, which the client runs too;
-    ``web_search``, ``code_interpreter``, ``mcp``. Others are refused."""
+    """``function``, ``custom``, ``namespace``; ``shell``, ``local_shell``, ``apply_patch`` and
+    ``tool_search``, which the client runs too; ``web_search``, ``code_interpreter``, ``mcp``. Others are refused."""
 
     type: str
     name: str | None = None
@@ -92,6 +93,8 @@ class ResponsesTool(msgspec.Struct, kw_only=True):
     strict: bool | None = None
     format: CustomFormat | None = None
     environment: JsonObject | None = None
+    execution: str | None = None
+    defer_loading: bool | None = None
     tools: list[NamespacedTool] | None = None
     server_label: str | None = None
     server_url: str | None = None

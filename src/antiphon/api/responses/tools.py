@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from antiphon.tools.mcp.tool_set import McpTool
 from antiphon.wire.definitions import (
     DOMAINS,
     NAME,
+    NAMESPACE,
     chosen_tools,
     custom_tool,
     impossible,
@@ -21,7 +23,7 @@ from antiphon.wire.definitions import (
     read_function,
 )
 from antiphon.wire.errors import refused
-from antiphon.wire.typed_tools import RESPONSES
+from antiphon.wire.typed_tools import RESPONSES, SEARCH
 
 from .mcp_tools import McpName, check_choices, check_own_server, echo_of, is_clients, needs_approval
 from .mcp_tools import allowed_of as allowed_clients
@@ -77,6 +79,7 @@ class Tools(msgspec.Struct, frozen=True):
     """Tools that a request offers the model. ``dropped``: paths left out.
 
     ``served``: recipients that the server runs; ``gated``: those that run when the client approves each call.
+    Tools of the client's that come when its search finds them are among ``offers``, and not among ``specs``.
     ``named``: how recipients of the client's MCP servers are called there. ``unlisted``: why tools of the client's
     server under a label could not be listed.
     """
@@ -107,7 +110,8 @@ def read_tools(
     """
     if most is not None and len(tools) > most:
         raise refused("tools", f"there are {len(tools)} tools; at most {most} are possible.")
-    reader = _Reader(server, clients)
+    searches = any(tool.type == "tool_search" and tool.execution == "client" for tool in tools)
+    reader = _Reader(server, clients, searches=searches)
     for i, tool in enumerate(tools):
         reader.read(tool, f"tools[{i}]")
     if always:
@@ -116,8 +120,9 @@ def read_tools(
 
 
 class _Reader:
-    def __init__(self, server: Offer | None, clients: Mapping[str, ClientToolSet]) -> None:
+    def __init__(self, server: Offer | None, clients: Mapping[str, ClientToolSet], *, searches: bool) -> None:
         self._server = server
+        self._searches = searches
         self._clients = clients
         self._gated: set[str] = set()
         self._named: dict[str, McpName] = {}
@@ -156,7 +161,7 @@ class _Reader:
                 named = _named(tool, path)
                 self._offer(named, None, path)
                 self._echo.append(_echo(named))
-            case kind if kind in RESPONSES:
+            case kind if kind in RESPONSES or (kind == "tool_search" and tool.execution == "client"):
                 self._typed(tool, path)
             case "namespace":
                 self._namespace(tool, path)
@@ -219,12 +224,14 @@ class _Reader:
         if tool.type in self._specs:
             raise refused(f"{path}.type", f"another tool is named {tool.type!r}.")
         self._offers[tool.type] = ClientTool(tool.type, kind=tool.type)
-        self._specs[tool.type] = RESPONSES[tool.type]
+        search = replace(SEARCH, description=tool.description or SEARCH.description,
+                         parameters=SEARCH.parameters if tool.parameters is None else tool.parameters)  # fmt: skip
+        self._specs[tool.type] = RESPONSES.get(tool.type, search)
         self._echo.append(_plain(tool))
 
     def _namespace(self, tool: ResponsesTool, path: str) -> None:
         if not tool.name or "." in tool.name or not NAME.fullmatch(tool.name):
-            raise refused(f"{path}.name", "a namespace is named with 1 to 64 of a-z, A-Z, 0-9, _ and -.")
+            raise refused(f"{path}.name", NAMESPACE)
         for i, inner in enumerate(tool.tools or []):
             self._offer(inner, tool.name, f"{path}.tools[{i}]")
         inner_echo = [_echo(inner) for inner in tool.tools or []]
@@ -234,12 +241,14 @@ class _Reader:
         """A tool of the client's. In a namespace the model calls it ``namespace.name``."""
         if tool.type not in ("function", "custom"):
             raise no_such_tool(tool.type, path, ("function", "custom"))
-        spec = read_function(tool, path, namespace=namespace, taken=self._specs)
+        spec = read_function(tool, path, namespace=namespace, taken=self._offers.keys() | self._specs.keys())
         at, form = f"{path}.format", tool.format
         if tool.type == "custom":
             spec = custom_tool(spec, form.type if form else "text", form, at, at)
         self._offers[spec.name] = ClientTool(tool.name, namespace, tool.type, f"{at}.definition")
-        self._specs[spec.name] = spec
+        if not (tool.defer_loading and self._searches):
+            self._specs[spec.name] = spec
+            self._dropped += [f"{path}.defer_loading"] if tool.defer_loading else []
 
     def _serve(self, tool: ResponsesTool) -> bool:
         """Adds a tool that runs in the server; False where the server does not have it.
@@ -316,8 +325,8 @@ def _chosen(choice: ResponsesToolChoice, tools: Tools) -> ToolChoice:
 
 def _names(tool: ChosenTool, tools: Tools, path: str) -> Iterator[str]:
     """Yields the names by which the model calls a chosen tool; several for a namespace or a server."""
-    if tool.type in ("function", "custom", *RESPONSES):
-        name = tool.type if tool.type in RESPONSES else tool.name or ""
+    if tool.type in ("function", "custom", "tool_search", *RESPONSES):
+        name = tool.type if tool.type == "tool_search" or tool.type in RESPONSES else tool.name or ""
         name = f"{tool.namespace}.{name}" if tool.namespace else name
         own = [spec for spec in tools.specs if spec.name in tools.offers]
         served = [spec for spec in tools.specs if spec.recipient in tools.served]
@@ -354,6 +363,7 @@ def _named(tool: ResponsesTool, path: str) -> NamespacedTool:
         parameters=tool.parameters,
         strict=tool.strict,
         format=tool.format,
+        defer_loading=tool.defer_loading,
     )
 
 
@@ -361,7 +371,8 @@ def _echo(tool: NamespacedTool) -> dict[str, Any]:
     fields = {"type": tool.type, "name": tool.name, "description": tool.description}
     if tool.type == "custom":
         return {**fields, "format": msgspec.to_builtins(tool.format) if tool.format else {"type": "text"}}
-    return {**fields, "parameters": tool.parameters, "strict": tool.strict}
+    later = {"defer_loading": True} if tool.defer_loading else {}
+    return {**fields, "parameters": tool.parameters, "strict": tool.strict, **later}
 
 
 def _plain(tool: ResponsesTool) -> dict[str, Any]:
