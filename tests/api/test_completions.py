@@ -323,7 +323,7 @@ def assembled(events: list[Any]) -> dict[Any, Any]:
     """What a client puts together from a stream, or from an answer that is one event."""
     fields: dict[Any, Any] = {"usage": None}
     for event in events:
-        fields["usage"] = event["usage"] or fields["usage"]
+        fields["usage"] = event.get("usage") or fields["usage"]
         for choice in event["choices"]:
             mine = fields.setdefault((choice["index"], choice["sample_index"]), ["", None, {}])
             assert mine[1] is None, "something came after the finish"

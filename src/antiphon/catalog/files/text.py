@@ -144,7 +144,8 @@ def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMi
     prefix, suffix, middle = (marks.pop(role, None) for role in FIM_ROLES[:3])
     if prefix is None or suffix is None or middle is None:
         return None
-    return FillInMiddle(prefix, suffix, middle, tuple(marks.values()))
+    ends = tuple(marks.values())
+    return FillInMiddle(prefix, suffix, middle, ends, repository=marks.get("fim_rep"), file=marks.get("fim_sep"))
 
 
 _ADDED_BY_KIND: Mapping[object, frozenset[str]] = {
