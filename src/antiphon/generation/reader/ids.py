@@ -115,7 +115,10 @@ class StopStrings:
         shown = stop + 1 if self._included else stop
         if stop < len(pieces):
             self.matched = texts[stop]
-            self._forget("".join(texts[shown:]) + (self._scanner.buffered if self._scanner else ""))
+            # The log probabilities of tokens whose text is not passed on go with it.
+            left = len(("".join(texts[shown:]) + (self._scanner.buffered if self._scanner else "")).encode())
+            while self._logprobs and 0 < len(self._logprobs[-1].data) <= left:
+                left -= len(self._logprobs.pop().data)
         for text in texts[:shown]:
             self._text.append(text)
             passed.append(TextDelta(text, tuple(self._logprobs)))
@@ -124,12 +127,6 @@ class StopStrings:
             assert self._open is not None
             passed.append(MessageEnded(replace(self._open, text="".join(self._text), end=End.END)))
         return passed
-
-    def _forget(self, text: str) -> None:
-        """Leaves out the last log probabilities: those of the tokens of ``text``, which is not passed on."""
-        left = len(text.encode())
-        while self._logprobs and 0 < len(self._logprobs[-1].data) <= left:
-            left -= len(self._logprobs.pop().data)
 
 
 # Which text a log probability belongs to.
