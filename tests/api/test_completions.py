@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import openai
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.api import create_app
 from antiphon.api.dialects import configured_dialects
 from antiphon.api.dialects.tables import databricks
-from antiphon.catalog.files.text import gguf_text
+from antiphon.catalog.files.text import folder_text, gguf_text
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Sampling, ScriptedEngine, Step
 from antiphon.engines.gguf_file import GgufValue
@@ -323,7 +325,7 @@ def assembled(events: list[Any]) -> dict[Any, Any]:
     """What a client puts together from a stream, or from an answer that is one event."""
     fields: dict[Any, Any] = {"usage": None}
     for event in events:
-        fields["usage"] = event["usage"] or fields["usage"]
+        fields["usage"] = event.get("usage") or fields["usage"]
         for choice in event["choices"]:
             mine = fields.setdefault((choice["index"], choice["sample_index"]), ["", None, {}])
             assert mine[1] is None, "something came after the finish"
@@ -430,3 +432,31 @@ def test_a_gguf_file_names_the_marks(type: int) -> None:
     del metadata["tokenizer.ggml.fim_mid_token_id"]
     assert gguf_text(metadata).infill is None
     assert gguf_text({**metadata, "tokenizer.ggml.fim_mid_token_id": 99}).infill is None
+
+
+@pytest.mark.parametrize(
+    ("marks", "names"),
+    [
+        (("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"), ("<|fim_pad|>", "<|repo_name|>", "<|file_sep|>")),
+        (("<fim_prefix>", "<fim_suffix>", "<fim_middle>"), ("<repo_name>", "<file_sep>")),
+        (("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"), ()),
+    ],
+)
+def test_marks_are_found_by_their_spelling_where_no_file_names_them(
+    marks: tuple[str, str, str], names: tuple[str, ...], tmp_path: Path
+) -> None:
+    for spellings in ((*marks, *names), marks[:2]):
+        library = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0}, []))
+        library.add_tokens([tokenizers.AddedToken(spelling, special=False) for spelling in spellings])
+        library.save(str(tmp_path / "tokenizer.json"))
+        metadata: dict[str, GgufValue] = {
+            "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["a", *spellings], "tokenizer.ggml.merges": [],
+            "tokenizer.ggml.token_type": [1, *[3] * len(spellings)],
+        }  # fmt: skip
+        for text in (folder_text(tmp_path), gguf_text(metadata)):
+            if spellings == marks[:2]:
+                assert text.infill is None
+                continue
+            prefix, suffix, middle = map(Control, marks)
+            ends = tuple(map(Control, names))
+            assert text.infill == FillInMiddle(prefix, suffix, middle, ends, *ends[-2:])

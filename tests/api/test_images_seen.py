@@ -356,3 +356,20 @@ async def test_a_template_without_places_and_an_engine_without_eyes_see_none() -
             assert got.status == 400
             assert f"{place}: parts of type" in got.body.decode()
             assert "reads text" in got.body.decode()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("role", ["system", "assistant"])
+async def test_an_image_of_somebody_else_than_a_user_is_refused_and_told_where_images_go(role: str) -> None:
+    application, engine = seeing()
+    chat = {"type": "image_url", "image_url": {"url": data_url(RED)}}
+    response = {"type": "input_image", "image_url": data_url(RED)}
+    asks: list[tuple[str, dict[str, Any]]] = [
+        ("/v1/chat/completions", {"messages": [{"role": role, "content": [chat]}]}),
+        ("/v1/responses", {"input": [{"role": role, "content": [response]}]}),
+    ]
+    for path, body in asks:
+        got = await post_in_process(application, path, model="m", **body)
+        assert (got.status, got.error["code"]) == (400, "unsupported_content"), got.body
+        assert "'m' reads text, and images in users' messages" in got.error["message"]
+    assert not engine.requests

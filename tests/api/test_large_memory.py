@@ -59,6 +59,8 @@ ROUTES: dict[str, list[str]] = {
     "/v1/chat/completions/{id}": ['{"metadata":{"a":@}}'],
     "/v1/chat/interactive": ['{"session_id":3,"request_output_len":1,"prompt":@}'],
     "/v1/completions": ['{"max_tokens":1,"prompt":@}', '{"max_tokens":1,"prompt":["a",@]}'],
+    "/v1/fim/completions": ['{"max_tokens":1,"prompt":@}'],
+    "/v1/infill": ['{"input_prefix":@,"input_suffix":""}', '{"input_prefix":"","input_suffix":"","input_extra":[@]}'],
     "/v1/embeddings": ['{"input":@}', '{"input":["a",@],"error_behavior":"truncate"}'],
     "/v1/tokenize": ['{"prompt":@}', "{" + MESSAGES + "}"],
     "/v1/encode": ['{"input":@}', '{"input":["a",@]}'],

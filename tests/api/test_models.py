@@ -39,6 +39,9 @@ def test_a_model_tells_what_it_is_and_gives_no_path_of_the_server(tmp_path: Path
         assert card == request(base, "GET", "/v1/models/mine").json == request(base, "GET", "/v1/models/my").json
         assert (card["id"], card["object"], card["root"], card["parent"]) == ("mine", "model", "mine", None)
         assert (card["max_model_len"], card["meta"]["n_ctx"]) == (300, 300)
+        assert (card["max_context_length"], card["context_window"], card["active"]) == (300, 300, True)
+        assert card["type"] == "base"
+        assert [name for name, able in card["capabilities"].items() if able] == ["completion_chat", "function_calling"]
         assert card["meta"]["n_vocab"] > 256
         assert card["permission"][0]["object"] == "model_permission"
         assert {key: card["antiphon"][key] for key in card["antiphon"] if key != "settings"} == {
@@ -66,6 +69,7 @@ def test_a_model_of_which_no_file_was_read_is_listed_and_read_when_it_is_request
         assert {name: (card["max_model_len"], card["meta"]) for name, card in listed.items()} == dict.fromkeys(
             entries, (None, None)
         )
+        assert not any(able for card in listed.values() for able in card["capabilities"].values())
         other = request(base, "GET", "/v1/models/other").json
         assert (other["max_model_len"], other["meta"]["n_ctx_train"], other["meta"]["n_vocab"]) == (8192, 8192, 49152)
         assert (other["meta"]["n_embd"], other["meta"]["size"]) == (576, smollm2_path.stat().st_size)

@@ -199,7 +199,15 @@ async def test_another_name_of_the_limit_is_the_limit(place: Server) -> None:
 
 async def test_another_name_of_a_field_is_that_field(place: Server) -> None:
     others = {row.name for row in KNOWN.values() if row.use == "same"}
-    assert others == {"repeat_penalty", "n_cmpl", "random_seed"}
+    assert others == {"repeat_penalty", "n_cmpl", "random_seed", "min_new_tokens", "no_stop_trim"}
+    for name, value, target in (
+        ("min_new_tokens", 4, "min_tokens"),
+        ("no_stop_trim", True, "include_stop_str_in_output"),
+    ):
+        got = await place.post(**{name: value})
+        assert (got.status == 200) is (target in KINDS[place.route].__struct_fields__), got.body
+        if got.status == 200 and name == "min_new_tokens":
+            assert place.engine.requests[-1][1].min_tokens == 4
     assert (await place.post(repeat_penalty=1.3)).status == 200
     assert place.engine.requests[-1][1].repetition_penalty == 1.3
     assert (await place.post(random_seed=7)).status == 200

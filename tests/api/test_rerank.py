@@ -71,7 +71,8 @@ async def test_the_best_document_comes_first_and_the_worst_last(served: Starlett
     assert sorted(one["index"] for one in results) == [0, 1, 2, 3]
     scores = [one["relevance_score"] for one in results]
     assert scores == sorted(scores, reverse=True)
-    assert got.json.keys() == {"id", "object", "model", "usage", "results"}
+    assert got.json.keys() == {"id", "object", "model", "usage", "results", "meta"}
+    assert got.json["meta"] == {"api_version": {"version": "2" if path == "/v2/rerank" else "1"}}
     assert (got.json["object"], got.json["model"]) == ("list", "minilm")
     assert got.json["id"].startswith("rerank-")
     assert all(one.keys() == {"index", "relevance_score"} for one in results)

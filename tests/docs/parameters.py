@@ -194,7 +194,11 @@ class Page:
                 if (await answered(self._servers.of(info, jinja=jinja), path, body)).status != 200:
                     yield need
         # Whoever runs the model, the server runs the tools.
-        if (await answered(self._servers.of(self._kinds[0].best, tools=False, jinja=jinja), path, body)).status != 200:
+        first = self._kinds[0].best
+        some, none = [
+            await answered(self._servers.of(first, tools=tools, jinja=jinja), path, body) for tools in (True, False)
+        ]
+        if some.status == 200 != none.status:
             yield "tools"
         if jinja and (await answered(self._servers.of(engine.best), path, body)).status != 200:
             yield "template"

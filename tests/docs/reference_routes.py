@@ -27,7 +27,7 @@ but for those of health and the pages for browsers. `[…]` marks query paramete
 GROUPS = (
     (
         "Chat, completions, embeddings",
-        ("/v1/chat", "/v1/completions", "/v1/embeddings", "/v1/openchatml"),
+        ("/v1/chat", "/v1/completions", "/v1/fim", "/v1/infill", "/v1/embeddings", "/v1/openchatml"),
     ),
     ("Responses and conversations", ("/v1/responses", "/v1/conversations")),
     ("Messages", ("/v1/messages",)),

@@ -47,6 +47,7 @@ CHAT: Samples = {
     "prompt_logprobs": {"prompt_logprobs": 2, "stream": False}, "return_token_ids": {"return_token_ids": True},
     "explain_prefix": {"explain_prefix": True}, "prefix_policy": {"prefix_policy": "template"},
     "min_tokens": {"min_tokens": 3},
+    "include_stop_str_in_output": {"include_stop_str_in_output": True, "stop": "x"},
     "best_of": {"best_of": 2}, "store": {"store": True},
 }  # fmt: skip
 
@@ -57,6 +58,7 @@ COMPLETIONS: Samples = {
     **SAMPLING, "finish": {"finish": "always"},
     "logit_bias": {"logit_bias": {"5": 1}}, "logprobs": {"logprobs": 2},
     "ignore_eos": {"ignore_eos": True, "max_tokens": 9}, "echo": {"echo": True}, "suffix": {"suffix": "x"},
+    "min_tokens": {"min_tokens": 3}, "include_stop_str_in_output": {"include_stop_str_in_output": True, "stop": "x"},
     "use_raw_prompt": {"use_raw_prompt": False}, "error_behavior": {"error_behavior": "truncate"},
     "skip_special_tokens": {"use_raw_prompt": True, "skip_special_tokens": False}, "user": {"user": "u"},
     "prompt_cache_key": {"prompt_cache_key": "k"}, "cache_salt": {"cache_salt": "s"},

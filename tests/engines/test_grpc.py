@@ -126,7 +126,12 @@ async def test_seeds_and_biases_go_out_or_are_refused(subject: Engine, servicer:
         sent = MessageToDict(servicer.script.requests[-1], preserving_proto_field_name=True)
         expected = {"seed": 5, "logit_bias": {"7": -100.0}}
         assert sent["sampling_params"][name] == expected[name]
-    assert subject.info.honours == SAMPLING - ({"seed"} if servicer.name == "sglang" else set())
+    least = {"sglang": "min_new_tokens", "vllm": "min_tokens"}[servicer.name]
+    for tokens, sent_as in ((3, 3), (10**6, GREEDY.max_tokens)):
+        await steps_of(subject, [1], replace(GREEDY, min_tokens=tokens))
+        sent = MessageToDict(servicer.script.requests[-1], preserving_proto_field_name=True)
+        assert sent["sampling_params"][least] == sent_as
+    assert subject.info.honours == SAMPLING - ({"seed"} if servicer.name == "sglang" else set()) | {"min_tokens"}
 
 
 @pytest.mark.parametrize("count", [1, 2])

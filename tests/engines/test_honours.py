@@ -21,7 +21,7 @@ USUAL = Sampling(max_tokens=8)
 CHANGED: dict[str, Any] = {
     "max_tokens": 7, "temperature": 0.5, "top_p": 0.5, "top_k": 5, "min_p": 0.1, "seed": 5, "presence_penalty": 0.5,
     "frequency_penalty": 0.5, "repetition_penalty": 1.5, "logit_bias": {7: 1.0}, "logprobs": 3,
-    "stop_ids": frozenset({9}), "ignore_eos": True, "whole": True, "confidence": True,
+    "stop_ids": frozenset({9}), "ignore_eos": True, "min_tokens": 3, "whole": True, "confidence": True,
 }  # fmt: skip
 WISHES = {"whole", "confidence"}
 IN_STEPS = {"stop_ids"}

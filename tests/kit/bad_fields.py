@@ -53,7 +53,8 @@ UNSUPPORTED: list[tuple[dict[str, Any], str]] = [
     ({"audio": {"voice": "x"}}, "audio"),
     ({"web_search_options": {"x": 1}}, "web_search_options"),
     ({"best_of": 10**9}, "best_of"),
-    ({"min_tokens": 5}, "min_tokens"),
+    ({"min_tokens": 5, "tools": [TOOL]}, "min_tokens"),
+    ({"include_stop_str_in_output": True, "stop_token_ids": [5]}, "include_stop_str_in_output"),
     ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
 ]
 """Known, and nothing here can honour them: ``unsupported_parameter``."""

@@ -23,10 +23,13 @@ CHAT, TEXT, VECTORS, RESPONSES, COMPACT, INTERACTIVE = (
 )
 BATCHES = "/v1/batches"
 RERANK, SCORE = "/v1/rerank", "/v1/score"
+FIM, INFILL = "/v1/fim/completions", "/infill"
 MESSAGES, MESSAGE_TOKENS = "/v1/messages", "/v1/messages/count_tokens"
 GOOD: Mapping[str, Fields] = {
     CHAT: {"messages": [USER]},
     TEXT: {"prompt": "Hi"},
+    FIM: {"prompt": "Hi"},
+    INFILL: {"input_prefix": "Hi", "input_suffix": ""},
     RESPONSES: {"input": "Hi"},
     COMPACT: {"input": "Hi", "model": "smollm2"},
     MESSAGES: {"messages": [USER], "model": "smollm2", "max_tokens": 9},
@@ -196,7 +199,7 @@ def completions() -> Iterator[Bad]:
         "max_tokens": [-1, 10**30, "9", 1.5], "stop": [["a"] * 5, {"a": 1}], "stop[0]": ["x" * 2000, [1], [""]],
         "logit_bias": [{"99999999": 1}, {"abc": 1}, [1]], "logit_bias.1": [{"1": 1e39}, {"1": -101}],
         "suffix": ["x"], "prompt_logprobs": [-1, 21], "response_format.type": [{"type": "yaml"}],
-        "error_behavior": ["ignore"], "use_raw_prompt": ["yes"], "truncate_prompt_tokens": [5], "min_tokens": [5],
+        "error_behavior": ["ignore"], "use_raw_prompt": ["yes"], "truncate_prompt_tokens": [5], "min_tokens": [-1],
         "stream_options": [{"include_usage": True}], "stream": ["yes", 1], "echo": ["yes", 1], "explain_prefix": [True],
     })  # fmt: skip
     together: list[tuple[str, Fields]] = [
@@ -205,10 +208,21 @@ def completions() -> Iterator[Bad]:
         ("prompt_logprobs", {"prompt_logprobs": 1, "error_behavior": "truncate"}),
         ("echo", {"logprobs": 1, "echo": True, "error_behavior": "truncate"}),
         ("return_token_ids", {"return_token_ids": True, "error_behavior": "truncate"}),
+        ("include_stop_str_in_output", {"include_stop_str_in_output": True, "stop_token_ids": [5]}),
         ("use_raw_prompt", {"use_raw_prompt": False, "prompt": [1]}),
         ("skip_special_tokens", {"use_raw_prompt": False, "skip_special_tokens": False}),
     ]  # fmt: skip
     yield from (wrong(TEXT, place, **fields) for place, fields in together)
+    yield from placed(FIM, {
+        "prompt": ["", ["Hi"], [1]], "suffix": ["x", 1, ["x"]], "max_tokens": [-1, "9"], "min_tokens": [-1, "5"],
+        "stop": [["a"] * 5, {"a": 1}], "random_seed": [2**64, "x"], "n": [2], "stream": ["yes", 1], "echo": [True],
+    })  # fmt: skip
+    yield from placed(INFILL, {
+        "input_suffix": [1, ["x"], "", "x"], "prompt": [1, ["x"], [1]], "n_predict": ["9", 1.5], "samplers": [1, [1]],
+        "input_extra": ["x", {"text": "x"}], "input_extra[0]": [["x"]], "input_extra[0].text": [[{}], [{"text": 1}]],
+        "input_extra[0].filename": [[{"text": "", "filename": 1}]], "response_fields": ["content", {"a": 1}],
+        "t_max_predict_ms": ["1"], "n_indent": [1.5], "lora": [[{"id": 0, "scale": 1}]], "min_tokens": [5],
+    })  # fmt: skip
 
 
 def responses() -> Iterator[Bad]:

@@ -3,7 +3,7 @@
 The last order in the prompt decides: ``say: TEXT`` does so, ``call: NAME ARGUMENTS`` calls the tool, and once a result
 is there the model says ``it said: RESULT``. ``lose: TEXT`` begins to say it, then the engine is lost. Without an order
 it says ``Hello!``.
-Models: ``small`` (ChatML), ``oss`` (Harmony, thinks first) and ``count`` (vectors of two dimensions).
+Models: ``small`` (ChatML; fills in, too), ``oss`` (Harmony, thinks first) and ``count`` (vectors of two dimensions).
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.engines import Embeddings, EngineInfo, ScriptedEngine, Step
 from antiphon.errors import EngineLostError
-from antiphon.formats.raw import RawFormat
+from antiphon.formats.raw import FillInMiddle, RawFormat
 from antiphon.generation import EmbeddingSpec, Model, RankingSpec
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.server.server import Server
 from antiphon.tenancy import NOBODY, Tenant
 from antiphon.tokens import ByteTokenizer, Control, Piece, decode
 from antiphon.tools.mcp import ClientServers
-from kit.api import CALL, CHATML, END, TOKENIZER, UNCALL, ids, token_bytes
+from kit.api import CALL, CHATML, END, THINK, TOKENIZER, UNCALL, UNTHINK, ids, token_bytes
+from kit.api import START as TURN
 from kit.responses import CALL as OSS_CALL
 from kit.responses import CHANNEL, CONSTRAIN, HARMONY, MESSAGE, RETURN, START, VOCABULARY, harmony_ids
 from kit.responses import END as OSS_END
@@ -147,6 +148,7 @@ def catalog(context: int = 65536) -> StaticCatalog:
                 engine=LosingEngine(small, end_ids=frozenset({chatml_end}), token_bytes=token_bytes, context=context),
                 tokenizer=TOKENIZER,
                 format=CHATML,
+                infill=FillInMiddle(THINK, TURN, UNTHINK),
                 compiler=ReplyCompiler(CHATML, TOKENIZER, {chatml_end}),
             ),
             "oss": Model(

@@ -155,6 +155,16 @@ def _rerank(context: Context) -> list[ApiRoute]:
     ]
 
 
+def _middles(context: Context) -> list[ApiRoute]:
+    context = replace(context, dialect=OPENAI)
+    fim = LazyRoutes(context, "antiphon.api.completions.routes:FimCompletions")
+    infill = LazyRoutes(context, "antiphon.api.completions.routes:Infill")
+    return [
+        ApiRoute("POST", "/v1/fim/completions", fim(), INFERENCE),
+        ApiRoute("POST", "/v1/infill", infill(), INFERENCE),
+    ]
+
+
 def _vllm(context: Context) -> list[ApiRoute]:
     def route(path: str, place: str) -> ApiRoute:
         return ApiRoute("POST", path, LazyRoutes(context, f"antiphon.api.vllm.{place}")(), INFERENCE)
@@ -193,6 +203,7 @@ BUILT_IN = (
     ),
     OLLAMA,
     Wire(name="vllm", routes=_vllm, described="antiphon.api.vllm.schema:DESCRIBED"),
+    Wire(name="middles", routes=_middles, described="antiphon.api.completions.routes:DESCRIBED"),
     Wire(name="rerank", routes=_rerank, described="antiphon.api.rerank.routes:DESCRIBED"),
     Wire(name="serving-endpoints", routes=_endpoints, places=(ENDPOINTS,), errors=ENDPOINT_ERRORS),
 )

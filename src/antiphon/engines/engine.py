@@ -30,10 +30,10 @@ class Sampling:
 
     ``temperature`` 0 is greedy. ``top_k`` 0 is off. ``seed`` None: the engine's choice; else 0 … 2^64 - 1.
     ``logprobs`` None: none; else how many alternatives to report for each id. ``stop_ids`` end the reply; the id
-    that ended it is part of what is returned. ``whole``: nobody reads on the way, so that an engine whose `EngineInfo`
-    has ``whole`` gives each choice at its end; the others may go on to give it in parts. ``confidence``: each id is
-    reported with the model's own probability of it, before grammar and sampling, by an engine that has it at no
-    cost; ``logprobs`` is None then.
+    that ended it is part of what is returned. Neither one of them nor an end of the model comes before ``min_tokens``.
+    ``whole``: nobody reads on the way, so that an engine whose `EngineInfo` has ``whole`` gives each choice at its end;
+    the others may go on to give it in parts. ``confidence``: each id is reported with the model's own probability of
+    it, before grammar and sampling, by an engine that has it at no cost; ``logprobs`` is None then.
     """
 
     max_tokens: int
@@ -49,6 +49,7 @@ class Sampling:
     logprobs: int | None = None
     stop_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
+    min_tokens: int = 0
     whole: bool = False
     confidence: bool = False
 

@@ -184,6 +184,8 @@ class SglangEngine(RemoteEngine):
             "top_k": sampling.top_k or -1,
             **common_settings(sampling),
         }
+        if sampling.min_tokens:
+            sent["min_new_tokens"] = min(sampling.min_tokens, sampling.max_tokens, self.room(prompt))
         if sampling.seed is not None:
             sent["sampling_seed"] = sampling.seed % _SEEDS
         if sampling.logit_bias:
@@ -300,7 +302,7 @@ def declared(
         name="sglang",
         context=context,
         slots=streams,
-        honours=SAMPLING if seeds else SAMPLING - {"seed"},
+        honours=(SAMPLING if seeds else SAMPLING - {"seed"}) | {"min_tokens"},
         end_ids=end_ids,
         grammar=grammar,
         logprobs=MAX_LOGPROBS,

@@ -192,6 +192,8 @@ class VllmEngine(CompletionsEngine):
             "top_k": sampling.top_k,
             **common_settings(sampling),
         }
+        if sampling.min_tokens:
+            sent["min_tokens"] = min(sampling.min_tokens, sampling.max_tokens, self.room(prompt))
         if sampling.seed is not None:
             sent["seed"] = sampling.seed % _SEEDS
         if sampling.logit_bias:
@@ -379,7 +381,7 @@ def declared(
         name="vllm",
         context=context,
         slots=streams,
-        honours=SAMPLING,
+        honours=SAMPLING | {"min_tokens"},
         end_ids=end_ids,
         grammar=grammar and not ranks,
         logprobs=MAX_LOGPROBS,

@@ -98,18 +98,52 @@ class RawFormat:
 class FillInMiddle(msgspec.Struct, frozen=True):
     """How a model was trained to write what stands between two texts: prefix, suffix, then the middle.
 
-    ``ends`` end the middle too: the marks again, and those of a file's end.
+    ``ends`` end the middle too: the marks again, and those of a file's end. ``repository`` and ``file`` begin the names
+    of the repository, and of each file in it, where the model was trained on whole ones.
     """
 
     prefix: Control
     suffix: Control
     middle: Control
     ends: tuple[Control, ...] = ()
+    repository: Control | None = None
+    file: Control | None = None
 
-    def format(self, suffix: str, controls: Collection[Control], stops: Sequence[Control]) -> RawFormat:
-        """The format of a prompt that is a prefix; the reply is what comes before ``suffix``."""
-        ends = dict.fromkeys([*stops, self.prefix, self.suffix, self.middle, *self.ends])
-        return RawFormat(controls, begin=(self.prefix,), end=(self.suffix, suffix, self.middle), stops=tuple(ends))
+
+class InfillFormat(RawFormat):
+    """The reply is what stands before ``suffix`` and after the last message; those before it are other files."""
+
+    def __init__(self, marks: FillInMiddle, suffix: str, raw: RawFormat) -> None:
+        """``raw`` is the format of a prompt of the same model that is a text alone."""
+        ends = dict.fromkeys([*raw.stops, marks.prefix, marks.suffix, marks.middle, *marks.ends])
+        super().__init__(raw.controls, begin=raw.begin, end=(marks.suffix, suffix, marks.middle), stops=tuple(ends))
+        self._marks = marks
+
+    def render(
+        self,
+        conversation: Conversation,
+        *,
+        reply_as: Role | None = Role.ASSISTANT,
+        history: HistoryPolicy = HistoryPolicy.GUIDE,
+    ) -> Iterator[Piece]:
+        *files, prefix = conversation.messages
+        marks = self._marks
+        yield from self.begin
+        if files and marks.repository is not None:
+            yield marks.repository
+            yield "repository\n"
+        for file in files:
+            yield from _named(file.name or "file", marks.file)
+            yield file.text
+        if files and marks.file is not None:
+            yield from _named("file", marks.file)
+        yield marks.prefix
+        yield prefix.text
+        yield from self.end
+
+
+def _named(file: str, mark: Control | None) -> tuple[Piece, ...]:
+    return (f"\n\n--- {file} ---\n\n",) if mark is None else (mark, f"{file}\n")
 
 
 class RawParser(RestingParser):

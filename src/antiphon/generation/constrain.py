@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
 from antiphon.engines import EngineEnd, Step
-from antiphon.errors import EngineError, Position, RequestError
+from antiphon.errors import EngineError, Position, RequestError, UnsupportedError
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.grammar import ReplyShape
 from antiphon.grammar.limits import UNJUDGED
@@ -151,6 +151,12 @@ async def constrain(draft: Draft) -> Plan:
         if images:
             images = await draft.model.images.checked(images, draft.request.tenant.domain())
         constraint = await _compiled(draft)
+        if constraint is not None and draft.sampling.min_tokens:
+            raise UnsupportedError(
+                "min_tokens cannot be honoured: the reply is whole where its grammar says so",
+                position=Position(path="min_tokens"),
+                hint="Leave it out, or the tools and the format of the answer.",
+            )
         held = await _held(draft) if constraint is not None else None
         ending = await _ending(draft, constraint)
     except RequestError as error:

@@ -50,6 +50,7 @@ RANGES: Mapping[str, Range] = {
     "frequency_penalty": Range(-2, 2),
     "repetition_penalty": Range(0, 2, above=True),
     "max_tokens": Range(0, 2**63 - 1),
+    "min_tokens": Range(0, 2**63 - 1),
     "seed": Range(-(2**63), 2**64 - 1),
     "logprobs": Range(0, MAX_LOGPROBS),
     "prompt_logprobs": Range(0, MAX_LOGPROBS),
@@ -91,7 +92,8 @@ def unchanged(error: RequestError) -> None:
 class TurnRequest:
     """A conversation and how to go on with it. None everywhere means "not given": the model's default applies.
 
-    ``stop`` ends the answer where one of the strings occurs in its decoded text, the string itself left out.
+    ``stop`` ends the answer where one of the strings occurs in its decoded text; the string itself is left out, but for
+    ``include_stop``.
     No answer has more than ``most_tokens``, whatever else allows more; ``documented`` are the defaults of a strict
     dialect's document, ``fallback`` those of another's, for a model of which nobody recommends any. ``logprobs`` is the
     number of alternatives requested beside each token's own (0 … 20).
@@ -117,6 +119,10 @@ class TurnRequest:
     stop_token_ids: frozenset[int] = frozenset()
     """Ids that end the reply and are no part of it, beside the format's own ends."""
     ignore_eos: bool = False
+    min_tokens: int | None = None
+    """No end of the model's and no stop id comes before so many tokens; a stop string may."""
+    include_stop: bool = False
+    """An answer that a stop string ends has it as its last characters."""
     return_token_ids: bool = False
     """Steps bring the ids that were sampled; what was sampled is remembered, so that a next prompt keeps its ids."""
     prompt_logprobs: int | None = None

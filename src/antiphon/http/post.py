@@ -377,8 +377,15 @@ class PostRoute:
             await self.answer(post)
         except AntiphonError as error:
             post.exchange.names.restore(error)
-            if error.code == UNREADABLE and error.hint == READS_TEXT and post.exchange.model is not None:
-                error.hint = f"The model {post.exchange.model!r} reads text, and no engine here takes more."
+            model, source = post.exchange.model, self._context.source
+            if error.code == UNREADABLE and error.hint == READS_TEXT and model is not None:
+                facts = source.facts(model) if model in source.names else None
+                more = (
+                    "images in users' messages and in results"
+                    if facts and facts.images
+                    else "no engine here takes more"
+                )
+                error.hint = f"The model {model!r} reads text, and {more}."
             raise
 
     async def go_on(self, exchange: Exchange, left: AbandonedStream) -> None:

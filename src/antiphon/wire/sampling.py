@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from antiphon.config import Limits
+from antiphon.errors import Position, UnsupportedError
 from antiphon.generation import RANGES, Overflow, TurnRequest
 
 from .dialect import Dialect
@@ -50,9 +51,28 @@ def check_stream_options(options: StreamOptions | None, *, stream: bool) -> None
 
 
 def sampled(turn: TurnRequest, wire: msgspec.Struct) -> TurnRequest:
-    """The turn with what ``wire`` has of `SamplingFields` but stop strings; ranges are checked by the plan."""
+    """The turn with what ``wire`` has of `SamplingFields` but stop strings, and of how it ends; ranges are checked by
+    the plan.
+
+    ``min_tokens`` as large as ``max_tokens`` requests just that many: no end but the limit.
+    """
     given: dict[str, Any] = {name: getattr(wire, name, None) for name in _SAMPLED}
-    return replace(turn, **given, stop_token_ids=frozenset(getattr(wire, "stop_token_ids", None) or ()))
+    stop_ids: list[int] | None = getattr(wire, "stop_token_ids", None)
+    least: int | None = getattr(wire, "min_tokens", None)
+    fixed = least is not None and turn.max_tokens is not None and 0 < least >= turn.max_tokens
+    include_stop = bool(getattr(wire, "include_stop_str_in_output", None))
+    if include_stop and stop_ids:
+        hint = "What stop_token_ids ends is no text: leave one of them out."
+        position = Position(path="include_stop_str_in_output")
+        raise UnsupportedError("include_stop_str_in_output cannot be honoured.", position=position, hint=hint)
+    return replace(
+        turn,
+        **given,
+        stop_token_ids=frozenset(stop_ids or ()),
+        ignore_eos=turn.ignore_eos or fixed,
+        min_tokens=None if fixed else least,
+        include_stop=include_stop,
+    )
 
 
 def overflow(error_behavior: str | None) -> Overflow:

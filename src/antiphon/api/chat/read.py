@@ -148,7 +148,7 @@ def to_turn(wire: ChatRequest, reading: Reading) -> TurnRequest:
         prefix_policy=wire.prefix_policy or "bridge",
         storable=wire.store is not False,
         stop=stop_strings(wire.stop, dialect),
-        ignore_eos=bool(wire.ignore_eos) or _fixed_length(wire),
+        ignore_eos=bool(wire.ignore_eos),
         thinking=False if effort == "none" and wire.enable_thinking is None else wire.enable_thinking,
         thinking_token_budget=wire.thinking_token_budget,
         tool_choice=choice,
@@ -179,7 +179,6 @@ def _check_possible(wire: ChatRequest, reading: Reading) -> None:
         "continue_final_message": (session and wire.continue_final_message, "Not in a session."),
         "best_of": (wire.best_of is not None and wire.best_of != 1, None),
         "prompt_logprobs": (reading.stream and wire.prompt_logprobs is not None, "They come with a whole answer."),
-        "min_tokens": (wire.min_tokens and not _fixed_length(wire), "Only with as large a max_tokens, or ignore_eos."),
     }
     if wire.add_generation_prompt and wire.continue_final_message:
         raise refused("continue_final_message", "cannot be together with add_generation_prompt.")
@@ -192,11 +191,6 @@ def _most_tokens(wire: ChatRequest) -> int | None:
     if wire.max_completion_tokens is None:
         return output_limit("max_tokens", wire.max_tokens)
     return output_limit("max_completion_tokens", wire.max_completion_tokens)
-
-
-def _fixed_length(wire: ChatRequest) -> bool:
-    """``min_tokens`` as large as ``max_tokens`` requests just that many: no end but the limit."""
-    return bool(wire.min_tokens) and (most := _most_tokens(wire)) is not None and (wire.min_tokens or 0) >= most
 
 
 def _tools(tools: list[Tool], reading: Reading) -> tuple[ToolSpec, ...]:

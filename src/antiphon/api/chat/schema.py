@@ -172,8 +172,9 @@ class ChatRequest(SamplingFields, kw_only=True):
     sequence_end: bool | None = None
     safety_identifier: str | None = None
     service_tier: str | None = None
-    # Honoured in some of their values only: the others are refused by name (`read.py`), never ignored.
     min_tokens: int | None = None
+    include_stop_str_in_output: bool | None = None
+    # Honoured in one value only: the others are refused by name (`read.py`), never ignored.
     best_of: int | None = None
 
 
@@ -301,7 +302,7 @@ class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a stream. ``usage`` is there, null but for the last, when the request has ``include_usage``.
+    """One event of a stream. ``usage`` is in the last, when the request has ``include_usage``.
 
     The last two are in the first event, where they were requested; ``service_tier`` is in each, where it was.
     """
@@ -311,7 +312,7 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     model: str
     choices: list[ChunkChoice]
-    usage: CompletionUsage | msgspec.UnsetType | None = msgspec.UNSET
+    usage: CompletionUsage | msgspec.UnsetType = msgspec.UNSET
     system_fingerprint: str | msgspec.UnsetType | None = None
     service_tier: str | msgspec.UnsetType = msgspec.UNSET
     prompt_token_ids: list[int] | msgspec.UnsetType = msgspec.UNSET

@@ -183,18 +183,18 @@ class ChunkWriter:
             finish_reason=finish,
             token_ids=ids if self._returns_ids else msgspec.UNSET,
         )
-        return self._event([choice], None if usage is None else completion_usage(usage, self._head.dialect))
+        return self._event([choice], msgspec.UNSET if usage is None else completion_usage(usage, self._head.dialect))
 
-    def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | None) -> bytes:
+    def _event(self, choices: list[ChunkChoice], usage: CompletionUsage | msgspec.UnsetType) -> bytes:
+        """The event of a chunk; one that has no usage has no such field (resolution X-55)."""
         head = self._head
         opening, self._opening = self._opening, _NO_OPENING
-        has_usage = usage is not None or head.usage or head.continuous_usage
         chunk = ChatChunk(
             id=head.id,
             created=head.created,
             model=head.model,
             choices=choices,
-            usage=usage if has_usage else msgspec.UNSET,
+            usage=usage,
             system_fingerprint=head.no_value,
             service_tier=head.service_tier,
             prompt_token_ids=opening.prompt_token_ids,

@@ -13,16 +13,17 @@ from antiphon.config import Limits
 from antiphon.conversation import Conversation, Message, Role
 from antiphon.errors import ContextError, Position, RequestError, UnsupportedError, VisibilityError
 from antiphon.formats.harmony import Harmony
-from antiphon.formats.raw import FillInMiddle, RawFormat
+from antiphon.formats.raw import FillInMiddle, InfillFormat, RawFormat
 from antiphon.generation import Model, Overflow, TurnRequest
 from antiphon.tokens import Control, SampledText, decode
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.errors import refused
 from antiphon.wire.sampling import check_stream_options, logit_bias, overflow, sampled, stop_strings
 
-from .schema import CompletionRequest, Prompt
+from .schema import CompletionRequest, FimRequest, InfillRequest, Prompt
 
 MAX_LOGPROBS = 5
+SHORTER = 'Send a shorter prompt, or say error_behavior "truncate".'
 
 
 class RequestedCompletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +42,35 @@ class RequestedCompletion(msgspec.Struct, frozen=True, kw_only=True):
         return self.turns[0].n
 
 
+def read_middle(
+    wire: FimRequest | InfillRequest, model: Model, reading: Reading, *, reveals: bool = False
+) -> TurnRequest:
+    """The turn of a middle by other servers' routes. Raises `RequestError` naming the field of `CompletionRequest`."""
+    given = {name: value for name in wire.__struct_fields__ if (value := getattr(wire, name)) is not None}
+    known = {name: value for name, value in given.items() if name in CompletionRequest.__struct_fields__}
+    if isinstance(wire, FimRequest):
+        (turn,) = read_completion(CompletionRequest(**known), model, reading, reveals=reveals).turns
+        return replace(turn, reword=partial(_reworded, "prompt", hint="Send a shorter prompt."))
+    known |= {"prompt": wire.input_prefix + (wire.prompt or ""), "suffix": wire.input_suffix}
+    (turn,) = read_completion(CompletionRequest(**known), model, reading, reveals=reveals, fills=True).turns
+    files = wire.input_extra or []
+    if len(files) > reading.limits.max_messages:
+        raise refused("input_extra", f"there are {len(files)} files; at most {reading.limits.max_messages} are read.")
+    others = [Message(role=Role.USER, name=file.filename, text=file.text) for file in files]
+    conversation = replace(turn.conversation, messages=(*others, *turn.conversation.messages))
+    reword = partial(_reworded, "prompt", hint="Send a shorter prefix or suffix.")
+    return replace(turn, conversation=conversation, overflow=Overflow.DROP_OLDEST, reword=reword)
+
+
 def read_completion(
-    wire: CompletionRequest, model: Model, reading: Reading, *, reveals: bool = False
+    wire: CompletionRequest, model: Model, reading: Reading, *, reveals: bool = False, fills: bool | None = None
 ) -> RequestedCompletion:
-    """The request's turns. ``reveals``: this client may see reasoning. Raises `RequestError` naming the field."""
-    infill = None if reading.dialect.completions.appends_suffix or not wire.suffix else model.infill
-    _check_possible(wire, reading, infill)
+    """The request's turns. ``reveals``: this client may see reasoning. ``fills``: it is answered by a middle; None:
+    where it has a suffix. Raises `RequestError` naming the field.
+    """
+    fills = bool(wire.suffix) if fills is None else fills
+    infill = model.infill if fills and not reading.dialect.completions.appends_suffix else None
+    _check_possible(wire, reading, infill, fills=fills)
     n, made = _choices(wire, model, reading)
     paths, prompts = _prompts(wire.prompt, reading.limits)
     by_ids = any(not isinstance(prompt, str) for prompt in prompts)
@@ -80,14 +104,14 @@ def read_completion(
     )
 
 
-def _check_possible(wire: CompletionRequest, reading: Reading, infill: FillInMiddle | None) -> None:
+def _check_possible(wire: CompletionRequest, reading: Reading, infill: FillInMiddle | None, *, fills: bool) -> None:
     """Refuses by name the fields that cannot be honoured: ignoring one would answer another question."""
     check_stream_options(wire.stream_options, stream=reading.stream)
     if wire.logprobs is not None and not 0 <= wire.logprobs <= MAX_LOGPROBS:
         raise refused("logprobs", f"{wire.logprobs}; from 0 to {MAX_LOGPROBS} are possible.")
     impossible = {
         "suffix": (
-            wire.suffix and infill is None and not reading.dialect.completions.appends_suffix,
+            fills and infill is None and not reading.dialect.completions.appends_suffix,
             "This model does not fill in the middle of a text. Put what stands before and after into the prompt.",
         ),
         "prompt_logprobs": (reading.stream and wire.prompt_logprobs is not None, "They come with a whole answer."),
@@ -158,7 +182,7 @@ def _infill_format(model: Model, wire: CompletionRequest, infill: FillInMiddle, 
         raise refused("suffix", "only a raw prompt can stand before it.", hint="Leave use_raw_prompt out.")
     if wire.skip_special_tokens is False:
         raise refused("skip_special_tokens", "the marks of a middle are not spelled out.")
-    return infill.format(wire.suffix or "", model.tokenizer.controls, raw.stops)
+    return InfillFormat(infill, wire.suffix or "", raw)
 
 
 def _text(prompt: str | Sequence[int], path: str, model: Model, most: int | None, *, may_be_empty: bool = False) -> str:
@@ -214,8 +238,8 @@ def _with_prompt(turn: TurnRequest, text: str, path: str, *, echoes: bool) -> Tu
     return replace(turn, conversation=conversation, reword=partial(_reworded, path, echoes=echoes))
 
 
-def _reworded(path: str, error: RequestError, *, echoes: bool = False) -> None:
-    """A prompt that is too long has the name of its place in the request, and another way out than a chat.
+def _reworded(path: str, error: RequestError, *, echoes: bool = False, hint: str = SHORTER) -> None:
+    """A prompt that is too long has the name of its place in the request, and the way out that is its ``hint``.
 
     ``echoes``: its log probabilities are requested by ``echo`` alone.
     """
@@ -223,4 +247,4 @@ def _reworded(path: str, error: RequestError, *, echoes: bool = False) -> None:
         error.position = Position(path="echo")
     if isinstance(error, ContextError):
         error.position = Position(path=path)
-        error.hint = 'Send a shorter prompt, or say error_behavior "truncate".'
+        error.hint = hint

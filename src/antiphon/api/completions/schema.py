@@ -31,6 +31,8 @@ class CompletionRequest(SamplingFields, kw_only=True):
     logit_bias: dict[str, float] | None = None
     logprobs: int | None = None
     ignore_eos: bool | None = None
+    min_tokens: int | None = None
+    include_stop_str_in_output: bool | None = None
     echo: bool | None = None
     suffix: str | None = None
     use_raw_prompt: bool | Literal["force"] | None = None
@@ -43,6 +45,45 @@ class CompletionRequest(SamplingFields, kw_only=True):
     prompt_logprobs: int | None = None
     return_token_ids: bool | None = None
     explain_prefix: bool | None = None
+
+
+class FimRequest(SamplingFields, kw_only=True):
+    """The body of POST /v1/fim/completions, as Mistral's clients send it. Without ``suffix`` the text is continued."""
+
+    prompt: str
+    model: str | None = None
+    suffix: str | None = None
+    stream: bool | None = None
+    max_tokens: int | None = None
+    min_tokens: int | None = None
+
+
+class InputFile(msgspec.Struct):
+    text: str
+    filename: str | None = None
+
+
+class InfillRequest(SamplingFields, kw_only=True):
+    """The body of POST /infill, as clients of llama.cpp's server send it.
+
+    ``prompt`` is more of the prefix. ``input_extra`` are other files, the nearest last: the first ones are left out
+    where they do not all fit. ``response_fields`` are the members of the answer that are wanted; ``a/b`` is ``b`` in
+    ``a``, under that name. The last four have no effect.
+    """
+
+    input_prefix: str
+    input_suffix: str
+    input_extra: list[InputFile] | None = None
+    prompt: str | None = None
+    model: str | None = None
+    stream: bool | None = None
+    max_tokens: int | None = None
+    response_format: ResponseFormatObject | None = None
+    response_fields: list[str] | None = None
+    samplers: list[str] | str | None = None
+    n_indent: int | None = None
+    t_max_prompt_ms: int | None = None
+    t_max_predict_ms: int | None = None
 
 
 class CompletionLogprobs(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,5 +123,35 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     model: str
     choices: list[CompletionChoice]
-    usage: CompletionUsage | msgspec.UnsetType | None = msgspec.UNSET
+    usage: CompletionUsage | msgspec.UnsetType = msgspec.UNSET
     system_fingerprint: str | None = None
+
+
+class InfillEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """More of a middle that is streamed. ``tokens_evaluated`` are those of the prompt."""
+
+    index: int = 0
+    content: str
+    stop: bool = False
+    tokens_predicted: int
+    tokens_evaluated: int
+
+
+class InfillAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole middle, or the last event of a stream, whose ``content`` is empty.
+
+    ``stop_type`` says what ended it: ``eos``, ``word`` (``stopping_word``, where it was one of the request's) or
+    ``limit``. ``tokens_cached`` are those of the prompt that were not read anew.
+    """
+
+    index: int = 0
+    content: str
+    stop: bool = True
+    model: str
+    tokens_predicted: int
+    tokens_evaluated: int
+    tokens_cached: int
+    has_new_line: bool
+    truncated: bool
+    stop_type: Literal["eos", "word", "limit"]
+    stopping_word: str = ""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from antiphon.api.chat.schema import CompletionUsage
 from antiphon.api.chat.write import completion_usage
-from antiphon.conversation import Event, FinishReason, TokenLogprob, Usage
+from antiphon.conversation import Event, FinishReason, TokenLogprob, TurnEnded, Usage
 from antiphon.generation import StepEvents, merge_usage
 from antiphon.wire.dialect import Dialect
 from antiphon.wire.json import encode
@@ -20,7 +20,7 @@ from antiphon.wire.prompt_notes import PromptLogprobs, finite, prompt_logprobs
 from antiphon.wire.writer import DONE, JSON, StreamForm, event
 
 from .read import RequestedCompletion
-from .schema import Completion, CompletionChoice, CompletionLogprobs
+from .schema import Completion, CompletionChoice, CompletionLogprobs, InfillAnswer, InfillEvent
 
 PromptScores = Sequence[TokenLogprob | None] | None
 _utf8 = getincrementaldecoder("utf-8")
@@ -192,8 +192,8 @@ class CompletionWriter:
             choice = replace(choice, prompt_token_ids=list(head.prompts[prompt]))
         self._going_on -= part.finished is not None
         has_usage = head.continuous_usage or (head.usage_at_end and not self._going_on)
-        unset = msgspec.UNSET if not (head.usage or has_usage) else None
-        return event(encode(self._completion([choice], completion_usage(self._usage()) if has_usage else unset)))
+        usage = completion_usage(self._usage()) if has_usage else msgspec.UNSET
+        return event(encode(self._completion([choice], usage)))
 
     def _usage(self) -> Usage:
         """Adds up all prompts so far, each counted once."""
@@ -232,9 +232,7 @@ class CompletionWriter:
             sample_index=sample,
         )
 
-    def _completion(
-        self, choices: list[CompletionChoice], usage: CompletionUsage | msgspec.UnsetType | None
-    ) -> Completion:
+    def _completion(self, choices: list[CompletionChoice], usage: CompletionUsage | msgspec.UnsetType) -> Completion:
         head = self._head
         return Completion(id=head.id, created=head.created, model=head.model, choices=choices, usage=usage)
 
@@ -252,3 +250,68 @@ def _sum(one: Usage, other: Usage) -> Usage:
         cached_tokens=cached,
         reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
     )
+
+
+class InfillWriter:
+    """One middle as clients of llama.cpp's server read it: the `Writer` of POST /infill.
+
+    ``fields`` are the members of the answer that are wanted; none: all. ``truncated``: files were left out.
+    """
+
+    media_type = JSON
+
+    def __init__(
+        self, model: str, prompt_tokens: int, form: StreamForm, *, fields: Sequence[str] = (), truncated: bool = False
+    ) -> None:
+        self.form = form
+        self._model, self._evaluated, self._truncated = model, prompt_tokens, truncated
+        self._fields = tuple(fields)
+        self._projection = Projection()
+        self._text: list[str] = []
+        self._ended = TurnEnded(FinishReason.STOP_EOS, Usage(prompt_tokens))
+
+    def change(self, step: StepEvents[Event]) -> bytes:
+        text = self._read(step)
+        more = InfillEvent(
+            content=text, tokens_predicted=step.completion_tokens, tokens_evaluated=self._evaluated
+        )  # fmt: skip
+        return event(encode(more)) if text else b""
+
+    def end(self) -> bytes:
+        return event(self._answer(""))
+
+    def add(self, step: StepEvents[Event]) -> None:
+        self._read(step)
+
+    def whole(self) -> bytes:
+        return self._answer("".join(self._text))
+
+    def _read(self, step: StepEvents[Event]) -> str:
+        """The text that a step adds."""
+        more: list[str] = []
+        for happened in step.events:
+            if isinstance(happened, TurnEnded):
+                self._ended = happened
+            change = self._projection.feed(happened)
+            if isinstance(change, VisibleText):
+                more.append(change.text)
+        self._text += more
+        return "".join(more)
+
+    def _answer(self, content: str) -> bytes:
+        """The last event, or the whole answer, with the members that are wanted; what there is not is left out."""
+        reason, usage = self._ended.reason, self._ended.usage
+        stopped = reason is FinishReason.STOP_SEQUENCE
+        answer = InfillAnswer(
+            content=content,
+            model=self._model,
+            tokens_predicted=usage.completion_tokens,
+            tokens_evaluated=usage.prompt_tokens,
+            tokens_cached=usage.cached_tokens or 0,
+            has_new_line="\n" in "".join(self._text),
+            truncated=self._truncated,
+            stop_type="word" if stopped else "eos" if reason is FinishReason.STOP_EOS else "limit",
+            stopping_word=(self._ended.matched or "") if stopped else "",
+        )
+        members = msgspec.structs.asdict(answer)
+        return encode({name: members[name] for name in self._fields if name in members} if self._fields else answer)

@@ -60,10 +60,22 @@ class ModelPermission(msgspec.Struct, frozen=True, kw_only=True):
     is_blocking: bool = False
 
 
+class ModelCapabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """Mistral's, by which its clients choose a model."""
+
+    completion_chat: bool = False
+    completion_fim: bool = False
+    function_calling: bool = False
+    reasoning: bool = False
+    vision: bool = False
+    fine_tuning: bool = False
+
+
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     """``max_model_len`` is what prompt and answer may have together, in tokens; null before that is known.
 
-    ``meta`` and ``antiphon`` are null of a model whose files were not read yet.
+    ``max_context_length`` (Mistral's) and ``context_window`` (Groq's) are the same. ``meta`` and ``antiphon`` are null
+    of a model whose files were not read yet, and its ``capabilities`` are all false.
     """
 
     id: str
@@ -73,6 +85,11 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     parent: None = None
     max_model_len: int | None = None
+    max_context_length: int | None = None
+    context_window: int | None = None
+    active: bool = True
+    type: Literal["base"] = "base"
+    capabilities: ModelCapabilities = ModelCapabilities()
     permission: list[ModelPermission] = []
     meta: ModelMeta | None = None
     antiphon: ModelDetails | None = None
@@ -95,6 +112,15 @@ def model_card(
     return msgspec.structs.replace(
         card,
         max_model_len=facts.context,
+        max_context_length=facts.context,
+        context_window=facts.context,
+        capabilities=ModelCapabilities(
+            completion_chat=facts.task == "chat",
+            completion_fim=facts.infill,
+            function_calling=facts.tools,
+            reasoning=facts.reasoning,
+            vision=facts.images,
+        ),
         meta=ModelMeta(
             n_vocab=facts.vocabulary,
             n_ctx=facts.context,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from typing import Literal
 
 from starlette.responses import Response
 
@@ -60,7 +61,9 @@ class Rerank(Ranks):
         plan = await post.off_loop(lambda: plan_ranking(model, [comparison], limit=limit, document_limit=most))
         ranking = await self._run(post, plan)
         id = f"rerank-{secrets.token_hex(12)}"
-        await self._send(post, plan, rerank_answer(wire, comparison, ranking, id=id, model=model.name))
+        version: Literal["1", "2"] = "2" if post.exchange.path.startswith("/v2") else "1"
+        answer = rerank_answer(wire, comparison, ranking, id=id, model=model.name, version=version)
+        await self._send(post, plan, answer)
 
 
 class Score(Ranks):

@@ -62,14 +62,23 @@ class RerankResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     document: RerankDocument | None = None
 
 
+class ApiVersion(msgspec.Struct, frozen=True):
+    version: Literal["1", "2"]
+
+
+class RerankMeta(msgspec.Struct, frozen=True):
+    api_version: ApiVersion
+
+
 class RerankAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The results, the best first."""
+    """The results, the best first. ``meta`` is Cohere's: the version in the path of the request."""
 
     id: str
     object: Literal["list"] = "list"
     model: str
     usage: EmbeddingUsage
     results: list[RerankResult]
+    meta: RerankMeta
 
 
 class TextRank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -169,7 +178,7 @@ def _query(text: str, path: str) -> Placed:
 
 
 def rerank_answer(
-    wire: RerankRequest, comparison: Comparison, ranking: Ranking, *, id: str, model: str
+    wire: RerankRequest, comparison: Comparison, ranking: Ranking, *, id: str, model: str, version: Literal["1", "2"]
 ) -> RerankAnswer | list[TextRank]:
     """The best first, in the shape that the request's own has; equal scores in the documents' order."""
     texts = [document.text for document in comparison.documents]
@@ -189,6 +198,7 @@ def rerank_answer(
             )
             for i in best
         ],
+        meta=RerankMeta(ApiVersion(version)),
     )
 
 

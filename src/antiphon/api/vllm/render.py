@@ -148,6 +148,8 @@ def sampling_params(plan: Draft, grammar: str | None) -> dict[str, Any]:
         "stop": list(request.stop),
         "stop_token_ids": sorted(sampling.stop_ids),
         "ignore_eos": sampling.ignore_eos,
+        "min_tokens": sampling.min_tokens,
+        "include_stop_str_in_output": request.include_stop,
         "logprobs": sampling.logprobs,
         "prompt_logprobs": request.prompt_logprobs,
         "skip_special_tokens": False,

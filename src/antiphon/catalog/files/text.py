@@ -113,7 +113,7 @@ def gguf_text(metadata: Mapping[str, GgufValue]) -> ModelText:
         },
         sampling=_sampling(metadata, GGUF_SAMPLING),
         end_ids=frozenset(id for role in ("eos", "eot") if isinstance(id := ids[role], int)),
-        infill=_infill(metadata, tokenizer),
+        infill=_infill(tokenizer, metadata),
         sentences=RawFormat(tokenizer.controls.keys(), begin=[begin] if begin else [], end=[end] if end else []),
         dimensions=size if isinstance(size, int) else 0,
         shorter=tuple(one for one in shorter if isinstance(one, int)) if isinstance(shorter, list) else (),
@@ -136,15 +136,30 @@ def _tokenizer(metadata: Mapping[str, GgufValue]) -> tuple[Tokenizer, bool]:
     return engine_tokenizer(metadata, EngineVocabulary(metadata)), True
 
 
-def _infill(metadata: Mapping[str, GgufValue], tokenizer: Tokenizer) -> FillInMiddle | None:
-    """The marks of a model that fills in the middle; None where the file does not name all three."""
-    ids = {role: metadata.get(f"tokenizer.ggml.{role}_token_id") for role in FIM_ROLES}
+_INFILL = (
+    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
+    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>", "<repo_name>", "<file_sep>"),
+    ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+)
+"""The marks of fill-in-the-middle in the order of `FIM_ROLES`, as vocabularies spell them that name no roles."""
+
+
+def _infill(tokenizer: Tokenizer, metadata: Mapping[str, GgufValue] | None = None) -> FillInMiddle | None:
+    """The marks of a model that fills in the middle, as its GGUF file names them, else by one of their spellings.
+
+    None where one of the three is missing.
+    """
+    ids = {role: (metadata or {}).get(f"tokenizer.ggml.{role}_token_id") for role in FIM_ROLES}
     pieces = {role: tokenizer.piece(id) for role, id in ids.items() if isinstance(id, int) and id < tokenizer.size}
-    marks = {role: piece for role, piece in pieces.items() if isinstance(piece, Control)}
-    prefix, suffix, middle = (marks.pop(role, None) for role in FIM_ROLES[:3])
-    if prefix is None or suffix is None or middle is None:
-        return None
-    return FillInMiddle(prefix, suffix, middle, tuple(marks.values()))
+    named = {role: piece for role, piece in pieces.items() if isinstance(piece, Control)}
+    rows = [named] if named else [dict(zip(FIM_ROLES, map(Control, row), strict=False)) for row in _INFILL]
+    for row in rows:
+        marks = {role: mark for role, mark in row.items() if tokenizer.control_id(mark) is not None}
+        prefix, suffix, middle = (marks.get(role) for role in FIM_ROLES[:3])
+        if prefix is not None and suffix is not None and middle is not None:
+            ends = tuple(mark for role, mark in marks.items() if role not in FIM_ROLES[:3])
+            return FillInMiddle(prefix, suffix, middle, ends, marks.get("fim_rep"), marks.get("fim_sep"))
+    return None
 
 
 _ADDED_BY_KIND: Mapping[object, frozenset[str]] = {
@@ -202,6 +217,7 @@ def folder_text(folder: Path) -> ModelText:
         special=special,
         sampling=sampling,
         end_ids=frozenset(ends if named is None else ends | {named}),
+        infill=_infill(tokenizer),
     )
 
 

@@ -107,7 +107,7 @@ class SglangService(Service):
     path = "sglang.grpc.scheduler.SglangScheduler"
     proto: ClassVar[Any] = sglang_proto
     reserved = RESERVED
-    honours = SAMPLING - {"seed"}
+    honours = SAMPLING - {"seed"} | {"min_tokens"}
 
     def request(self, inputs: GenerateInputs) -> bytes:
         sampling = inputs.sampling
@@ -115,6 +115,7 @@ class SglangService(Service):
             top_k=sampling.top_k or -1,
             **common_settings(sampling),
             max_new_tokens=inputs.limit,
+            min_new_tokens=min(sampling.min_tokens, inputs.limit),
             n=1,
             logit_bias={str(id): max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()},
         )
@@ -147,7 +148,7 @@ class VllmService(Service):
     name = "vllm"
     path = "vllm.grpc.engine.VllmEngine"
     proto: ClassVar[Any] = vllm_proto
-    honours = SAMPLING
+    honours = SAMPLING | {"min_tokens"}
     logprobs = _MOST - 1
 
     def request(self, inputs: GenerateInputs) -> bytes:
@@ -156,6 +157,7 @@ class VllmService(Service):
             top_k=sampling.top_k,
             **common_settings(sampling),
             max_tokens=inputs.limit,
+            min_tokens=min(sampling.min_tokens, inputs.limit),
             n=1,
             logit_bias={id: max(LEAST_BIAS, bias) for id, bias in sampling.logit_bias.items()},
         )

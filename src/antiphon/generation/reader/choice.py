@@ -47,7 +47,7 @@ class ChoiceReader:
         self._confidence = Confidence() if plan.sampling.confidence else None
         self._parser = plan.parser(self._confidence.sure if self._confidence is not None else None)
         self._foresees = self._parser if isinstance(self._parser, ForeseeingParser) else None
-        self._stops = StopStrings(plan.request.stop)
+        self._stops = StopStrings(plan.request.stop, included=plan.request.include_stop)
         self._call_ids = CallIds(plan.request, choice)
         self._logprobs = PendingLogprobs()
         self.counts = Counts(len(plan.prompt_ids))

@@ -65,7 +65,9 @@ class StopStrings:
     become a stop string is buffered; it is never longer than the longest stop.
     """
 
-    def __init__(self, stops: Iterable[str]) -> None:
+    def __init__(self, stops: Iterable[str], *, included: bool = False) -> None:
+        """``included``: the answer has the string that ends it."""
+        self._included = included
         self._stops = tuple(Control(stop) for stop in stops)
         self._scanner: ControlScanner | None = None
         self._open: Message | None = None
@@ -106,17 +108,24 @@ class StopStrings:
             case TextDelta() | MessageEnded() | Incident():
                 return [event]
 
-    def _scan(self, pieces: Iterable[str | Control]) -> list[ParserEvent]:
+    def _scan(self, pieces: Sequence[Piece]) -> list[ParserEvent]:
         passed: list[ParserEvent] = []
-        for piece in pieces:
-            if isinstance(piece, Control):
-                self.matched = piece.spelling
-                assert self._open is not None
-                passed.append(MessageEnded(replace(self._open, text="".join(self._text), end=End.END)))
-                break
-            self._text.append(piece)
-            passed.append(TextDelta(piece, tuple(self._logprobs)))
+        stop = next((i for i, piece in enumerate(pieces) if isinstance(piece, Control)), len(pieces))
+        texts = [piece.spelling if isinstance(piece, Control) else piece for piece in pieces]
+        shown = stop + 1 if self._included else stop
+        if stop < len(pieces):
+            self.matched = texts[stop]
+            # The log probabilities of tokens whose text is not passed on go with it.
+            left = len(("".join(texts[shown:]) + (self._scanner.buffered if self._scanner else "")).encode())
+            while self._logprobs and 0 < len(self._logprobs[-1].data) <= left:
+                left -= len(self._logprobs.pop().data)
+        for text in texts[:shown]:
+            self._text.append(text)
+            passed.append(TextDelta(text, tuple(self._logprobs)))
             self._logprobs = []
+        if self.matched is not None:
+            assert self._open is not None
+            passed.append(MessageEnded(replace(self._open, text="".join(self._text), end=End.END)))
         return passed
 
 
