@@ -141,7 +141,7 @@ def _settings(post: Post, wire: OllamaRequest, places: dict[str, str]) -> Ollama
     """The request's options; from here on errors name its own fields."""
     check_request(wire)
     check_keep_alive(wire.keep_alive)
-    if unloads(wire.keep_alive):
+    if wire.keep_alive is not None and unloads(wire.keep_alive):
         post.ignore(("keep_alive",))
     post.exchange.stream = wire.stream is not False
     settings, names = merged_options(wire, post.exchange.names)
@@ -153,8 +153,8 @@ def _settings(post: Post, wire: OllamaRequest, places: dict[str, str]) -> Ollama
 async def _model(post: Post, wire: OllamaRequest, settings: OllamaOptions, task: str) -> NamedModel:
     named = await loaded_model(post, wire.model)
     check_task(wire, named.model, task)
-    most = named.model.context
-    if settings.num_ctx not in (None, most, *(usual for usual in USUAL_CONTEXTS if usual <= most)):
+    most, requested = named.model.context, settings.num_ctx
+    if requested not in (None, most, *USUAL_CONTEXTS) or (requested or 0) > most:
         post.ignore([post.exchange.names.restored.get("num_ctx", "num_ctx")])
     if (wished := settings.num_ctx) is not None and wished > most:
         post.exchange.warnings = (*post.exchange.warnings, f"num_ctx is {wished} and the model's context is {most}")
