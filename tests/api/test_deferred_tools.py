@@ -205,7 +205,8 @@ async def test_without_a_search_of_the_client_s_tools_come_at_once_and_that_is_t
     model = Model(name="small", engine=engine, tokenizer=TOKENIZER, format=CHATML)
     application = create_app(StaticCatalog({"small": model}))
     chosen = {"type": "function", "name": "weather"}
-    body: Fields = {"model": "small", "tools": [{"type": "tool_search"}, {**OPEN, "defer_loading": True}], "input": "Hi"}
+    body: Fields = {"model": "small", "tools": [{"type": "tool_search"}, {**OPEN, "defer_loading": True}],
+            "input": "Hi"}  # fmt: skip
     got = await exchange(application, "/v1/responses", body, [])
     assert got.status == 200, got.body
     assert got.headers["x-antiphon-ignored"] == "tools[0].type=tool_search, tools[1].defer_loading"

@@ -86,13 +86,12 @@ def parts_json(parts: Sequence[Part]) -> tuple[PartJson, ...]:
 
 
 def parts_of(forms: Sequence[PartJson]) -> tuple[Part, ...]:
-    return tuple(map(_part_of, forms))
-
-
-def _part_of(form: PartJson) -> Part:
-    if form.kind == _TOOLS:
-        return ToolsPart.of(msgspec.convert(form.data, ready(tuple[ToolSpec, ...])))
-    return TextPart(form.text or "") if form.kind == "text" else OpaquePart(form.kind.removeprefix(_OPAQUE), form.data)
+    return tuple(
+        TextPart(form.text or "") if form.kind == "text"
+        else ToolsPart.of(msgspec.convert(form.data, ready(tuple[ToolSpec, ...]))) if form.kind == _TOOLS
+        else OpaquePart(form.kind.removeprefix(_OPAQUE), form.data)
+        for form in forms
+    )  # fmt: skip
 
 
 def _part_json(part: Part) -> PartJson:

@@ -379,12 +379,8 @@ class PostRoute:
             post.exchange.names.restore(error)
             model, source = post.exchange.model, self._context.source
             if error.code == UNREADABLE and error.hint == READS_TEXT and model is not None:
-                facts = source.facts(model) if model in source.names else None
-                more = (
-                    "images in users' messages and in results"
-                    if facts and facts.images
-                    else "no engine here takes more"
-                )
+                sees = model in source.names and (facts := source.facts(model)) and facts.images
+                more = "images in users' messages and in results" if sees else "no engine here takes more"
                 error.hint = f"The model {model!r} reads text, and {more}."
             raise
 
