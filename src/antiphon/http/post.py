@@ -377,9 +377,8 @@ class PostRoute:
             await self.answer(post)
         except AntiphonError as error:
             post.exchange.names.restore(error)
-            model, source = post.exchange.model, self._context.source
-            if error.code == UNREADABLE and error.hint == READS_TEXT and model is not None:
-                facts = source.facts(model) if model in source.names else None
+            if error.code == UNREADABLE and error.hint == READS_TEXT and (model := post.exchange.model) is not None:
+                facts = self._context.source.facts(model) if model in self._context.source.names else None
                 more = (
                     "images in users' messages and in results"
                     if facts and facts.images
