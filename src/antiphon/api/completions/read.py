@@ -76,7 +76,9 @@ def read_completion(
     by_ids = any(not isinstance(prompt, str) for prompt in prompts)
     raw = _raw_format(model, wire, reading.dialect, by_ids=by_ids)
     if infill is not None:
-        raw = _infill_format(model, wire, infill, raw)
+        if raw is None:
+            raise refused("suffix", "only a raw prompt can stand before it.", hint="Leave use_raw_prompt out.")
+        raw = InfillFormat(infill, wire.suffix or "", raw)
     if raw is not None and isinstance(model.format, Harmony) and not reveals:
         raise VisibilityError(
             f"A raw completion of {model.name!r} would show its reasoning, which this server hides.",
@@ -115,6 +117,10 @@ def _check_possible(wire: CompletionRequest, reading: Reading, infill: FillInMid
             "This model does not fill in the middle of a text. Put what stands before and after into the prompt.",
         ),
         "prompt_logprobs": (reading.stream and wire.prompt_logprobs is not None, "They come with a whole answer."),
+        "skip_special_tokens": (
+            infill is not None and wire.skip_special_tokens is False,
+            "The marks of a middle are not spelled out.",
+        ),
         "explain_prefix": (wire.explain_prefix, "Use chat completions: a text has no messages."),
     }
     for name, (given, hint) in impossible.items():
@@ -174,15 +180,6 @@ def _raw_format(model: Model, wire: CompletionRequest, dialect: Dialect, *, by_i
     begin = () if by_ids or model.begin is None else (model.begin,)
     spelled = wire.skip_special_tokens is False
     return RawFormat(model.tokenizer.controls, begin=begin, stops=stops, spelled=spelled)
-
-
-def _infill_format(model: Model, wire: CompletionRequest, infill: FillInMiddle, raw: RawFormat | None) -> RawFormat:
-    """The format of a prompt before the request's suffix. Raises `RequestError` where the prompt is not raw."""
-    if raw is None:
-        raise refused("suffix", "only a raw prompt can stand before it.", hint="Leave use_raw_prompt out.")
-    if wire.skip_special_tokens is False:
-        raise refused("skip_special_tokens", "the marks of a middle are not spelled out.")
-    return InfillFormat(infill, wire.suffix or "", raw)
 
 
 def _text(prompt: str | Sequence[int], path: str, model: Model, most: int | None, *, may_be_empty: bool = False) -> str:
