@@ -14,7 +14,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from antiphon.conversation import Event, ReasoningEffort
+from antiphon.conversation import Event
 from antiphon.errors import AntiphonError, Position, RequestError
 from antiphon.generation import Draft, Meter, Model, Plan, TimeLimits, TurnRequest, check_prompts, constrain
 from antiphon.generation.normalize import unheard
@@ -159,9 +159,8 @@ class Post(msgspec.Struct, frozen=True):
     ) -> Draft:
         """The draft of `draft_turn`; ``more`` is that of `off_loop`."""
         draft = await draft_turn(model, request, partial(self.off_loop, more=more), memory=memory, most=most)
-        wish = draft.request
-        named = wish.conversation.settings.reasoning_effort not in (None, ReasoningEffort.NONE)
-        if named or wish.thinking is not None or wish.thinking_token_budget is not None:
+        wish, effort = draft.request, draft.request.conversation.settings.reasoning_effort
+        if (effort or "none") != "none" or wish.thinking is not None or wish.thinking_token_budget is not None:
             self.note_unheard(draft)
         return draft
 

@@ -224,9 +224,11 @@ class Translation(msgspec.Struct):
             for row in rows:
                 if row.use not in ("constraint", "thinking", "told"):
                     made._apply(row, known)
-            for name in fields:
-                if (row := KNOWN.get(name)) is not None and row.use == "told" and not (row.own and name in known):
-                    made._tell(row)
+            for name in fields:  # what is taken in vain is told, be it the route's own
+                row = KNOWN.get(name)
+                told = row is not None and row.use == "told" and not (row.own and name in known)
+                if row is not None and told and not row.requires_nothing(msgspec.json.decode(fields[name])):
+                    made.names = replace(made.names, ignored=(*made.names.ignored, name))
             made._constrain(known)
         else:
             made._note(foreign, known)
@@ -247,11 +249,6 @@ class Translation(msgspec.Struct):
         for name in unknown[:MOST_EXAMINED]:
             _refuse_misspelt(name, name, candidates)
         self.names = Names(tuple(unknown), tuple(unknown))
-
-    def _tell(self, row: KnownName) -> None:
-        """A field that is taken in vain is told of, be it the route's own."""
-        if not row.requires_nothing(msgspec.json.decode(self.fields[row.name])):
-            self.names = replace(self.names, ignored=(*self.names.ignored, row.name))
 
     def _apply(self, row: KnownName, known: frozenset[str]) -> None:
         value = msgspec.json.decode(self.fields[row.name])
