@@ -1,109 +1,135 @@
-"""A session of 30 requests with 100 tools of which ten are used: prompt tokens that an engine evaluates, counted.
+"""Claude Code with 100 tools over 30 turns: how many tokens of its prompts the embedded engine evaluates, counted.
 
-python bench/deferred_tools.py
+python bench/deferred_tools.py model.gguf
 
-Each tool is searched, called and answered. ``deferred``: it stands where the search found it. ``all``: a hundred stand
-at the head. ``found``: those that were found stand there, so that each search changes the head. The default model on
-the embedded engine, asked by Anthropic's client.
+The tools are an MCP server's. ``deferred``: Claude Code searches each before it calls it, and the definition stands
+where it was found. ``all``: the hundred stand at the head. The engine reads each prompt and evaluates what its cache
+lacks; what it writes is what the user of that turn orders. Needs npm, and an own copy of Claude Code in ``.clients``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from anthropic import Anthropic
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
 
-TOOLS, USED = 100, 10
-WORDS = ("orders", "stock", "people", "rooms", "bills", "roads", "plants", "books", "songs", "ships")
-SEARCH = {
-    "name": "ToolSearch",
-    "description": "Finds tools by what they do.",
-    "input_schema": {
-        "type": "object",
-        "properties": {"query": {"type": "string", "maxLength": 20}},
-        "required": ["query"],
-    },
-}
-Fields = dict[str, Any]
+from antiphon.api import create_app  # noqa: E402  (the path must be there first)
+from antiphon.catalog.static import StaticCatalog  # noqa: E402
+from antiphon.engines import Sampling, Step  # noqa: E402
+from antiphon.engines.gguf_file import read_gguf_metadata  # noqa: E402
+from antiphon.engines.llama_cpp import LlamaCppEngine, LlamaCppSettings  # noqa: E402
+from antiphon.formats.template import jinja_format  # noqa: E402
+from antiphon.generation import Model  # noqa: E402
+from antiphon.http.server.server import Server  # noqa: E402
+from antiphon.tokens import Tokenizer, decode, gguf_tokenizer  # noqa: E402
+from kit.client_server import ENVIRONMENTS  # noqa: E402
+from kit.obedient import order, spaced  # noqa: E402
 
-
-def tool(number: int) -> Fields:
-    word = WORDS[number % len(WORDS)]
-    number_of = {"type": "integer", "minimum": 1, "maximum": 99}
-    schema = {"type": "object", "properties": {"id": number_of}, "required": ["id"]}
-    return {"name": f"get_{word}_{number}", "description": f"Gets {word} of shop {number}.", "input_schema": schema}
-
-
-ALL = [tool(number) for number in range(TOOLS)]
-
-
-def offered(way: str, found: int) -> list[Fields]:
-    """The tools of a request after that many were found."""
-    if way == "deferred":
-        return [SEARCH, *({**one, "defer_loading": True} for one in ALL)]
-    return [SEARCH, *(ALL if way == "all" else ALL[:found])]
+TURNS, TOOLS = 30, 100
+TEMPLATE = ROOT / "tests" / "formats" / "template" / "jinja" / "qwen2.jinja"
+MCP = f"""
+from mcp.server.fastmcp import FastMCP
+server = FastMCP("shop")
+for number in range({TOOLS}):
+    server.add_tool(lambda id, amount=1, note="": f"{{id}} is there", name=f"get_{{number}}",
+                    description=f"Gets what is in box {{number}} of the shop, and how much of it is left.")
+server.run()
+"""
 
 
-def result(reply: Any, content: Any) -> Fields:
-    use = next(block for block in reply.content if block.type == "tool_use")
-    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": content}]}
+class Obedient:
+    """An engine that reads its prompts as the one inside does, and writes what they order."""
+
+    def __init__(self, engine: LlamaCppEngine, tokenizer: Tokenizer) -> None:
+        self._engine, self._tokenizer = engine, tokenizer
+        self.prompts: list[tuple[int, int]] = []
+        """The tokens of each, and those of them that were in the cache."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def generate(self, prompt: Sequence[int], sampling: Sampling, **options: Any) -> AsyncGenerator[Step, None]:
+        verb, text = order(decode(self._tokenizer, prompt))
+        if verb == "call":
+            name, _, arguments = text.partition(" ")
+            text = f'<tool_call>\n{{"name": "{name}", "arguments": {spaced(arguments)}}}\n</tool_call>'
+        reply = [*self._tokenizer.encode(text), min(self._engine.info.end_ids)]
+        options["grammar"] = "%llguidance {}\nstart: " + " ".join(f"<[{id}]>" for id in reply)
+        cached = 0
+        async with aclosing(self._engine.generate(prompt, replace(sampling, max_tokens=4096), **options)) as steps:
+            async for step in steps:
+                cached = max(cached, step.cached_tokens or 0)
+                yield step
+        self.prompts.append((len(prompt), cached))
 
 
-def session(client: Anthropic, way: str) -> tuple[int, int]:
-    """The tokens of all prompts, and those of them that were in the cache."""
-    messages: list[Fields] = []
-    total = cached = 0
+def orders(deferred: bool) -> list[str]:
+    said = []
+    for number in range(TURNS // 2):
+        search = json.dumps({"query": f"select:mcp__shop__get_{number}", "max_results": 1})
+        said.append(f"call: ToolSearch {search}" if deferred else "say: Yes.")
+        said.append(f'call: mcp__shop__get_{number} {{"id": {number}}}')
+    return said
 
-    def ask(message: Fields, found: int, name: str | None) -> Any:
-        nonlocal total, cached
-        messages.append(message)
-        chosen: Fields = {"type": "tool", "name": name} if name else {"type": "auto"}
-        reply = client.messages.create(
-            model="default", max_tokens=48 if name else 8, system=f"A shop, kept {way}.",
-            messages=messages, tools=offered(way, found), tool_choice=chosen,
+
+async def session(url: str, deferred: bool) -> str:
+    """Runs Claude Code; what it printed."""
+    claude = ENVIRONMENTS / "node_modules" / ".bin" / "claude"
+    if not claude.exists():
+        ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["npm", "install", "--silent", "@anthropic-ai/claude-code"], cwd=ENVIRONMENTS, check=True)
+    with tempfile.TemporaryDirectory() as home:
+        servers = {"mcpServers": {"shop": {"command": sys.executable, "args": ["-c", MCP]}}}
+        process = await asyncio.create_subprocess_exec(
+            claude, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
+            "--model", "small", "--mcp-config", json.dumps(servers), "--strict-mcp-config",
+            "--allowedTools", "mcp__shop,ToolSearch",
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=home,
+            env={
+                "PATH": os.environ["PATH"], "HOME": home, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "none",
+                "ANTHROPIC_SMALL_FAST_MODEL": "small", "ENABLE_TOOL_SEARCH": str(deferred).lower(),
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "NO_PROXY": "127.0.0.1",
+                "API_TIMEOUT_MS": "3000000",
+            },
         )  # fmt: skip
-        cached += reply.usage.cache_read_input_tokens or 0
-        total += reply.usage.input_tokens + (reply.usage.cache_read_input_tokens or 0)
-        said = [
-            block.model_dump(exclude_none=True) for block in reply.content if (block.type == "tool_use") == bool(name)
+        lines = [
+            json.dumps({"type": "user", "message": {"role": "user", "content": text}}) for text in orders(deferred)
         ]
-        messages.append({"role": "assistant", "content": said or "Done."})
-        return reply
-
-    for number in range(USED):
-        name = ALL[number]["name"]
-        searched = ask({"role": "user", "content": f"What is number {number}?"}, number, "ToolSearch")
-        reference = [{"type": "tool_reference", "tool_name": name}] if way == "deferred" else name
-        called = ask(result(searched, reference), number + 1, name)
-        ask(result(called, f"It is {number * 7}."), number + 1, None)
-    return total, cached
+        output, _ = await process.communicate("\n".join([*lines, ""]).encode())
+        return output.decode()
 
 
-@contextmanager
-def served() -> Iterator[str]:
-    command = [sys.executable, "-m", "antiphon", "serve", "--port", "0", "--json"]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        announced = ""
-        while not announced.endswith("}\n"):
-            announced += server.stdout.readline()
-        try:
-            yield json.loads(announced)["url"]
-        finally:
-            server.terminate()
+async def main(path: Path) -> None:
+    tokenizer = gguf_tokenizer(read_gguf_metadata(path))
+    format = jinja_format(TEMPLATE.read_text(), tokenizer.controls.keys())
+    for way in ("deferred", "all"):
+        inner = await LlamaCppEngine.start(LlamaCppSettings(model=path, context=65536, slots=2))
+        engine = Obedient(inner, tokenizer)
+        model = Model(name="small", engine=engine, tokenizer=tokenizer, format=format)  # type: ignore[arg-type]  # it passes the rest on
+        ready = asyncio.Event()
+        server = Server(create_app(StaticCatalog({"small": model})), on_ready=lambda url, ready=ready: ready.set())
+        task = asyncio.create_task(server.serve())
+        await ready.wait()
+        output = await session(server.url, way == "deferred")
+        server.should_exit = True
+        await task
+        found = output.count("is there")
+        total, cached = (sum(counts) for counts in zip(*engine.prompts, strict=True))
+        print(
+            f"{way:>9}  {len(engine.prompts)} prompts, {total} tokens, evaluated {total - cached}, "
+            f"{cached / total:.1%} from the cache; first prompt {engine.prompts[0][0]} tokens; {found} results"
+        )
 
 
-def main() -> None:
-    with served() as url, Anthropic(base_url=url, api_key="none") as client:
-        for way in ("deferred", "all", "found"):
-            total, cached = session(client, way)
-            share = cached / total
-            print(f"{way:>9}  {total:6d} tokens of prompts, evaluated {total - cached:6d}, {share:.1%} from the cache")
-
-
-main()
+asyncio.run(main(Path(sys.argv[1])))

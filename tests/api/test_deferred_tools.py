@@ -219,7 +219,7 @@ async def test_without_a_search_of_the_client_s_tools_come_at_once_and_that_is_t
 @pytest.mark.parametrize(
     ("items", "param"),
     [
-        (searched({"type": "web_search"}), "input[2].tools"),
+        (searched({"type": "web_search"}), "input[2].tools[0].name"),
         (searched({**OPEN, "type": "custom"}), "input[2].tools[0].type"),
         (searched({**SKY, "tools": [SKY]}), "input[2].tools[0].tools[0].type"),
         (searched({**SKY, "name": "a.b"}), "input[2].tools[0].name"),
@@ -234,7 +234,10 @@ async def test_without_a_search_of_the_client_s_tools_come_at_once_and_that_is_t
             [*searched()[:1], {"type": "function_call", "call_id": "s", "name": "f", "arguments": {}}],
             "input[1].arguments",
         ),
-        ([{"type": "mcp_list_tools", "id": "m", "server_label": "x", "tools": [{"name": 1}]}], "input[0].tools"),
+        (
+            [{"type": "mcp_list_tools", "server_label": "x", "tools": [{"name": 1}]}],
+            "input[0].tools[0].name",
+        ),
     ],
 )
 async def test_a_search_that_is_none_is_refused_at_its_place(items: list[Fields], param: str) -> None:

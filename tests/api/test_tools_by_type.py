@@ -261,11 +261,14 @@ REFUSED: list[tuple[Fields, str]] = [
     ({"tools": [{"type": "shell", "environment": "local"}]}, "tools[0].environment"),
     ({"tools": [{"type": "shell"}, {"type": "shell"}]}, "tools[1].type"),
     ({"tools": [{"type": "shell"}], "tool_choice": {"type": "apply_patch"}}, "tool_choice"),
-    ({"input": [ASKED, {"type": "shell_call", "call_id": "c", "action": {"commands": "ls"}}]}, "input[1].action"),
+    (
+        {"input": [ASKED, {"type": "shell_call", "call_id": "c", "action": {"commands": "ls"}}]},
+        "input[1].action.commands",
+    ),
     ({"input": [ASKED, {"type": "shell_call", "action": {"commands": []}}]}, "input[1].call_id"),
     ({"input": [ASKED, {"type": "local_shell_call", "call_id": "c"}]}, "input[1].action"),
-    ({"input": [ASKED, {**PATCH, "operation": {"type": "move_file", "path": "a"}}]}, "input[1].operation"),
-    ({"input": [ASKED, {**PATCH, "operation": {"type": "create_file", "path": "a"}}]}, "input[1].operation"),
+    ({"input": [ASKED, {**PATCH, "operation": {"type": "move_file", "path": "a"}}]}, "input[1].operation.type"),
+    ({"input": [ASKED, {**PATCH, "operation": {"type": "create_file", "path": "a"}}]}, "input[1].operation.diff"),
     ({"input": [ASKED, {"type": "shell_call_output", "output": []}]}, "input[1].call_id"),
     ({"input": [ASKED, {"type": "shell_call_output", "call_id": "c"}]}, "input[1].output"),
     ({"input": [

@@ -125,7 +125,7 @@ def decode(body: bytes, kind: type[Wire]) -> tuple[Wire, Names]:
                 body = body if translation.fields is fields else encode(translation.fields)
                 return msgspec.json.decode(body, type=ready(kind)), names
             except msgspec.ValidationError as error:
-                raise _invalid(str(error), kind) from None
+                raise invalid(str(error), kind) from None
     except RecursionError:
         raise _malformed("the body is nested too deeply") from None
 
@@ -136,7 +136,7 @@ def fields_of(body: bytes) -> dict[str, msgspec.Raw]:
         _check_utf8(body)
         return msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except msgspec.ValidationError as error:
-        raise _invalid(str(error), msgspec.Struct) from None
+        raise invalid(str(error), msgspec.Struct) from None
     except RecursionError:
         raise _malformed("the body is nested too deeply") from None
     except msgspec.DecodeError as error:
@@ -160,16 +160,20 @@ def _names(kind: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
 
 
-def _invalid(reason: str, kind: type[msgspec.Struct]) -> RequestError:
-    """msgspec's ``Expected `int`, got `str` - at `$.messages[0].role` ``, its path in this package's form."""
+def invalid(reason: str, kind: type[msgspec.Struct], within: str = "") -> RequestError:
+    """msgspec's ``Expected `int`, got `str` - at `$.messages[0].role` ``, its path in this package's form.
+
+    ``within``: the path of the value that it was found in.
+    """
     found = _PATH.search(reason)
     message, path = (reason[: found.start()], found.group(1)) if found else (reason, "")
     code = "missing_required_parameter" if "missing required field" in message else "invalid_type"
     if missing := re.search(r"missing required field `([^`]+)`", message):
         path = f"{path}.{missing.group(1)}" if path else missing.group(1)
+    path = f"{within}.{path}".replace(".[", "[").strip(".")
     message = message if len(message) <= 300 else f"{message[:300]}…"
     where = f"{path}: " if path else ""
-    hint = known_values(allowed_values(kind, path)) if message.startswith("Invalid enum value") else None
+    hint = known_values(allowed_values(kind, path)) if not within and message.startswith("Invalid enum value") else None
     return RequestError(f"{where}{message}.", code=code, position=Position(path=path or None), hint=hint)
 
 

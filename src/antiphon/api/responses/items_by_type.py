@@ -11,6 +11,7 @@ from antiphon.conversation import ToolSpec
 from antiphon.structs import ready
 from antiphon.wire.definitions import NAME, NAMESPACE, no_such_tool, read_function
 from antiphon.wire.errors import refused
+from antiphon.wire.json import invalid
 
 from .item_schema import TYPED, InputItem, InputPart, JsonObject
 
@@ -22,7 +23,7 @@ def converted(value: object, kind: type[Kind], path: str) -> Kind:
     try:
         return msgspec.convert(value, ready(kind))
     except msgspec.ValidationError as error:
-        raise refused(path, f"{error}.", code="invalid_type") from None
+        raise invalid(str(error), msgspec.Struct, path) from None
 
 
 def action_text(item: InputItem, said: str, path: str) -> str:
