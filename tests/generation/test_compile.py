@@ -15,6 +15,7 @@ from antiphon.generation.compile import USES, ReplyCompiler
 from antiphon.grammar import ReplyShape
 from antiphon.isolation import Isolation
 from antiphon.tokens import ByteTokenizer, Control
+from kit.waiting import PATIENCE
 
 EOS = Control("<|im_end|>")
 TOKENIZER = ByteTokenizer([EOS])
@@ -95,7 +96,7 @@ async def test_definitions_that_lead_on_too_deeply_are_the_callers_error() -> No
     to = [{"$ref": f"#/$defs/d{i}"} for i in range(601)]
     steps = {f"d{i}": {"type": "object", "properties": {"n": to[i + 1]}, "required": ["n"]} for i in range(600)}
     with pytest.raises(RequestError, match="too deeply"):
-        await compiler().compile(shaped({**to[0], "$defs": {**steps, "d600": {"type": "object"}}}))
+        await compiler(seconds=PATIENCE).compile(shaped({**to[0], "$defs": {**steps, "d600": {"type": "object"}}}))
 
 
 async def test_the_event_loop_runs_on_while_a_large_schema_compiles() -> None:
