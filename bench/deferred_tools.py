@@ -68,11 +68,13 @@ class Obedient:
         reply = [*self._tokenizer.encode(text), min(self._engine.info.end_ids)]
         options["grammar"] = "%llguidance {}\nstart: " + " ".join(f"<[{id}]>" for id in reply)
         cached = 0
-        async with aclosing(self._engine.generate(prompt, replace(sampling, max_tokens=4096), **options)) as steps:
-            async for step in steps:
-                cached = max(cached, step.cached_tokens or 0)
-                yield step
-        self.prompts.append((len(prompt), cached))
+        try:
+            async with aclosing(self._engine.generate(prompt, replace(sampling, max_tokens=4096), **options)) as steps:
+                async for step in steps:
+                    cached = max(cached, step.cached_tokens or 0)
+                    yield step
+        finally:
+            self.prompts.append((len(prompt), cached))
 
 
 def orders(deferred: bool) -> list[str]:
