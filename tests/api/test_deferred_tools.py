@@ -86,7 +86,18 @@ async def test_a_tool_is_defined_once_and_named_where_it_stands_already() -> Non
     got, prompt = await asked(CHATML, [SEARCH, LATER], found("weather"), *again)
     assert got.status == 200, got.body
     assert prompt.count(JSON) == 1
-    assert "<tool_response>\nweatherToolSearch\n</tool_response>" in prompt
+    assert "<tool_response>\nweather\nToolSearch\n\n</tool_response>" in prompt
+
+
+async def test_a_definition_stands_apart_from_other_texts_and_in_no_document() -> None:
+    reference = {"type": "tool_reference", "tool_name": "weather"}
+    got, prompt = await asked(CHATML, [SEARCH, LATER], found(content=[{"type": "text", "text": "Found:"}, reference]))
+    assert got.status == 200, got.body
+    assert f"<tool_response>\nFound:\n\n{JSON}\n</tool_response>" in prompt
+    inside = {"type": "search_result", "title": "t", "source": "s", "content": [reference]}
+    refused, _ = await asked(CHATML, [SEARCH, LATER], found(content=[inside]))
+    assert refused.status == 400
+    assert refused.json["error"]["message"].startswith("messages[2].content[0].content[0].content[0]: blocks of type")
 
 
 @pytest.mark.parametrize("name", ["nobody", "", None, "Weather", "weather "])

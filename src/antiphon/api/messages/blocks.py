@@ -10,6 +10,7 @@ import msgspec
 
 from antiphon.api.chat.messages import arguments_text, recipient_of
 from antiphon.conversation import (
+    PARAGRAPH,
     Channel,
     End,
     Intent,
@@ -153,8 +154,8 @@ class BlockReader:
         yield document([head for head in heads if isinstance(head, str)], text_and_parts(parts)[0])
         yield from (part for part in parts if isinstance(part, OpaquePart))
 
-    def _parts(self, content: Any, path: str) -> Iterator[TextPart | OpaquePart]:
-        """The parts of a content: a text, or blocks. None has none."""
+    def _parts(self, content: Any, path: str, *, refers: bool = False) -> Iterator[TextPart | OpaquePart]:
+        """The parts of a content: a text, or blocks. None has none. ``refers``: it may refer to tools."""
         if isinstance(content, str):
             yield TextPart(content)
             return
@@ -164,9 +165,9 @@ class BlockReader:
             raise refused(path, "must be a text, or blocks.", code="invalid_type") from None
         for i, block in enumerate(blocks or ()):
             at = f"{path}[{i}]"
-            yield from self._document(block, at) if block.type in _DOCUMENTS else [self._part(block, at)]
+            yield from self._document(block, at) if block.type in _DOCUMENTS else [self._part(block, at, refers=refers)]
 
-    def _part(self, block: InputBlock, path: str) -> TextPart | OpaquePart:
+    def _part(self, block: InputBlock, path: str, *, refers: bool) -> TextPart | OpaquePart:
         """An image, a text, or the definition of a tool: its name where that stands in the prompt already."""
         match block.type:
             case "image":
@@ -175,15 +176,16 @@ class BlockReader:
                 return TextPart(block.text)
             case "text":
                 raise refused(f"{path}.text", "a text block needs it.", code="missing_required_parameter")
-            case "tool_reference":
+            case "tool_reference" if refers:
                 name = block.tool_name or ""
             case _:
-                raise _unreadable(block, path, "text, image, document, search_result, tool_reference")
+                known = "text, image, document, search_result"
+                raise _unreadable(block, path, f"{known}, tool_reference" if refers else known)
         if name in self.deferred and name not in self.defined:
             self.defined.add(name)
             return ToolsPart.of([self.deferred[name]])
         if name in self.defined or name in self.listed:
-            return TextPart(name)
+            return TextPart(f"{name}\n")
         raise refused(f"{path}.tool_name", f"no tool is named {name[:64]!r}.", hint="Send it in tools, too.")
 
     def system(self, message: MessageParam, path: str) -> str:
@@ -238,9 +240,10 @@ class BlockReader:
 
     def _result(self, block: InputBlock, path: str) -> Message:
         id, recipient = self._answered(block, path)
-        parts = [*self._parts(block.content, f"{path}.content")]
+        parts = [*self._parts(block.content, f"{path}.content", refers=True)]
         if defined := [tool for part in parts if isinstance(part, ToolsPart) for tool in part.tools]:
-            parts = [*(part for part in parts if not isinstance(part, ToolsPart)), ToolsPart.of(defined)]
+            others = [part for part in parts if not isinstance(part, ToolsPart)]
+            parts = [*others, *([TextPart(PARAGRAPH)] if others else []), ToolsPart.of(defined)]
         result = make_answer(recipient, id, parts)
         return _failed(result) if block.is_error else result
 
