@@ -37,7 +37,7 @@ DEFINED = {
 }
 
 
-def found(*names: str, **fields: Any) -> Fields:
+def found(*names: str | None, **fields: Any) -> Fields:
     """The result of a search."""
     references = [{"type": "tool_reference", "tool_name": name} for name in names]
     block = {"type": "tool_result", "tool_use_id": "s", "content": references, **fields}
@@ -102,7 +102,7 @@ async def test_a_definition_stands_apart_from_other_texts_and_in_no_document() -
 
 @pytest.mark.parametrize("name", ["nobody", "", None, "Weather", "weather "])
 async def test_a_reference_to_no_tool_is_refused_at_its_place(name: str | None) -> None:
-    got, _ = await asked(CHATML, [SEARCH, LATER], found(name))  # type: ignore[arg-type]
+    got, _ = await asked(CHATML, [SEARCH, LATER], found(name))
     assert got.status == 400
     assert got.json["error"]["message"].startswith("messages[2].content[0].content[0].tool_name: no tool is named")
 
