@@ -310,7 +310,7 @@ class RequestReader:
         if approved and self._socket is not None and not self._socket.generate:
             raise refused("generate", "a call that is approved runs, and its result is answered.")
         compaction = None
-        if not approved and compaction_due(wire, History(entries).messages, len(draft.prompt_ids), model.context):
+        if not approved and await compaction_due(wire, History(entries).messages, draft):
             compaction = await compact(model, replace(requested.turn, max_tokens=None))
         if compaction is not None:
             requested, draft = await drafted((*entries, compaction.entry))
