@@ -98,8 +98,8 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
 
     ``decrypt`` reads ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are stored
     items, which references name, and which stand in for those that come back as they were written. ``first`` is the
-    number that errors give the first item. ``strict`` refuses results of no call that waits, and calls under the id of
-    one that does.
+    number that errors give the first item. ``whole``: ``before`` is all that was said, and results are of calls in it
+    or behind it. ``strict`` refuses results of no call that waits, and calls under the id of one that does.
     """
 
     token: str
@@ -108,6 +108,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
     known: Mapping[str, Entry] = msgspec.field(default_factory=dict)
     path: str = "input"
     first: int = 0
+    whole: bool = False
     strict: bool = False
 
     def read(self, items: Sequence[InputItem]) -> list[Entry]:
@@ -153,7 +154,10 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
             case kind if kind in CALLS:
                 yield self._call(item, path)
             case kind if kind in ANSWERS:
-                yield _output(item, path, calls)
+                output = _output(item, path, calls)
+                if self.whole and not calls.used(id := output.call_id or ""):
+                    raise refused(f"{path}.call_id", f"there is no call {id[:80]!r} before it.", code="item_not_found")
+                yield output
             case "code_interpreter_call" | "web_search_call":
                 yield from self._past_call(item, path)
             case "mcp_call" | "mcp_approval_request" | "mcp_approval_response":
