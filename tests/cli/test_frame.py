@@ -54,6 +54,9 @@ def test_the_help_lists_every_command(tmp_path: Path) -> None:
     done = in_process("--help", home=tmp_path)
     assert done.returncode == 0
     assert all(name in done.stdout for name in COMMANDS)
+    assert [line.split()[1] for line in done.stdout.splitlines() if line.startswith("╭")] == [
+        "Options", "Run", "Talk", "Transcripts", "Manage",
+    ]  # fmt: skip
 
 
 def test_an_action_may_stand_behind_its_options_and_some_are_understood(tmp_path: Path) -> None:

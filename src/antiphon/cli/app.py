@@ -48,36 +48,45 @@ def plain(parameters: list[Parameter]) -> list[Parameter]:
     return parameters
 
 
-COMMANDS = {
-    "serve": "Serve models over an OpenAI-compatible HTTP API.",
-    "ps": "List the servers that run here, and what they do.",
-    "stop": "Stop a server that runs here, once its answers are whole.",
-    "batch": "Answer the requests of a file, without a server.",
-    "chat": "Talk to a model in the terminal, or put one question to it.",
-    "pull": "Fetch models into the store.",
-    "models": "List, show, fetch and remove models.",
-    "rm": "Remove models from the store.",
-    "tools": "List and show the tools that run here, or call one.",
-    "mcp": "Sign in to MCP servers, or be one: render, parse, convert, validate for any MCP client.",
-    "connect": "Print or write the configuration with which a client uses a server.",
-    "keys": "Add, list, change and remove the API keys of the server.",
-    "store": "Move, check and migrate what is stored between requests.",
-    "render": "Write a conversation (JSON) as the prompt of a format.",
-    "parse": "Read a model's raw reply back into messages.",
-    "convert": "Convert a conversation from one form to another.",
-    "dataset": "Check, render, pack and count the rows of data sets for training.",
-    "completion": "Print the script with which bash, zsh or fish completes commands and names.",
-    "lsp": "Serve an editor: what is wrong with a transcript, and more.",
-    "validate": "Check transcripts of any length.",
-    "fmt": "Write transcripts in canonical form.",
-    "lint": "Check transcripts by named rules, and mend what can be mended.",
-    "conformance": "Run a compliance suite, against us or another program.",
-    "grammar": "Print what a reply may be, or check a text against it.",
-    "template": "Check a chat template: what is understood of it, and what is lost.",
-    "formats": "List the formats and chat templates.",
-    "config": "Show the configuration and where each value comes from.",
-    "doctor": "Check this machine: Python, engine, models, port.",
+GROUPS = {
+    "Run": {
+        "serve": "Serve models over an OpenAI-compatible HTTP API.",
+        "ps": "List the servers that run here, and what they do.",
+        "stop": "Stop a server that runs here, once its answers are whole.",
+        "batch": "Answer the requests of a file, without a server.",
+        "doctor": "Check this machine: Python, engine, models, port.",
+    },
+    "Talk": {
+        "chat": "Talk to a model in the terminal, or put one question to it.",
+        "tools": "List and show the tools that run here, or call one.",
+        "mcp": "Sign in to MCP servers, or be one: render, parse, convert, validate for any MCP client.",
+        "connect": "Print or write the configuration with which a client uses a server.",
+    },
+    "Transcripts": {
+        "render": "Write a conversation (JSON) as the prompt of a format.",
+        "parse": "Read a model's raw reply back into messages.",
+        "convert": "Convert a conversation from one form to another.",
+        "dataset": "Check, render, pack and count the rows of data sets for training.",
+        "validate": "Check transcripts of any length.",
+        "fmt": "Write transcripts in canonical form.",
+        "lint": "Check transcripts by named rules, and mend what can be mended.",
+        "lsp": "Serve an editor: what is wrong with a transcript, and more.",
+        "grammar": "Print what a reply may be, or check a text against it.",
+        "template": "Check a chat template: what is understood of it, and what is lost.",
+        "formats": "List the formats and chat templates.",
+        "conformance": "Run a compliance suite, against us or another program.",
+    },
+    "Manage": {
+        "models": "List, search, show, fetch and remove models.",
+        "pull": "Fetch models into the store.",
+        "rm": "Remove models from the store.",
+        "keys": "Add, list, change and remove the API keys of the server.",
+        "store": "Move, check and migrate what is stored between requests.",
+        "config": "Show the configuration and where each value comes from.",
+        "completion": "Print the script with which bash, zsh or fish completes commands and names.",
+    },
 }
+COMMANDS = {name: (group, summary) for group, ones in GROUPS.items() for name, summary in ones.items()}
 DEFAULT_ACTIONS = {"mcp": "serve", "models": "list"}
 """Action of a command where none is named."""
 OK, FAILED, USAGE, BROKEN = 0, 1, 2, 3
@@ -153,14 +162,14 @@ def build_app(requested: str | None) -> typer.Typer:
         cls=PlainGroup,
     )
     app.callback()(version_option)
-    for name, summary in COMMANDS.items():
+    for name, (group, summary) in COMMANDS.items():
         command = import_module(f"antiphon.cli.{name}").command if name == requested else unloaded
         if isinstance(command, typer.Typer):
             for action in command.registered_commands:
                 action.cls = PlainCommand
-            app.add_typer(command, name=name, help=summary, cls=PlainGroup)
+            app.add_typer(command, name=name, help=summary, cls=PlainGroup, rich_help_panel=group)
         else:
-            app.command(name, help=summary, cls=PlainCommand)(command)
+            app.command(name, help=summary, cls=PlainCommand, rich_help_panel=group)(command)
     return app
 
 
@@ -216,7 +225,8 @@ def print_error(error: AntiphonError, *, as_json: bool) -> None:
     if as_json:
         tell(json.dumps({"error": error_object(error)}), file=sys.stderr)
         return
-    where = f" at {error.position}" if error.position and str(error.position) else ""
+    at = str(error.position or "")
+    where = "" if error.message.startswith(f"{at}:") else f" at {at}" if at else ""
     tell(f"error: {error.message}{where}  [{error.code}]", file=sys.stderr)
     for note in getattr(error, "__notes__", ()):
         tell(note, file=sys.stderr)

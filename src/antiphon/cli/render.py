@@ -176,7 +176,7 @@ def write(pieces: list[Piece], selected: SelectedFormat, *, ids: bool, json: boo
     elif "ids" in prompt:
         tell(*prompt["ids"])
     else:
-        tell(prompt["text"])
+        tell(prompt["text"], end="\n" if sys.stdout.isatty() else "")  # a file has the prompt and nothing more
 
 
 def prompt_json(pieces: list[Piece], selected: SelectedFormat, *, ids: bool, complete: bool) -> dict[str, Any]:

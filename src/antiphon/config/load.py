@@ -200,7 +200,8 @@ def _read(file: Path, *, required: bool) -> dict[str, Any]:
         return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         if required:
-            raise ConfigError(f"the configuration {file} does not exist", hint=f"{FILE} names it.") from None
+            hint = f"--config or {FILE} names it."
+            raise ConfigError(f"the configuration {file} does not exist", hint=hint) from None
         return {}
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file} is not TOML: {error}") from None

@@ -175,4 +175,5 @@ def near(name: str, names: Collection[str]) -> str:
     """A hint that lists the names most like ``name``."""
     names = tuple(dict.fromkeys(names))
     close = difflib.get_close_matches(name, names, n=5, cutoff=0.5)
-    return f"Did you mean {', '.join(close)}?" if close else f"Known: {', '.join(sorted(names)[:40])}."
+    known = f"Known: {', '.join(sorted(names)[:40])}." if names else "There is none here."
+    return f"Did you mean {', '.join(close)}?" if close else known
