@@ -51,7 +51,7 @@ def test_a_vector_is_rendered_from_the_reference_s_own_form_to_its_ids(tmp_path:
     assert row["options"]["next_turn_role"] == "assistant"
     words = ("render", "-", "--from", "harmony-json", "--to", "harmony", "--dialect", dialect, "--history", "reference")
     source = json.dumps(row["conversation"])
-    assert in_process(*words, home=tmp_path, stdin=source).stdout == row["text"] + ""
+    assert in_process(*words, home=tmp_path, stdin=source).stdout == row["text"]
     done = in_process(*words, "--tokens", home=tmp_path, stdin=source)
     assert list(map(int, done.stdout.split())) == row["tokens"]
 
