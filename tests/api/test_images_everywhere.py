@@ -15,15 +15,13 @@ import pytest_asyncio
 from antiphon.engines.sglang import SglangEngine
 from antiphon.errors import ConfigError, RequestError
 from kit.aiohttp_site import listening
-from kit.picture_engines import Far, check_wire, embedded, llama_server, scripted, served, vllm_wire
-from kit.picture_wires import WIRES, Asked
+from kit.picture_engines import PLAIN, REAL, Far, check_wire, served
+from kit.picture_wires import UNSEEN, WIRES, Asked
 from kit.pictures import MARK, TOKENIZER, write_projector
 from kit.sglang_server import Sglang
 from kit.vllm_server import END
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-PLAIN = {"the scripted engine": scripted, "vLLM's wire": vllm_wire}
-REAL = {"the embedded engine": embedded, "a llama.cpp server": llama_server}
 REFUSALS = openai.BadRequestError, anthropic.BadRequestError, ollama.ResponseError, RequestError, ConfigError
 
 
@@ -71,9 +69,8 @@ async def blind(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
         yield server, asked
 
 
-@pytest.mark.parametrize("wire", [wire for wire in WIRES if wire != "Responses, a conversation"])
+@pytest.mark.parametrize("wire", [wire for wire in WIRES if wire not in UNSEEN])
 async def test_an_engine_that_sees_none_is_sent_none(blind: tuple[Sglang, Asked], wire: str) -> None:
-    """A conversation is of no model: one that sees none is told that there were images."""
     server, asked = blind
     with pytest.raises(REFUSALS, match=r"cannot be read|reads text"):
         await WIRES[wire][0](asked)

@@ -1,15 +1,12 @@
-"""Images of every wire, by its own client: the same bytes at the same place, counted; and what is no image, refused."""
+"""Images that are read, and become what every engine reads; what is none is refused at its place."""
 
 from __future__ import annotations
 
 import io
 import resource
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import anthropic
-import ollama
-import openai
 import pytest
 from PIL import Image
 from starlette.applications import Starlette
@@ -23,7 +20,7 @@ from antiphon.engines.engine import SAMPLING
 from antiphon.tokens import decode
 from antiphon.tools import Toolbox, ToolCall, ToolOutput
 from antiphon.tools.call import DescribedTool, DescribedToolSet
-from kit.api import CALL, END, UNCALL, post_in_process, running, sampled
+from kit.api import CALL, END, UNCALL, post_in_process, sampled
 from kit.bad_pictures import BAD_SOURCES, bad_pictures, odd_pictures
 from kit.pictures import (
     ENDS,
@@ -57,86 +54,6 @@ def seen(engine: ScriptedEngine) -> list[tuple[str, bytes]]:
         found.append((decode(TOKENIZER, prompt[at : image.start]), image.data))
         at = image.stop
     return found
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[tuple[str, ScriptedEngine]]:
-    application, engine = seeing()
-    with running(application) as base:
-        yield base, engine
-
-
-def by_chat(base: str, before: str, images: Sequence[bytes]) -> int:
-    parts: list[Any] = [{"type": "image_url", "image_url": {"url": data_url(one), "detail": "high"}} for one in images]
-    content = [{"type": "text", "text": before}, *parts]
-    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
-        answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": content}])
-    assert answer.usage is not None
-    count: int = answer.usage.prompt_tokens
-    return count
-
-
-def by_responses(base: str, before: str, images: Sequence[bytes]) -> int:
-    parts: list[Any] = [{"type": "input_image", "image_url": data_url(one), "detail": "auto"} for one in images]
-    content = [{"type": "input_text", "text": before}, *parts]
-    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
-        answer = client.responses.create(model="m", input=[{"role": "user", "content": content}])
-    assert answer.usage is not None
-    count: int = answer.usage.input_tokens
-    return count
-
-
-def by_messages(base: str, before: str, images: Sequence[bytes]) -> int:
-    parts: list[Any] = [
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64_of(one)}}
-        for one in images
-    ]
-    content = [{"type": "text", "text": before}, *parts]
-    with anthropic.Anthropic(base_url=base, api_key="-") as client:
-        answer = client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": content}])
-    count: int = answer.usage.input_tokens
-    return count
-
-
-def by_ollama(base: str, before: str, images: Sequence[bytes]) -> int:
-    """Ollama's own has its images before the text."""
-    message = {"role": "user", "content": before, "images": [base64_of(one) for one in images]}
-    with ollama.Client(base) as client:
-        answer = client.chat("m", messages=[message])
-    assert answer.prompt_eval_count is not None
-    count: int = answer.prompt_eval_count
-    return count
-
-
-@pytest.mark.parametrize("ask", [by_chat, by_responses, by_messages])
-def test_the_images_of_a_request_get_to_the_engine_behind_the_text_before_them(
-    server: tuple[str, ScriptedEngine], ask: Callable[[str, str, Sequence[bytes]], int]
-) -> None:
-    base, engine = server
-    counted = ask(base, "Which?", [RED, BLUE])
-    assert seen(engine) == [("<|im_start|>user\nWhich?", RED), ("", BLUE)]
-    assert counted == len(engine.requests[-1][0])
-
-
-def test_ollama_has_the_images_before_the_text(server: tuple[str, ScriptedEngine]) -> None:
-    base, engine = server
-    by_ollama(base, "Which?", [RED, BLUE])
-    assert seen(engine) == [("<|im_start|>user\n", RED), ("", BLUE)]
-    with ollama.Client(base) as client:
-        client.generate("m", "Which?", images=[base64_of(BLUE)])
-    assert seen(engine) == [("<|im_start|>user\n", BLUE)]
-    assert decode(TOKENIZER, engine.requests[-1][0]).endswith(f"{MARK}Which?<|im_end|>\n<|im_start|>assistant\n")
-
-
-def test_a_stored_answer_is_gone_on_with_and_its_image_is_seen_again(server: tuple[str, ScriptedEngine]) -> None:
-    base, engine = server
-    part: Any = {"type": "input_image", "image_url": data_url(RED), "detail": "auto"}
-    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
-        first = client.responses.create(model="m", input=[{"role": "user", "content": [part]}])
-        client.responses.create(model="m", input="And now?", previous_response_id=first.id)
-        listed = client.responses.input_items.list(first.id).data[0].model_dump()
-    assert [data for _, data in seen(engine)] == [RED]
-    assert listed["content"][0]["image_url"] == data_url(RED)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -176,17 +93,15 @@ RESULTS: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("wire", RESULTS)
-async def test_the_image_of_a_result_is_seen_in_it_or_right_behind_it(wire: str) -> None:
+async def test_the_image_of_a_result_is_seen_right_behind_it_where_the_template_has_places_in_users_messages_alone(
+    wire: str,
+) -> None:
     path, body = RESULTS[wire]
-    for template, before in (
-        (EVERYWHERE, "<|im_start|>tool\nThere:"),
-        (USERS_ALONE, "<|im_start|>tool\nThere:<|im_end|>\n<|im_start|>user\n"),
-    ):
-        application, engine = seeing(template)
-        got = await post_in_process(application, path, model="m", **body)
-        assert got.status == 200, got.body
-        ((text, data),) = seen(engine)
-        assert (text.endswith(before), data) == (True, RED), text
+    application, engine = seeing(USERS_ALONE)
+    got = await post_in_process(application, path, model="m", **body)
+    assert got.status == 200, got.body
+    ((text, data),) = seen(engine)
+    assert (text.endswith("<|im_start|>tool\nThere:<|im_end|>\n<|im_start|>user\n"), data) == (True, RED), text
 
 
 class Draws(DescribedTool):

@@ -198,6 +198,11 @@ async def vllm_wire() -> AsyncIterator[Far]:
         yield far
 
 
+PLAIN = {"scripted": scripted, "vLLM": vllm_wire}
+REAL = {"embedded": embedded, "llama.cpp server": llama_server}
+"""Engines that see, those with a model's weights apart; a real vLLM is asked by `make check-vllm`."""
+
+
 @asynccontextmanager
 async def served(opening: AbstractAsyncContextManager[Far], folder: Path) -> AsyncIterator[tuple[Far, Asked]]:
     """A server with that engine, and the images as files in the folder and on a site that it may fetch from."""

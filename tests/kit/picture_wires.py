@@ -280,6 +280,8 @@ async def terminal(asked: Asked) -> int:
     return usage["prompt_tokens"]
 
 
+UNSEEN = ("Responses, a conversation",)
+"""Is of no model: one that sees none is told that there were images. By other wires the request is refused."""
 WIRES: Mapping[str, tuple[Wire, tuple[str, ...]]] = {
     "chat, a data URL": (chat, TEXTS),
     "chat, streamed": (chat_streamed, TEXTS),
