@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import resource
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits
-from antiphon.conversation import OpaquePart, ToolSpec
+from antiphon.conversation import OpaquePart, ToolSpec, image_url
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.engine import SAMPLING
 from antiphon.tokens import decode
@@ -102,6 +103,21 @@ async def test_the_image_of_a_result_is_seen_right_behind_it_where_the_template_
     assert got.status == 200, got.body
     ((text, data),) = seen(engine)
     assert (text.endswith("<|im_start|>tool\nThere:<|im_end|>\n<|im_start|>user\n"), data) == (True, RED), text
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_none_is_kept_once_its_request_is_over() -> None:
+    application, engine = seeing()
+    urls = [data_url(RED + bytes(count)) for count in range(1, 4)]
+    for url in urls:
+        content = [{"type": "input_image", "image_url": url}]
+        body = {"input": [{"role": "user", "content": content}], "store": False}
+        got = await post_in_process(application, "/v1/responses", model="m", **body)
+        assert got.status == 200, got.body
+    assert len(engine.images) == 3
+    gc.collect()
+    kept = [one for one in gc.get_objects() if isinstance(one, OpaquePart) and image_url(one) in urls]
+    assert not kept
 
 
 class Draws(DescribedTool):

@@ -8,6 +8,7 @@ import io
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -180,7 +181,7 @@ def odd_pictures() -> Mapping[str, bytes]:
         out = io.BytesIO()
         frames[0].save(out, kind, save_all=True, append_images=frames[1:])
         several[f"a {kind} of three pictures"] = out.getvalue()
-    profile = {"icc_profile": b"none" * 50_000}
+    profile: dict[str, Any] = {"icc_profile": b"none" * 50_000}
     return {
         **several,
         "a JPEG with a profile of colours that is none": picture("JPEG", **profile),

@@ -269,7 +269,8 @@ async def terminal(asked: Asked) -> int:
     assert asked.model is not None
     async with AsyncExitStack() as stack:
         source = ToolSource(ToolSettings(), NOBODY, stack)
-        catalog, state = StaticCatalog({"m": asked.model}), ChatState(answers=Answers(max_tokens=MOST))
+        catalog: Any = StaticCatalog({"m": asked.model})
+        state = ChatState(answers=Answers(max_tokens=MOST))
         session = Session(catalog, ChatTarget(asked.model), state, source, as_json=True)
         for path in asked.images:
             session.attach(str(path))

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Message
+from antiphon.conversation import Message, image_url
 from antiphon.errors import NotFoundError, Position, RequestError, StoreError
+from antiphon.generation.images import parts_of
 from antiphon.store import Key, Lease, Record, Write, pack, unpack
 from antiphon.store.archive import Archive, even_damaged, from_json, off_loop
 from antiphon.store.store import unless_changed, until_written
@@ -249,8 +250,15 @@ def _packed(entry: Entry, *, output: bool) -> bytes:
 
 
 async def _all_packed(entries: Sequence[Entry], *, output: bool) -> list[bytes]:
-    size = sum(len(message.text) for entry in entries for message in entry.messages)
-    return await off_loop(lambda: [_packed(entry, output=output) for entry in entries], size)
+    return await off_loop(lambda: [_packed(entry, output=output) for entry in entries], _size(entries))
+
+
+def _size(entries: Sequence[Entry]) -> int:
+    """The characters of their texts and images."""
+    messages = [message for entry in entries for message in entry.messages]
+    return sum(len(message.text) for message in messages) + sum(
+        len(image_url(one) or "") for _, one in parts_of(messages)
+    )
 
 
 def _unpacked(stored: StoredEntry) -> Entry:
@@ -289,8 +297,7 @@ class Memory:
         return bool(id) and id == self._id
 
     def remember(self, id: str, entries: Sequence[Entry], thread: str) -> None:
-        size = sum(len(message.text) for entry in entries for message in entry.messages)
-        if size > self.most:
+        if _size(entries) > self.most:
             self.forget()
         else:
             self._id, self._history = id, History(tuple(entries), thread)
