@@ -18,6 +18,7 @@ from antiphon.config import Limits
 from antiphon.conversation import OpaquePart, ToolSpec, image_url
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.engine import SAMPLING
+from antiphon.store import Key, MemoryStore
 from antiphon.tokens import decode
 from antiphon.tools import Toolbox, ToolCall, ToolOutput
 from antiphon.tools.call import DescribedTool, DescribedToolSet
@@ -118,6 +119,25 @@ async def test_none_is_kept_once_its_request_is_over() -> None:
     gc.collect()
     kept = [one for one in gc.get_objects() if isinstance(one, OpaquePart) and image_url(one) in urls]
     assert not kept
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_stored_turn_has_its_image_once_and_those_that_go_on_with_it_have_none() -> None:
+    store = MemoryStore()
+    application, engine = seeing(store=store)
+    url = data_url(RED + bytes(50_000))
+    call = {"type": "function_call", "call_id": "c", "name": "see", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image", "image_url": url}]}
+    for input in ([{"role": "user", "content": [{"type": "input_image", "image_url": url}]}], [call, result]):
+        body, sizes = {"model": "m", "input": input}, list[int]()
+        for _ in range(4):
+            got = await post_in_process(application, "/v1/responses", **body)
+            assert got.status == 200, got.body
+            assert [data for _, data in seen(engine)] == [RED + bytes(50_000)]
+            body = {"model": "m", "input": "And?", "previous_response_id": got.json["id"]}
+            sizes.append(sum(map(len, await store.entries(Key("response", "", got.json["id"])))))
+        assert len(url) < sizes[0] < len(url) + 2_000
+        assert max(sizes[1:]) < 2_000
 
 
 class Draws(DescribedTool):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Message, image_url
+from antiphon.conversation import Message, OpaquePart, Part, image_url
 from antiphon.errors import NotFoundError, Position, RequestError, StoreError
 from antiphon.generation.images import parts_of
 from antiphon.store import Key, Lease, Record, Write, pack, unpack
@@ -27,7 +28,10 @@ from .schema import Response, ResponseError
 
 
 class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item and its messages. ``output``: the model wrote it. ``gone``: the id of an item that was deleted."""
+    """An item and its messages, whose images are the item's.
+
+    ``output``: the model wrote it. ``gone``: the id of an item that was deleted.
+    """
 
     item: dict[str, Any] | None = None
     messages: list[bytes] = []
@@ -245,8 +249,16 @@ def _entry(stored: bytes) -> StoredEntry:
 
 
 def _packed(entry: Entry, *, output: bool) -> bytes:
-    item = None if entry.item is None else dict(entry.item)
-    return msgspec.msgpack.encode(StoredEntry(item, [pack(message) for message in entry.messages], output))
+    item, urls = None if entry.item is None else dict(entry.item), _images(entry.item)
+    places = {url: place for place, url in reversed([*enumerate(urls)])}
+
+    def stored(part: Part) -> Part:
+        """An image of the item's is its place there."""
+        place = places.get(image_url(part) or "") if places and isinstance(part, OpaquePart) else None
+        return part if place is None else OpaquePart(part.kind, {"of_item": place})
+
+    messages = [pack(_with_parts(message, stored)) for message in entry.messages]
+    return msgspec.msgpack.encode(StoredEntry(item, messages, output))
 
 
 async def _all_packed(entries: Sequence[Entry], *, output: bool) -> list[bytes]:
@@ -262,7 +274,25 @@ def _size(entries: Sequence[Entry]) -> int:
 
 
 def _unpacked(stored: StoredEntry) -> Entry:
-    return Entry(stored.item, tuple(map(unpack, stored.messages)))
+    urls = _images(stored.item)
+
+    def whole(part: Part) -> Part:
+        match part:
+            case OpaquePart(kind, {"of_item": int(place)}) if place < len(urls):
+                return OpaquePart(kind, {"type": kind, "image_url": urls[place]})
+        return part
+
+    return Entry(stored.item, tuple(_with_parts(unpack(message), whole) for message in stored.messages))
+
+
+def _images(item: Mapping[str, Any] | None) -> list[str]:
+    """The images of an item, or of a result that is one."""
+    parts = (item or {}).get("content") or (item or {}).get("output")
+    return [part["image_url"] for part in parts if part.get("image_url")] if isinstance(parts, list) else []
+
+
+def _with_parts(message: Message, change: Callable[[Part], Part]) -> Message:
+    return dataclasses.replace(message, parts=tuple(map(change, message.parts))) if message.parts else message
 
 
 def _metadata(metadata: dict[str, str]) -> bytes:
