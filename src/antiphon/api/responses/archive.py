@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from antiphon.conversation import Message, OpaquePart, Part, image_url
 from antiphon.errors import NotFoundError, Position, RequestError, StoreError
-from antiphon.generation.images import parts_of
+from antiphon.generation.images import PARTS, parts_of
 from antiphon.store import Key, Lease, Record, Write, pack, unpack
 from antiphon.store.archive import Archive, even_damaged, from_json, off_loop
 from antiphon.store.store import unless_changed, until_written
@@ -249,16 +249,22 @@ def _entry(stored: bytes) -> StoredEntry:
 
 
 def _packed(entry: Entry, *, output: bool) -> bytes:
-    item, urls = None if entry.item is None else dict(entry.item), _images(entry.item)
-    places = {url: place for place, url in reversed([*enumerate(urls)])}
+    item, messages = None if entry.item is None else dict(entry.item), entry.messages
+    if any(map(PARTS, messages)):
+        messages = _placed(item, messages)
+    return msgspec.msgpack.encode(StoredEntry(item, [pack(message) for message in messages], output))
+
+
+def _placed(item: Mapping[str, Any] | None, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with the places of images that the item has, in place of these."""
+    places = {url: place for place, url in reversed([*enumerate(_images(item))])}
 
     def stored(part: Part) -> Part:
-        """An image of the item's is its place there."""
-        place = places.get(image_url(part) or "") if places and isinstance(part, OpaquePart) else None
-        return part if place is None else OpaquePart(part.kind, {"of_item": place})
+        if places and isinstance(part, OpaquePart) and (place := places.get(image_url(part) or "")) is not None:
+            return OpaquePart(part.kind, {"of_item": place})
+        return part
 
-    messages = [pack(_with_parts(message, stored)) for message in entry.messages]
-    return msgspec.msgpack.encode(StoredEntry(item, messages, output))
+    return tuple(dataclasses.replace(one, parts=tuple(map(stored, one.parts))) for one in messages)
 
 
 async def _all_packed(entries: Sequence[Entry], *, output: bool) -> list[bytes]:
@@ -267,32 +273,37 @@ async def _all_packed(entries: Sequence[Entry], *, output: bool) -> list[bytes]:
 
 def _size(entries: Sequence[Entry]) -> int:
     """The characters of their texts and images."""
-    messages = [message for entry in entries for message in entry.messages]
-    return sum(len(message.text) for message in messages) + sum(
-        len(image_url(one) or "") for _, one in parts_of(messages)
-    )
+    size = 0
+    for entry in entries:
+        for message in entry.messages:
+            size += len(message.text)
+            if message.parts:
+                size += sum(len(image_url(part) or "") for _, part in parts_of([message]))
+    return size
 
 
 def _unpacked(stored: StoredEntry) -> Entry:
-    urls = _images(stored.item)
+    messages = [*map(unpack, stored.messages)]
+    if any(map(PARTS, messages)):
+        messages = [dataclasses.replace(one, parts=_whole(stored.item, one.parts)) for one in messages]
+    return Entry(stored.item, tuple(messages))
 
-    def whole(part: Part) -> Part:
+
+def _whole(item: Mapping[str, Any] | None, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts with the item's images in their places."""
+    urls, whole = _images(item), list[Part]()
+    for part in parts:
         match part:
             case OpaquePart(kind, {"of_item": int(place)}) if place < len(urls):
-                return OpaquePart(kind, {"type": kind, "image_url": urls[place]})
-        return part
-
-    return Entry(stored.item, tuple(_with_parts(unpack(message), whole) for message in stored.messages))
+                part = OpaquePart(kind, {"type": kind, "image_url": urls[place]})
+        whole.append(part)
+    return tuple(whole)
 
 
 def _images(item: Mapping[str, Any] | None) -> list[str]:
     """The images of an item, or of a result that is one."""
     parts = (item or {}).get("content") or (item or {}).get("output")
     return [part["image_url"] for part in parts if part.get("image_url")] if isinstance(parts, list) else []
-
-
-def _with_parts(message: Message, change: Callable[[Part], Part]) -> Message:
-    return dataclasses.replace(message, parts=tuple(map(change, message.parts))) if message.parts else message
 
 
 def _metadata(metadata: dict[str, str]) -> bytes:
