@@ -142,7 +142,6 @@ FORMATS: dict[str, Callable[[], Format]] = {
 @contextmanager
 def nothing_collected() -> Iterator[None]:
     """What is in a circle stays, and every allocation is counted."""
-    gc.collect()
     gc.disable()
     tracemalloc.start()
     try:

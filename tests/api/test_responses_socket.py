@@ -166,6 +166,16 @@ async def test_a_request_that_cannot_go_on_costs_what_is_remembered() -> None:
             assert (refused["status"], refused["error"]["code"]) == (400, code)
 
 
+async def test_a_result_of_no_call_cannot_go_on() -> None:
+    """Its client made a mistake: all that came before is known here, and no call of it had the id."""
+    output = {"type": "function_call_output", "call_id": "call_of_nobody", "output": "1"}
+    async with serving(responses_app(small=scripted(script))) as port, opened(port) as socket:
+        first = await responded(socket, input="word", store=False)
+        for code in ("item_not_found", "previous_response_not_found"):
+            refused = await responded(socket, input=[output], store=False, previous_response_id=first["id"])
+            assert (refused["status"], refused["error"]["code"]) == (400, code)
+
+
 @pytest.mark.parametrize("store", [True, False])
 async def test_a_prompt_that_is_read_in_advance_has_an_id_to_go_on_from(store: bool) -> None:
     engine = scripted(script)

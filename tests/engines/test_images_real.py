@@ -93,6 +93,32 @@ async def test_the_tokens_of_images_are_counted_before_any_is_read(app: Starlett
         assert (got.status, got.json["input_tokens"]) == (200, said)
 
 
+async def test_a_history_that_is_too_long_with_its_images_loses_its_oldest_turns(app: Starlette) -> None:
+    """By its marks alone it would fit into the context of 1,024: the images have 640 tokens."""
+    parts = [{"type": "input_text", "text": "Look"}, {"type": "input_image", "image_url": data_url(RED)}]
+    turn = [{"role": "user", "content": parts}, {"role": "assistant", "content": "Red, I would say."}]
+    given = [*turn * 40, {"role": "user", "content": "And now?"}]
+    body = {"model": "m", "input": given, "max_output_tokens": 4, "temperature": 0}
+    refused = await post_in_process(app, "/v1/responses", **body)
+    assert (refused.status, refused.error["code"]) == (400, "context_length_exceeded")
+    cut = await post_in_process(app, "/v1/responses", **body, truncation="auto")
+    assert cut.status == 200, cut.body
+    assert cut.headers["x-antiphon-incidents"] == "history_left_out"
+    count = cut.json["usage"]["input_tokens"]
+    one = (await post_in_process(app, "/v1/responses", **{**body, "input": turn})).json["usage"]["input_tokens"]
+    assert 1023 - one < count <= 1023
+
+
+async def test_a_history_that_is_long_with_its_images_is_compacted(app: Starlette) -> None:
+    parts = [{"type": "input_text", "text": "Look"}, *[{"type": "input_image", "image_url": data_url(RED)}] * 8]
+    body = {"model": "m", "input": [{"role": "user", "content": parts}], "max_output_tokens": 4, "temperature": 0}
+    for threshold, compacted in ((100, True), (1000, False)):
+        management = [{"type": "compaction", "compact_threshold": threshold}]
+        got = await post_in_process(app, "/v1/responses", **body, context_management=management)
+        assert got.status == 200, got.body
+        assert ("compaction" in [item["type"] for item in got.json["output"]]) is compacted
+
+
 async def test_it_is_seen_where_the_template_has_its_place(app: Starlette) -> None:
     """What the engine need not read again says where the first difference is."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import subprocess
 import sys
 import threading
 import zipfile
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from antiphon.catalog.files import ModelStore
 from antiphon.catalog.files.sources import FileSource, HubSource, WheelSource, parse_source, pip_words
 from antiphon.config import ModelEntry, find_entry, shipped_entries
 from antiphon.errors import ModelError, NotFoundError
+from kit.program import antiphon
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -160,40 +163,98 @@ def test_the_hub_that_cannot_be_reached_is_a_clear_error(store: ModelStore, monk
 
 
 class Hub(BaseHTTPRequestHandler):
-    """The two requests that a download of a hub's file makes."""
+    """A repository of files of three quantizations, and one in pieces: its list, and the two requests of a download."""
 
     protocol_version = "HTTP/1.1"
+    names = (
+        "README.md", "Tiny-BF16.gguf", "Tiny-Q4_K_M.gguf", "Tiny-Q8_0.gguf", "mmproj-Tiny-F16.gguf",
+        "Tiny-F32-00001-of-00002.gguf", "Tiny-F32-00002-of-00002.gguf",
+    )  # fmt: skip
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self, content: bytes = CONTENT) -> None:
         self.send_response(200)
-        for name, value in {"ETag": '"1"', "X-Repo-Commit": "a" * 40, "Content-Length": str(len(CONTENT))}.items():
+        for name, value in {"ETag": '"1"', "X-Repo-Commit": "a" * 40, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()
 
     def do_GET(self) -> None:
-        self.do_HEAD()
-        self.wfile.write(CONTENT)
+        content = CONTENT
+        if self.path.startswith("/api/models/o/Tiny-GGUF"):
+            siblings = [{"rfilename": name, "size": len(CONTENT)} for name in self.names]
+            content = json.dumps({"id": "o/Tiny-GGUF", "siblings": siblings}).encode()
+        self.do_HEAD(content)
+        self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: object) -> None:
         """No log."""
 
 
-def test_a_download_from_the_hub_reports_how_far_it_is(store: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    address = f"http://127.0.0.1:{hub.server_port}"
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
     monkeypatch.setattr(
         "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE",
         address + "/{repo_id}/resolve/{revision}/{filename}",
     )
+    with server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield address
+        server.shutdown()
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_download_from_the_hub_reports_how_far_it_is(store: ModelStore) -> None:
     seen: list[tuple[int, int | None]] = []
-    with hub:
-        threading.Thread(target=hub.serve_forever, daemon=True).start()
-        model = store.pull("file", ModelEntry(source="hf:o/r/file.gguf"), lambda done, all: seen.append((done, all)))
-        hub.shutdown()
+    model = store.pull("file", ModelEntry(source="hf:o/r/file.gguf"), lambda done, all: seen.append((done, all)))
     assert model.sha256 == DIGEST
     download = seen[: next(at for at, (done, _) in enumerate(seen) if done == len(CONTENT)) + 1]
     assert download[0] == (0, len(CONTENT))
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    ("name", "own", "file"),
+    [
+        ("hf:o/Tiny-GGUF", "tiny", "Tiny-Q4_K_M.gguf"),
+        ("hf:o/Tiny-GGUF:q8_0", "tiny-q8_0", "Tiny-Q8_0.gguf"),
+        ("hf.co/o/Tiny-GGUF:BF16", "tiny-bf16", "Tiny-BF16.gguf"),
+    ],
+)
+def test_of_a_repository_the_file_of_a_quantization_is_fetched(
+    store: ModelStore, name: str, own: str, file: str
+) -> None:
+    found, entry = find_entry(name, {})
+    assert (found, store.pull(found, entry).file) == (own, file)
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("hf:o/Tiny-GGUF:Q2_K", "no GGUF file Q2_K"),
+        ("hf:o/Tiny-GGUF:F32", "in pieces"),
+        ("hf:o/Tiny-GGUF:Q4", "no GGUF file Q4"),
+    ],
+)
+def test_what_a_repository_has_not_is_an_error_with_what_it_has(store: ModelStore, name: str, words: str) -> None:
+    with pytest.raises(ModelError, match=words) as caught:
+        store.pull(*find_entry(name, {}))
+    assert "Tiny-BF16.gguf, Tiny-Q4_K_M.gguf, Tiny-Q8_0.gguf" in str(caught.value.hint)
+    assert not list(store.installed())
+
+
+def test_a_pull_says_before_it_begins_how_large_the_file_is(hub: str, tmp_path: Path) -> None:
+    done = antiphon("pull", "hf:o/Tiny-GGUF", home=tmp_path, HF_ENDPOINT=hub)
+    assert done.returncode == 0, done.stderr
+    assert f"Tiny-Q4_K_M.gguf of o/Tiny-GGUF: {len(CONTENT) / 1e6:.1f} MB" in done.stderr
+
+
+def test_a_disk_without_room_is_said_before_anything_is_fetched(store: ModelStore, file: Path) -> None:
+    with pytest.raises(ModelError, match="are free in") as caught:
+        store.pull("tiny", ModelEntry(source=str(file), size=10**15))
+    assert caught.value.code == "model_store"
 
 
 @pytest.mark.parametrize(
@@ -212,10 +273,14 @@ def test_of_what_pip_prints_its_errors_are_said(log: str, words: str) -> None:
 def test_sources_are_read_from_one_line() -> None:
     assert parse_source("wheel:a-b==1.0/a/b.gguf") == WheelSource("a-b==1.0", "a/b.gguf")
     assert parse_source("hf:owner/repo/sub/file.gguf") == HubSource("owner/repo", "sub/file.gguf")
+    assert parse_source("hf:owner/repo:Q4_K_M") == HubSource("owner/repo", "", "Q4_K_M")
+    assert parse_source("hf:owner/repo") == HubSource("owner/repo")
     assert parse_source("/a/b.gguf") == FileSource(Path("/a/b.gguf"))
 
 
-@pytest.mark.parametrize("source", ["wheel:a", "wheel:--index==1/x", "hf:owner", "hf:owner/repo", "hf:o/r/../../x"])
+@pytest.mark.parametrize(
+    "source", ["wheel:a", "wheel:--index==1/x", "hf:owner", "hf:owner/repo:", "hf:o/..", "hf:o/r/../../x"]
+)
 def test_a_source_that_cannot_be_read_is_refused(source: str) -> None:
     with pytest.raises(ModelError, match="cannot read the source"):
         parse_source(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,10 @@ from antiphon.api.native.templates import RepliesFound, found_replies
 from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.catalog.describe import described_lines
 from antiphon.catalog.files.store import InstalledModel, ModelStore
-from antiphon.config import ModelEntry, find_entry
+from antiphon.config import Config, ModelEntry, find_entry
+from antiphon.config.found import found_models
+from antiphon.config.models import WAYS
+from antiphon.errors import NotFoundError
 from antiphon.formats.template import JinjaFormat
 
 from . import pull, rm
@@ -31,15 +34,44 @@ command.command("rm")(rm.command)
 
 @command.command("list")
 def list_command(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """List the models of the catalog, of your configuration and of the store (`antiphon models` alone does so)."""
+    """List the models of the catalog, of your configuration, of the store, and of other programs here (`antiphon
+    models` alone does so)."""
     settings = configure(config).config
+    rows = rows_of(settings)
+    print_json({"default": settings.model, "models": rows}) if json else print_rows(rows)
+
+
+@command.command("search")
+def search_command(
+    word: Annotated[str, typer.Argument(metavar="WORD", help="A part of a name, an alias or a title.")],
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List those of these models that have WORD in their name, an alias or their title."""
+    sought = word.lower()
+    rows = [row for row in rows_of(configure(config).config) if sought in "\n".join(row.words).lower()]
+    if not rows:
+        raise NotFoundError(f"no model here has {word!r} in its name", code="model_not_found", hint=f"Try {WAYS}")
+    print_json({"models": rows}) if json else print_rows(rows)
+
+
+def rows_of(settings: Config) -> list[ModelRow]:
+    """The models that can be named here, by name; those of other programs have the program as their state."""
     store = ModelStore(Path(settings.store.folder))
     here = {model.name: model for model in store.installed()}
     entries = {**{name: ModelEntry(source=model.source) for name, model in here.items()}, **settings.entries}
-    rows = [ModelRow.of(name, entry, here.get(name), store) for name, entry in sorted(entries.items())]
-    if json:
-        print_json({"default": settings.model, "models": rows})
-        return
+    rows = {name: ModelRow.of(name, entry, here.get(name), store) for name, entry in entries.items()}
+    for found in found_models():
+        row = ModelRow(
+            name=found.name, state=found.program, task="chat", size=found.size, source=str(found.path),
+            path=str(found.path),
+        )  # fmt: skip
+        rows.setdefault(found.name, row)
+    return [rows[name] for name in sorted(rows)]
+
+
+def print_rows(rows: Sequence[ModelRow]) -> None:
+    """Prints a line a model."""
     print_table(
         ("name", "state", "size", "licence", "aliases"),
         [(row.name, row.state, megabytes(row.size), row.licence, ", ".join(row.aliases)) for row in rows],
@@ -51,7 +83,9 @@ def show_command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="A model's name, alias, GGUF path or hf: source.", autocompletion=model_names
+            metavar="NAME",
+            help="A model's name, alias, GGUF path or hf:OWNER/REPO[:QUANT].",
+            autocompletion=model_names,
         ),
     ],
     config: ConfigOption = None,
@@ -111,6 +145,11 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
     path: str | None = None
     sha256: str | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Texts by which the model is searched."""
+        return (self.name, self.title, *self.aliases)
 
     @classmethod
     def of(cls, name: str, entry: ModelEntry, here: InstalledModel | None, store: ModelStore) -> ModelRow:

@@ -58,7 +58,7 @@ ModelOption = Annotated[
     model_option(
         "--model",
         "-m",
-        help="A model's name, alias, GGUF path or hf: source.",
+        help="A model's name, alias, GGUF path or hf:OWNER/REPO[:QUANT].",
         show_default="the configuration's: smollm2",
         autocompletion=model_names,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +12,10 @@ import msgspec
 import typer
 
 from antiphon.catalog.capabilities import capability_fields, capability_lines
-from antiphon.catalog.files.sources import FileSource, parse_source
-from antiphon.catalog.files.store import InstalledModel, ModelStore
+from antiphon.catalog.files.sources import FileSource, HubSource, parse_source
+from antiphon.catalog.files.store import InstalledModel, ModelStore, existing
 from antiphon.config import Config, ModelEntry, find_entry
+from antiphon.engines.machine import free_memory
 from antiphon.errors import AntiphonError, ModelError, NotFoundError
 from antiphon.errors.extras import require
 from antiphon.generation import Capabilities
@@ -28,7 +30,9 @@ from .terminal import progress_bar, tell
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Names, GGUF paths, hf: sources; default: your model.", autocompletion=model_names),
+        typer.Argument(
+            help="Names, GGUF paths, hf:OWNER/REPO[:QUANT]; default: your model.", autocompletion=model_names
+        ),
     ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
@@ -57,8 +61,16 @@ def abilities(config: Config, name: str) -> tuple[Capabilities, dict[str, str]]:
 
 
 def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
-    """Fetches one model and shows how far it is, on stderr."""
-    stages = ("copy",) if entry.source and isinstance(parse_source(entry.source), FileSource) else ("download", "copy")
+    """Fetches one model, having said what it is where the catalogue does not, and shows how far it is, on stderr."""
+    source = parse_source(entry.source) if entry.source else None
+    if isinstance(source, HubSource) and entry.size is None and store.find(name) is None:
+        file = source.found()
+        entry = msgspec.structs.replace(entry, source=f"hf:{source.repository}/{file.path}", size=file.size)
+        room, memory = shutil.disk_usage(existing(store.folder)).free, free_memory()
+        needed = f"{megabytes(file.size)}, and more of memory to run it" if file.size else "of a size that is not known"
+        free = f"{megabytes(room)} of disk" + (f" and {megabytes(memory)} of memory" if memory else "")
+        tell(f"{file.path} of {source.repository}: {needed}; free are {free}", file=sys.stderr)
+    stages = ("copy",) if isinstance(source, FileSource) else ("download", "copy")
     with progress_bar(name, entry.size, patience=0.0, stages=stages) as progress:
         return store.pull(
             name, entry, progress, waiting=lambda: tell(f"waiting: another process pulls {name}", file=sys.stderr)
@@ -94,7 +106,7 @@ def check_file(path: Path) -> None:
         hint = f"Name a GGUF file in it: {', '.join(files)}." if files else "There is no GGUF file in it."
         raise ModelError(f"{path} is a folder", code="not_gguf", hint=hint)
     if not path.exists():
-        hint = near_file(path) or "`antiphon models` lists the names of models; hf:OWNER/REPO/FILE.gguf is fetched."
+        hint = near_file(path) or "`antiphon models` lists the names of models; hf:OWNER/REPO is fetched."
         raise ModelError(f"there is no file {path}", code="model_not_fetched", hint=hint)
     if path.suffix != ".gguf":
         raise ModelError(f"{path} is not called *.gguf", code="not_gguf", hint="A model is one GGUF file, or a name.")

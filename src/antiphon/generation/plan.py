@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -117,17 +117,23 @@ def plan_turn(model: Model, request: TurnRequest, *, most: int | None = None) ->
 
     ``most``: tokens that the prompt may have, where something else than the context limits it.
     """
-    plan = partial(_planned, model, most=most)
     try:
-        request = normalized(model, request)
-        if request.overflow is not Overflow.DROP_OLDEST:
-            return plan(request)
-        draft = longest(request, plan)
-        left_out = len(request.conversation.messages) - len(draft.request.conversation.messages)
-        return replace(draft, incidents=(*draft.incidents, _LEFT_OUT)) if left_out else draft
+        request, plan = normalized(model, request), partial(_planned, model, most=most)
+        return _longest(request, plan) if request.overflow is Overflow.DROP_OLDEST else plan(request)
     except RequestError as error:
         request.reword(error)
         raise
+
+
+def plan_shorter(draft: Draft, images: Sequence[int]) -> Draft:
+    """Plans the turn with what fits of its history, whose ``images`` have so many tokens more than their marks."""
+    return _longest(draft.request, partial(_planned, draft.model, most=None, images=images))
+
+
+def _longest(request: TurnRequest, plan: Callable[[TurnRequest], Draft]) -> Draft:
+    draft = longest(request, plan)
+    left_out = len(request.conversation.messages) - len(draft.request.conversation.messages)
+    return replace(draft, incidents=(*draft.incidents, _LEFT_OUT)) if left_out else draft
 
 
 def format_of(model: Model, request: TurnRequest) -> Format:
@@ -135,7 +141,7 @@ def format_of(model: Model, request: TurnRequest) -> Format:
     return request.raw or model.format
 
 
-def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
+def _planned(model: Model, request: TurnRequest, *, most: int | None, images: Sequence[int] = ()) -> Draft:
     check_conversation(model, request)
     context = model.context
     room_for = context - 1 if most is None else min(most, context - 1)
@@ -147,15 +153,17 @@ def _planned(model: Model, request: TurnRequest, *, most: int | None) -> Draft:
     if prompt_ids is None:
         count = len(encode_pieces(prompt, model.tokenizer)) if _is_short(prompt) else None
         raise _too_long(model, count, room_for, _place_too_long(model, request, room_for), most)
-    room = context - len(prompt_ids) if len(prompt_ids) <= room_for else 0
-    sampling = sampling_for(model, request, room=room)
-    prefix = _prefix(model, request, prompt_ids) if request.explain_prefix else None
-    images: tuple[PlacedImage, ...] = ()
+    seen: tuple[PlacedImage, ...] = ()
     if any(map(PARTS, request.conversation.messages)):
-        images = placed(request, prompt_ids, [*map(model.tokenizer.control_id, model.image_mark)])
+        seen = placed(request, prompt_ids, [*map(model.tokenizer.control_id, model.image_mark)])
+    tokens = len(prompt_ids) + sum(images[len(images) - len(seen) :])  # The oldest images are left out first.
+    if images and tokens > room_for:
+        raise _too_long(model, tokens, room_for, "messages", most)
+    sampling = sampling_for(model, request, room=context - tokens if tokens <= room_for else 0)
+    prefix = _prefix(model, request, prompt_ids) if request.explain_prefix else None
     return Draft(
         model, request, prompt, prompt_ids, sampling,
-        prefix=prefix, incidents=incidents_of(written), images=images,
+        prefix=prefix, incidents=incidents_of(written), images=seen,
     )  # fmt: skip
 
 

@@ -155,7 +155,7 @@ def iterate(portal: BlockingPortal, make: Callable[[], AsyncGenerator[Item, None
 _HINT = "help(antiphon.open_model) has the settings, docs/catalog.md their meaning."
 
 Source = str | Path | None
-"""A model's name, a GGUF file, ``hf:OWNER/REPO/FILE``, or the URL of a server; None: the configuration's default."""
+"""A model's name, a GGUF file, ``hf:OWNER/REPO[:QUANT]``, or the URL of a server; None: the configuration's default."""
 
 
 @checked
@@ -174,7 +174,7 @@ def open_model(
     """A model, opened by ``with`` (a `ChatModel`) or ``async with`` (an `AsyncChatModel`), closed when that is left.
 
     Args:
-        source: A model's name, a GGUF file, ``hf:OWNER/REPO/FILE.gguf``, or the URL of a server; None is the
+        source: A model's name, a GGUF file, ``hf:OWNER/REPO[:QUANT]``, or the URL of a server; None is the
             configuration's default model.
         format: Its format, by name ("harmony", "chatml" …), instead of the model's own.
         chat_template: A file with a Jinja template, instead of the model's own.

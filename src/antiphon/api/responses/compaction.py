@@ -8,7 +8,8 @@ from dataclasses import replace
 import msgspec
 
 from antiphon.conversation import Event, Message, Role, ToolChoice, Usage, visible_to_user
-from antiphon.generation import TurnRequest, reply_of
+from antiphon.generation import Draft, TurnRequest, reply_of
+from antiphon.generation.constrain import tokens_of
 from antiphon.wire.errors import refused
 
 from .event_schema import response_usage
@@ -69,12 +70,15 @@ def _kind(entry: Entry) -> str:
     return str(entry.item["type"]) if entry.item else ""
 
 
-def compaction_due(wire: ResponsesRequest, messages: Sequence[Message], tokens: int, context: int) -> bool:
-    """Whether a prompt of so many tokens is to be compacted first; never between a call and its output."""
+async def compaction_due(wire: ResponsesRequest, messages: Sequence[Message], draft: Draft) -> bool:
+    """Whether a prompt is to be compacted first, as it has too many tokens; never between a call and its output.
+
+    Raises `RequestError` at an image that is none.
+    """
     if not wire.context_management or waiting_call(messages) is not None:
         return False
     threshold = wire.context_management[0].compact_threshold
-    return tokens > (context * SHARE if threshold is None else threshold)
+    return await tokens_of(draft) > (draft.model.context * SHARE if threshold is None else threshold)
 
 
 def waiting_call(messages: Iterable[Message]) -> str | None:

@@ -98,8 +98,8 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
 
     ``decrypt`` reads ``encrypted_content`` (`RequestError` for what this server did not write). ``known`` are stored
     items, which references name, and which stand in for those that come back as they were written. ``first`` is the
-    number that errors give the first item. ``strict`` refuses results of no call that waits, and calls under the id of
-    one that does.
+    number that errors give the first item. ``whole``: ``before`` is all that was said, and results are of calls in it
+    or behind it. ``strict`` refuses results of no call that waits, and calls under the id of one that does.
     """
 
     token: str
@@ -108,6 +108,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
     known: Mapping[str, Entry] = msgspec.field(default_factory=dict)
     path: str = "input"
     first: int = 0
+    whole: bool = False
     strict: bool = False
 
     def read(self, items: Sequence[InputItem]) -> list[Entry]:
@@ -153,7 +154,7 @@ class ItemReader(msgspec.Struct, frozen=True, kw_only=True):
             case kind if kind in CALLS:
                 yield self._call(item, path)
             case kind if kind in ANSWERS:
-                yield _output(item, path, calls)
+                yield _output(item, path, calls, whole=self.whole)
             case "code_interpreter_call" | "web_search_call":
                 yield from self._past_call(item, path)
             case "mcp_call" | "mcp_approval_request" | "mcp_approval_response":
@@ -254,13 +255,15 @@ def _arguments(item: InputItem, text: str) -> str:
     return custom_input(text) if item.type == "custom_tool_call" else canonical(text)
 
 
-def _output(item: InputItem, path: str, calls: OpenCalls) -> Message:
+def _output(item: InputItem, path: str, calls: OpenCalls, *, whole: bool) -> Message:
     # The id of a local shell's output is that of its call.
     call_id = item.call_id or (item.id if item.type == "local_shell_call_output" else None)
     if not call_id:
         raise refused(f"{path}.call_id", f"a {item.type} needs it.", code="missing_required_parameter")
     if item.output is None and item.type not in ("apply_patch_call_output", "tool_search_output"):
         raise refused(f"{path}.output", f"a {item.type} needs it.", code="missing_required_parameter")
+    if whole and not calls.used(call_id):
+        raise refused(f"{path}.call_id", f"there is no call {call_id[:80]!r} before it.", code="item_not_found")
     recipient = answered(call_id, calls, f"{path}.call_id")
     if item.type == "tool_search_output":
         return make_answer(recipient, call_id, (ToolsPart.of(found_tools(item, path)),))

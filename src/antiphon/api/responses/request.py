@@ -235,6 +235,7 @@ class RequestReader:
             token=self._token,
             decrypt=lambda content, path, purpose: self._context.cipher.decrypt(content, self._owner, path, purpose),
             before=standing(history.entries),
+            whole=bool(wire.previous_response_id),
             known=await ResponseArchive(self._context.archive).known(self._owner, items or [], history.entries),
         )
         return tuple(await self._context.large.run(lambda: reader.read(items or []), self._exchange.size))
@@ -310,7 +311,7 @@ class RequestReader:
         if approved and self._socket is not None and not self._socket.generate:
             raise refused("generate", "a call that is approved runs, and its result is answered.")
         compaction = None
-        if not approved and compaction_due(wire, History(entries).messages, len(draft.prompt_ids), model.context):
+        if not approved and await compaction_due(wire, History(entries).messages, draft):
             compaction = await compact(model, replace(requested.turn, max_tokens=None))
         if compaction is not None:
             requested, draft = await drafted((*entries, compaction.entry))

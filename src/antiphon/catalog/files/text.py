@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from antiphon.config import O200K
-from antiphon.engines.gguf_file import GgufValue, read_gguf_metadata
+from antiphon.engines.gguf_file import GgufValue, is_gguf, read_gguf_metadata
 from antiphon.errors import ModelError, TokenError
 from antiphon.formats import NO_OPINION, SamplingDefaults
 from antiphon.formats.raw import FillInMiddle, RawFormat
@@ -82,7 +82,7 @@ def read_model_text(source: str) -> ModelText:
         return ModelText(tokenizer=tokenizer, end_ids=frozenset(id for id in ends if id is not None))
     path = Path(source).expanduser()
     try:
-        if path.suffix == ".gguf":
+        if path.suffix == ".gguf" or (path.is_file() and is_gguf(path)):  # Ollama calls its files by their digests
             return gguf_text(read_gguf_metadata(path))
         return folder_text(path if path.is_dir() else path.parent)
     except TokenError as error:
