@@ -36,8 +36,9 @@ from antiphon.tools.browser import Web, WebLimits
 from antiphon.wire.json import decode as decode_body
 from kit.aiohttp_site import listening
 from kit.api import END, Got, exchange, exchange_bytes, post_in_process, running, sampled
+from kit.bad_pictures import png_of
 from kit.batches import content, get, jsonl, run, upload
-from kit.pictures import ENDS, TOKENIZER, data_url, picture, png_of, seeing_engine, seeing_model
+from kit.pictures import ENDS, TOKENIZER, data_url, picture, seeing_engine, seeing_model
 
 RED, BLUE = picture(color=(255, 0, 0)), picture("JPEG", color=(0, 0, 255))
 NOTES = b"First line.\nSecond: <|im_end|>"

@@ -1,15 +1,13 @@
-"""Images of every wire, by its own client: the same bytes at the same place, counted; and what is no image, refused."""
+"""Images that are read, and become what every engine reads; what is none is refused at its place."""
 
 from __future__ import annotations
 
+import gc
 import io
 import resource
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import anthropic
-import ollama
-import openai
 import pytest
 from PIL import Image
 from starlette.applications import Starlette
@@ -17,22 +15,22 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits
-from antiphon.conversation import OpaquePart, ToolSpec
+from antiphon.conversation import OpaquePart, ToolSpec, image_url
 from antiphon.engines import ScriptedEngine
 from antiphon.engines.engine import SAMPLING
+from antiphon.store import Key, MemoryStore
 from antiphon.tokens import decode
 from antiphon.tools import Toolbox, ToolCall, ToolOutput
 from antiphon.tools.call import DescribedTool, DescribedToolSet
-from kit.api import CALL, END, UNCALL, post_in_process, running, sampled
+from kit.api import CALL, END, UNCALL, post_in_process, sampled
+from kit.bad_pictures import BAD_SOURCES, bad_pictures, odd_pictures
 from kit.pictures import (
-    BAD_SOURCES,
     ENDS,
     EVERYWHERE,
     MARK,
     PAD,
     TOKENIZER,
     USERS_ALONE,
-    bad_pictures,
     base64_of,
     data_url,
     picture,
@@ -58,86 +56,6 @@ def seen(engine: ScriptedEngine) -> list[tuple[str, bytes]]:
         found.append((decode(TOKENIZER, prompt[at : image.start]), image.data))
         at = image.stop
     return found
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[tuple[str, ScriptedEngine]]:
-    application, engine = seeing()
-    with running(application) as base:
-        yield base, engine
-
-
-def by_chat(base: str, before: str, images: Sequence[bytes]) -> int:
-    parts: list[Any] = [{"type": "image_url", "image_url": {"url": data_url(one), "detail": "high"}} for one in images]
-    content = [{"type": "text", "text": before}, *parts]
-    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
-        answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": content}])
-    assert answer.usage is not None
-    count: int = answer.usage.prompt_tokens
-    return count
-
-
-def by_responses(base: str, before: str, images: Sequence[bytes]) -> int:
-    parts: list[Any] = [{"type": "input_image", "image_url": data_url(one), "detail": "auto"} for one in images]
-    content = [{"type": "input_text", "text": before}, *parts]
-    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
-        answer = client.responses.create(model="m", input=[{"role": "user", "content": content}])
-    assert answer.usage is not None
-    count: int = answer.usage.input_tokens
-    return count
-
-
-def by_messages(base: str, before: str, images: Sequence[bytes]) -> int:
-    parts: list[Any] = [
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base64_of(one)}}
-        for one in images
-    ]
-    content = [{"type": "text", "text": before}, *parts]
-    with anthropic.Anthropic(base_url=base, api_key="-") as client:
-        answer = client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": content}])
-    count: int = answer.usage.input_tokens
-    return count
-
-
-def by_ollama(base: str, before: str, images: Sequence[bytes]) -> int:
-    """Ollama's own has its images before the text."""
-    message = {"role": "user", "content": before, "images": [base64_of(one) for one in images]}
-    with ollama.Client(base) as client:
-        answer = client.chat("m", messages=[message])
-    assert answer.prompt_eval_count is not None
-    count: int = answer.prompt_eval_count
-    return count
-
-
-@pytest.mark.parametrize("ask", [by_chat, by_responses, by_messages])
-def test_the_images_of_a_request_get_to_the_engine_behind_the_text_before_them(
-    server: tuple[str, ScriptedEngine], ask: Callable[[str, str, Sequence[bytes]], int]
-) -> None:
-    base, engine = server
-    counted = ask(base, "Which?", [RED, BLUE])
-    assert seen(engine) == [("<|im_start|>user\nWhich?", RED), ("", BLUE)]
-    assert counted == len(engine.requests[-1][0])
-
-
-def test_ollama_has_the_images_before_the_text(server: tuple[str, ScriptedEngine]) -> None:
-    base, engine = server
-    by_ollama(base, "Which?", [RED, BLUE])
-    assert seen(engine) == [("<|im_start|>user\n", RED), ("", BLUE)]
-    with ollama.Client(base) as client:
-        client.generate("m", "Which?", images=[base64_of(BLUE)])
-    assert seen(engine) == [("<|im_start|>user\n", BLUE)]
-    assert decode(TOKENIZER, engine.requests[-1][0]).endswith(f"{MARK}Which?<|im_end|>\n<|im_start|>assistant\n")
-
-
-def test_a_stored_answer_is_gone_on_with_and_its_image_is_seen_again(server: tuple[str, ScriptedEngine]) -> None:
-    base, engine = server
-    part: Any = {"type": "input_image", "image_url": data_url(RED), "detail": "auto"}
-    with openai.OpenAI(base_url=f"{base}/v1", api_key="-") as client:
-        first = client.responses.create(model="m", input=[{"role": "user", "content": [part]}])
-        client.responses.create(model="m", input="And now?", previous_response_id=first.id)
-        listed = client.responses.input_items.list(first.id).data[0].model_dump()
-    assert [data for _, data in seen(engine)] == [RED]
-    assert listed["content"][0]["image_url"] == data_url(RED)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -177,17 +95,49 @@ RESULTS: Mapping[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("wire", RESULTS)
-async def test_the_image_of_a_result_is_seen_in_it_or_right_behind_it(wire: str) -> None:
+async def test_the_image_of_a_result_is_seen_right_behind_it_where_the_template_has_places_in_users_messages_alone(
+    wire: str,
+) -> None:
     path, body = RESULTS[wire]
-    for template, before in (
-        (EVERYWHERE, "<|im_start|>tool\nThere:"),
-        (USERS_ALONE, "<|im_start|>tool\nThere:<|im_end|>\n<|im_start|>user\n"),
-    ):
-        application, engine = seeing(template)
-        got = await post_in_process(application, path, model="m", **body)
+    application, engine = seeing(USERS_ALONE)
+    got = await post_in_process(application, path, model="m", **body)
+    assert got.status == 200, got.body
+    ((text, data),) = seen(engine)
+    assert (text.endswith("<|im_start|>tool\nThere:<|im_end|>\n<|im_start|>user\n"), data) == (True, RED), text
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_none_is_kept_once_its_request_is_over() -> None:
+    application, engine = seeing()
+    urls = [data_url(RED + bytes(count)) for count in range(1, 4)]
+    for url in urls:
+        content = [{"type": "input_image", "image_url": url}]
+        body = {"input": [{"role": "user", "content": content}], "store": False}
+        got = await post_in_process(application, "/v1/responses", model="m", **body)
         assert got.status == 200, got.body
-        ((text, data),) = seen(engine)
-        assert (text.endswith(before), data) == (True, RED), text
+    assert len(engine.images) == 3
+    gc.collect()
+    kept = [one for one in gc.get_objects() if isinstance(one, OpaquePart) and image_url(one) in urls]
+    assert not kept
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_stored_turn_has_its_image_once_and_those_that_go_on_with_it_have_none() -> None:
+    store = MemoryStore()
+    application, engine = seeing(store=store)
+    url = data_url(RED + bytes(50_000))
+    call = {"type": "function_call", "call_id": "c", "name": "see", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image", "image_url": url}]}
+    for input in ([{"role": "user", "content": [{"type": "input_image", "image_url": url}]}], [call, result]):
+        body, sizes = {"model": "m", "input": input}, list[int]()
+        for _ in range(4):
+            got = await post_in_process(application, "/v1/responses", **body)
+            assert got.status == 200, got.body
+            assert [data for _, data in seen(engine)] == [RED + bytes(50_000)]
+            body = {"model": "m", "input": "And?", "previous_response_id": got.json["id"]}
+            sizes.append(sum(map(len, await store.entries(Key("response", "", got.json["id"])))))
+        assert len(url) < sizes[0] < len(url) + 2_000
+        assert max(sizes[1:]) < 2_000
 
 
 class Draws(DescribedTool):
@@ -282,9 +232,6 @@ def shared() -> tuple[Starlette, ScriptedEngine]:
     return seeing()
 
 
-BAD = dict(bad_pictures())
-
-
 def parts(source: str) -> dict[str, tuple[str, dict[str, Any], str]]:
     """A request of each wire whose image is of that source, and the place of the image."""
     text = source.partition(",")[2] if source.startswith("data:image/png;base64,") else source
@@ -302,20 +249,51 @@ def parts(source: str) -> dict[str, tuple[str, dict[str, Any], str]]:
     }  # fmt: skip
 
 
+WIRES = (*parts(""),)
+BAD = {name: (words, data) for name, words, data in bad_pictures()}
+ON_EACH = (
+    "a PNG of 50,000 × 50,000",
+    "half a JPEG",
+    "an SVG with a script",
+    "a PNG with a profile of colours that does",
+)
+"""Bad pictures that are tried on every wire; each other one is on one, in turn."""
+TRIED = [
+    (wire, name) for i, name in enumerate(BAD) for j, wire in enumerate(WIRES) if name in ON_EACH or i % len(WIRES) == j
+]
+
+
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(("wire", "name"), TRIED)
 async def test_what_is_no_image_is_refused_at_its_place_and_its_memory_is_given_back(
-    shared: tuple[Starlette, ScriptedEngine], name: str
+    shared: tuple[Starlette, ScriptedEngine], wire: str, name: str
 ) -> None:
     application, engine = shared
+    words, data = BAD[name]
+    path, body, place = parts(data_url(data))[wire]
     before, memory = len(engine.requests), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for path, body, place in parts(data_url(BAD[name])).values():
-        got = await post_in_process(application, path, model="m", **body)
-        assert got.status == 400, (path, got.body)
-        assert f"{place}: " in got.body.decode()
-        assert any(word in got.body.decode() for word in ("damaged", "none of PNG", "pixels", "empty", "takes more"))
+    got = await post_in_process(application, path, model="m", **body)
+    assert got.status == 400, got.body
+    assert f"{place}: " in got.body.decode()
+    assert words in got.body.decode()
     assert len(engine.requests) == before
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 100_000  # KiB: none of it was unpacked here
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 60_000  # KiB: none of it was unpacked here
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.filterwarnings("ignore:Tag data larger than file")
+@pytest.mark.parametrize(("name", "data"), odd_pictures().items(), ids=[*odd_pictures()])
+async def test_an_image_with_more_in_it_than_its_pixels_is_its_first_picture(
+    shared: tuple[Starlette, ScriptedEngine], name: str, data: bytes
+) -> None:
+    application, engine = shared
+    content = [{"type": "image_url", "image_url": {"url": data_url(data)}}]
+    got = await post_in_process(application, "/v1/chat/completions", messages=[{"role": "user", "content": content}])
+    assert got.status == 200, got.body
+    with Image.open(io.BytesIO(seen(engine)[0][1])) as image:
+        assert (image.format in ("PNG", "JPEG"), image.size) == (True, (64, 48))
+        red, green, blue = image.convert("RGB").resize((1, 1)).tobytes()
+    assert (red > 190, green < 40, blue < 40) == (True, True, True)
 
 
 @pytest.mark.asyncio(loop_scope="module")

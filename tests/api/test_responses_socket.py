@@ -11,11 +11,13 @@ import openai
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from antiphon.api import Limits
+from antiphon.api import Limits, create_app
+from antiphon.catalog.static import StaticCatalog
 from antiphon.errors import EngineError
 from antiphon.http.gate.keys import Scope, new_key
-from kit.api import END, call, exchange, ids, running, scripted, serving
+from kit.api import END, call, exchange, ids, running, sampled, scripted, serving
 from kit.frames import create, event, events, opened, responded
+from kit.pictures import TOKENIZER, data_url, picture, seeing_engine, seeing_model
 from kit.responses import checked_response, events_of, respond, responses_app, text_of
 from kit.waiting import LoopClock, until
 
@@ -117,6 +119,20 @@ async def test_only_its_own_latest_response_is_remembered() -> None:
         async with opened(port) as socket:
             refused = await responded(socket, input="word", previous_response_id=second["id"])
             assert refused["error"]["code"] == "previous_response_not_found"
+
+
+async def test_images_count_for_what_a_connection_remembers() -> None:
+    image = {"type": "input_image", "image_url": data_url(picture() + bytes(12_000))}
+    asks: dict[str, Any] = {"model": "m", "input": [{"role": "user", "content": [image]}], "store": False}
+    engine = seeing_engine(sampled(TOKENIZER, ("Red.", END)))
+    application = create_app(StaticCatalog({"m": seeing_model(engine)}), limits=Limits(max_body=40_000))
+    async with serving(application) as port, opened(port) as socket:
+        last = await responded(socket, **asks)
+        last = await responded(socket, **asks, previous_response_id=last["id"])
+        assert [image.data for image in engine.images[-1]] == [picture() + bytes(12_000)] * 2
+        last = await responded(socket, **asks, previous_response_id=last["id"])
+        refused = await responded(socket, **asks, previous_response_id=last["id"])
+        assert (refused["status"], refused["error"]["code"]) == (400, "previous_response_not_found")
 
 
 async def test_a_function_s_output_alone_goes_on() -> None:

@@ -2,7 +2,8 @@
 
 vLLM gets an environment of its own in the folder (``.vllm``): made once, some gigabytes. It runs on the CPU with the
 default model, which is made a Hugging Face folder there: its HTTP server, the same with the route of ids, and its gRPC
-server, one after the other; before them with a small model that sees, whose answers are those of vLLM's own chats.
+server, one after the other; before them with a small model that sees, whose answers are those of vLLM's own chats, and
+which gets the images of every wire.
 Then, in each format with the first and one with the others: an answer whole and streamed, a forced tool call whole and
 streamed, and a strict JSON Schema; a prompt that is found in the cache, where the server says so; a client that hangs
 up; and vLLM's end. A line a check goes to the screen; the exit code tells whether all passed.
@@ -10,6 +11,7 @@ up; and vLLM's end. A line a check goes to the screen; the exit code tells wheth
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -21,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import urlopen
 
@@ -30,6 +33,10 @@ import openai
 from smg_grpc_proto.generated.vllm_engine_pb2 import GetLoadsRequest
 from smg_grpc_proto.generated.vllm_engine_pb2_grpc import VllmEngineStub
 
+from antiphon.tokens.hf import hf_tokenizer
+from kit.picture_engines import check_wire, served
+from kit.picture_engines import vllm as seeing_vllm
+from kit.picture_wires import WIRES
 from kit.pictures import data_url, picture
 from kit.vllm_build import GRPC, Upstream, convert, install, seeing, vllm
 
@@ -285,12 +292,27 @@ def sees_as_its_own_chat(ours: openai.OpenAI, its: openai.OpenAI, content: list[
     return f"{said[0][1]} tokens, {said[0][0]!r}"
 
 
+def by_wire(address: str, model: Path, wire: str) -> str:
+    """What comes to vLLM of a wire's images."""
+
+    async def check() -> int:
+        tokenizer = hf_tokenizer((model / "tokenizer.json").read_text("utf-8"))
+        with TemporaryDirectory() as folder:
+            opening = seeing_vllm(address, tokenizer, "<image>", end=2)
+            async with served(opening, Path(folder)) as (far, asked):
+                return await check_wire(far, asked, wire)
+
+    return f"{asyncio.run(check())} tokens"
+
+
 def check_eyes(checks: Checks) -> None:
     model = seeing(HOME)
     with vllm(HOME, EYES, model) as (address, _), antiphon(EYES, address, model) as base:
         ours, its = (openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) for url in (base, address))
         for name, content in LOOKS.items():
             checks.run(f"eyes: {name}", partial(sees_as_its_own_chat, ours, its, content))
+        for wire in WIRES:
+            checks.run(f"eyes: {wire}", partial(by_wire, address, model, wire))
 
 
 def main() -> int:

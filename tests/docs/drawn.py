@@ -1,6 +1,7 @@
-"""Tables in pages, drawn from what the program reads: the families of replies, and the states of Harmony's parser.
+"""Tables in pages, drawn from what the program reads: the families of replies, and the states of Harmony's parser;
+and from what its tests ask: the ways of images.
 
-python tests/docs/drawn.py     # writes them into their pages
+PYTHONPATH=tests python tests/docs/drawn.py     # writes them into their pages
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from antiphon.formats.harmony.machine import TRANSITIONS, UNEXPECTED, HarmonyAct
 from antiphon.formats.replies.describe import family_named
 from antiphon.formats.replies.description import spelled_call
 from antiphon.tokens import Control
+from kit.picture_engines import PLAIN, REAL
+from kit.picture_wires import ALONE, UNSEEN, WIRES
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -92,7 +95,22 @@ def name(action: HarmonyAction) -> str:
     return action.name.lower().replace("_", " ")
 
 
-TABLES = (Table("families", DOCS / "templates.md", families), Table("states", DOCS / "harmony.md", states))
+def images() -> Iterator[str]:
+    engines = [*PLAIN, *REAL]
+    yield ""
+    yield f"| by | the images stand | {' | '.join(engines)} | SGLang |"
+    yield "|---" * (len(engines) + 3) + "|"
+    for wire, (_, place) in WIRES.items():
+        stands = "before the text" if place == ALONE else "between the texts"
+        seen = " | ".join("✓" for _ in engines)
+        yield f"| {wire} | {stands} | {seen} | {'told of' if wire in UNSEEN else '400'} |"
+    yield ""
+
+
+TABLES = (
+    Table("families", DOCS / "templates.md", families), Table("states", DOCS / "harmony.md", states),
+    Table("images", DOCS / "engines.md", images),
+)  # fmt: skip
 
 if __name__ == "__main__":
     for table in TABLES:

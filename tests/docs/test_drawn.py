@@ -12,7 +12,7 @@ from docs.drawn import DOCS, TABLES, Table, rows
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_a_drawn_table_is_current(table: Table) -> None:
-    assert table.parts()[1] == table.drawn(), "run: python tests/docs/drawn.py"
+    assert table.parts()[1] == table.drawn(), "run: PYTHONPATH=tests python tests/docs/drawn.py"
 
 
 def test_the_description_of_the_page_is_one() -> None:

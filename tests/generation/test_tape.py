@@ -37,6 +37,8 @@ from antiphon.tools import FunctionTool, Router, ToolEnded
 from kit.api import CALL, END, TOKENIZER, UNCALL, ids, model, scripted
 from kit.masked import FORMATS, EngineTokens, allowed
 
+IMAGES = 7
+"""What an engine writes of a prompt's images beside its ids."""
 HURRY = 30
 """After so many ids a model closes what it can."""
 
@@ -92,6 +94,7 @@ class Preferring(ScriptedEngine):
                 logprobs=logprobs,
                 end=end,
                 cached_tokens=len(prompt) - 1 if len(said) == len(prompt) + 1 else None,
+                prompt_tokens=len(prompt) + IMAGES,
             )
             if end is not None:
                 return

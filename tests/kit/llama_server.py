@@ -18,7 +18,9 @@ params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx, params.n_parallel = sys.argv[1], 512, 2
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 params.api_prefix = sys.argv[2]
-params.embedding = len(sys.argv) > 3
+params.embedding = sys.argv[3:] in (["embeds"], ["ranks"])
+if sys.argv[3:4] == ["sees"]:
+    params.mmproj.path, params.mmproj_use_gpu = sys.argv[4], False
 if sys.argv[3:] == ["ranks"]:
     params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
     params.n_ctx, params.n_ubatch = 128, 128

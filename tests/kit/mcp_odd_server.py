@@ -7,6 +7,7 @@ from mcp.types import AudioContent, CallToolResult, ImageContent, TextContent
 
 server = MCPServer("odd")
 LETTER = "aGk="
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNIBgAAZQBkEuR45QAAAABJRU5ErkJggg=="
 
 
 @server.tool(structured_output=False)
@@ -15,7 +16,7 @@ def media() -> CallToolResult:
     return CallToolResult(
         content=[
             TextContent(type="text", text="before"),
-            ImageContent(type="image", data=LETTER, mime_type="image/png"),
+            ImageContent(type="image", data=PIXEL, mime_type="image/png"),
             AudioContent(type="audio", data=LETTER, mime_type="audio/wav"),
             TextContent(type="text", text="after"),
         ]

@@ -23,7 +23,8 @@ class Vllm:
 
     ``native``: it has the route that is about ids (`--enable-scale-out`), whose bodies come to ``natives``. ``cached``:
     what it says of its cache (`--enable-prompt-tokens-details`). ``waits``: whole replies never come. ``unlikely``: two
-    ids are more probable than it says. ``pads``: how many ids each image has that it is shown; 0: it sees none.
+    ids are more probable than it says. ``pads``: how many ids each image has that it is shown; 0: it sees none;
+    ``mark``: what it writes for one.
     """
 
     def __init__(self) -> None:
@@ -37,6 +38,8 @@ class Vllm:
         self.cached: int | None = None
         self.unlikely = False
         self.pads = 0
+        self.mark = (BEGIN, PAD, CLOSE)
+        self.context = CONTEXT
         self.shown: list[str] = []
         self.url = ""
 
@@ -50,7 +53,7 @@ class Vllm:
         return app
 
     async def models(self, request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": self.name, "max_model_len": CONTEXT}]})
+        return web.json_response({"object": "list", "data": [{"id": self.name, "max_model_len": self.context}]})
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -86,10 +89,10 @@ class Vllm:
             return web.json_response({"error": {"message": "not multimodal", "code": 400}}, status=400)
         (message,) = (await request.json())["messages"]
         self.shown = [part["image_url"]["url"].partition(",")[2] for part in message["content"]]
-        token_ids, places = [1], []
+        (begin, pad, close), token_ids, places = self.mark, [1], []
         for _ in self.shown:
             places.append({"offset": len(token_ids) + 1, "length": self.pads})
-            token_ids += [BEGIN, *[PAD] * self.pads, CLOSE]
+            token_ids += [begin, *[pad] * self.pads, close]
         features = {
             "mm_hashes": {"image": [f"hash of {one[-9:]}" for one in self.shown]},
             "mm_placeholders": {"image": places},

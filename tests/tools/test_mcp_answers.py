@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
+from antiphon.api import create_app
+from antiphon.catalog.static import StaticCatalog
 from antiphon.conversation import OpaquePart
 from antiphon.errors import ConfigError
-from antiphon.tools import Router, ToolCall, ToolResult
+from antiphon.tokens import decode
+from antiphon.tools import Router, Toolbox, ToolCall, ToolResult
 from antiphon.tools.mcp import McpLimits, McpServer, McpToolSet, read_mcp_config
 from antiphon.tools.mcp.config import MAX_TOOLS, START_SECONDS
 from antiphon.tools.mcp.connection import CALL_SECONDS
 from antiphon.tools.mcp.tool_set import END_SECONDS
 from antiphon.tools.pool import PoolSize
+from kit.api import CALL, END, UNCALL, post_in_process, sampled
+from kit.mcp_odd_server import PIXEL
+from kit.pictures import TOKENIZER, seeing_engine, seeing_model
 
 ODD_PATH = Path(__file__).parents[1] / "kit" / "mcp_odd_server.py"
 ODD = McpServer(command=sys.executable, args=(str(ODD_PATH),))
@@ -48,10 +55,23 @@ async def test_pictures_and_sounds_go_beside_the_text(tools: McpToolSet) -> None
     assert shown.output is not None, shown.error
     assert shown.output.content == "before\nafter"
     assert shown.output.media == (
-        OpaquePart("image", {"mime": "image/png", "base64": "aGk="}),
+        OpaquePart("image", {"mime": "image/png", "base64": PIXEL}),
         OpaquePart("audio", {"mime": "audio/wav", "base64": "aGk="}),
     )
     assert shown.output.provenance == {"source": "mcp:media"}
+
+
+async def test_a_picture_is_seen_where_its_result_stands(tools: McpToolSet) -> None:
+    call = sampled(TOKENIZER, (CALL, '{"name": "my_odd_server__media", "arguments": {}}', UNCALL, END))
+    replies = iter([call, sampled(TOKENIZER, ("Grey.", END))])
+    engine = seeing_engine(lambda prompt, sampling, choice: next(replies))
+    application = create_app(StaticCatalog({"m": seeing_model(engine)}), tools=Toolbox([tools]), offer_tools=True)
+    got = await post_in_process(application, "/v1/responses", model="m", input="Look.")
+    assert got.status == 200, got.body
+    ((image,), (prompt, *_)) = engine.images[-1], engine.requests[-1]
+    assert image.data == b64decode(PIXEL)
+    assert decode(TOKENIZER, prompt[: image.start]).endswith("<|im_start|>tool\nbefore\nafter")
+    assert "[1 images or other media that cannot be seen here left out]" in decode(TOKENIZER, prompt[image.stop :])
 
 
 async def test_data_comes_as_data_and_a_failure_without_a_word_has_some(tools: McpToolSet) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon.conversation import JsonSchema
+from antiphon.conversation import JsonSchema, OpaquePart
 from antiphon.tools import (
     FunctionTool,
     Router,
@@ -444,6 +444,19 @@ async def test_as_many_results_are_remembered_as_the_limit_says() -> None:
         return ToolOutput(content="")
 
     router = Router([Tool(count)], ToolLimits(remembered=3))
+    for id in ["a", "b", "c", "d", "d", "c", "b", "a"]:
+        await router.call(call(call_id=id, session="s"))
+    assert ran == ["a", "b", "c", "d", "a"], "the oldest was forgotten"
+
+
+async def test_pictures_count_for_what_is_remembered() -> None:
+    ran = []
+
+    async def draw(call: ToolCall) -> ToolOutput:
+        ran.append(call.call_id)
+        return ToolOutput(content="", media=(OpaquePart("image", {"base64": "A" * 20_000_000}),))
+
+    router = Router([Tool(draw)])
     for id in ["a", "b", "c", "d", "d", "c", "b", "a"]:
         await router.call(call(call_id=id, session="s"))
     assert ran == ["a", "b", "c", "d", "a"], "the oldest was forgotten"

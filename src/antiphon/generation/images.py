@@ -184,7 +184,8 @@ class ImageCheck:
 
             task = Task(f"{__name__}:checked", "decoding an image", image.path, prepare=f"{__name__}:prepare",
                         processor=4.0, memory=768 * MIB)  # fmt: skip
-            until = asyncio.get_running_loop().time() + SECONDS + await self.isolation.ready(task)
+            seconds = max(SECONDS, self.isolation.seconds) + await self.isolation.ready(task)
+            until = asyncio.get_running_loop().time() + seconds
             return await self.isolation.run(task, image.data, owner=owner, until=until)
         except RequestError as error:
             if error.position is None:

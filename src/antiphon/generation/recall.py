@@ -80,7 +80,8 @@ def remember(draft: Draft, reader: ChoiceReader) -> Iterator[Writing]:
     """
     model, request = draft.model, draft.request
     kept = request.return_token_ids or request.explain_prefix or is_kept(model, request)
-    whole = request.overflow is Overflow.REFUSE  # Else it may be larger than any prompt.
+    # Else it may be larger than any prompt, of whose ids so many are remembered.
+    whole = request.overflow is Overflow.REFUSE and not draft.images
     stored = model.sequences.stored if request.storable and kept else None
     for reply, sampled, exact in reader.replies() if kept or _is_encoded_otherwise(draft, reader.messages) else ():
         made = model.sequences.add(

@@ -47,7 +47,8 @@ class StepEvents(msgspec.Struct, Generic[EventT_co], frozen=True, gc=False):
 
     ``ids``: what was sampled since the choice's last step, where the request has ``return_token_ids``. ``prompt``: the
     log probability of each id of the prompt (None for the first), with a choice's first step, where it has
-    ``prompt_logprobs``. ``cached_tokens``: those of the prompt that needed no evaluation, None: not reported yet.
+    ``prompt_logprobs``. ``prompt_tokens`` are as far as they are known, and ``cached_tokens`` those of
+    them that needed no evaluation; None: not reported yet.
     """
 
     choice: int
@@ -56,6 +57,7 @@ class StepEvents(msgspec.Struct, Generic[EventT_co], frozen=True, gc=False):
     ids: tuple[int, ...] = ()
     prompt: PromptLogprobs | None = None
     cached_tokens: int | None = None
+    prompt_tokens: int | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ class Remembered(msgspec.Struct, frozen=True, eq=False):
 
     ``key``: a digest of the conversation with the reply; empty where no conversation goes on with its ids.
     ``own_ids``: the ids of calls that were given anew, with those that the model wrote.
-    ``request`` None: it was answered by another process, or before a restart, or named nothing to go on with.
+    ``request`` None: it was answered elsewhere or before a restart, had images, or named nothing to go on with.
     """
 
     tenant: Tenant

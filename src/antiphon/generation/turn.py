@@ -124,7 +124,8 @@ async def steps(
                         # What is noted of text is its time, here: a call for each token costs as much as reading it.
                         if not metering.last or len(events) > 1 or not isinstance(events[0], TextDelta):
                             metering.note(events, choice)
-                        happened = StepEvents(choice, events, tokens, (), None, reader.counts.cached)
+                        counts = reader.counts
+                        happened = StepEvents(choice, events, tokens, (), None, counts.cached, counts.prompt)
                         yield notes.of(reader, happened) if notes.many or reader.over else happened
                     if reader.over and all(other.over for other in readers):
                         break
@@ -132,7 +133,8 @@ async def steps(
             if events := reader.close():
                 metering.note(events, choice)
                 metering.tokens[choice] = reader.counts.completion
-                happened = StepEvents(choice, events, reader.counts.completion, (), None, reader.counts.cached)
+                counts = reader.counts
+                happened = StepEvents(choice, events, counts.completion, (), None, counts.cached, counts.prompt)
                 yield notes.of(reader, happened) if notes.many or reader.over else happened
     await notes.stored()
 

@@ -89,7 +89,7 @@ class Isolation:
             async with asyncio.timeout(self._starting):
                 await self._started().ready(task)
         except TimeoutError:
-            raise self.late(self._starting) from None
+            raise self.late() from None
         finally:
             self._let_go()
         return time.monotonic() - began
@@ -132,10 +132,9 @@ class Isolation:
         if self._draining:
             raise OverloadedError("The server is stopping.", code="draining", retry_after=5.0)
 
-    def late(self, seconds: float | None = None) -> OverloadedError:
+    def late(self) -> OverloadedError:
         """The error of work that came to none of its own limits in time: others had the processor."""
-        within = self.seconds if seconds is None else seconds
-        message = f"The server has so much to do that this was not done within {within:g} seconds."
+        message = "The server has so much to do that this was not done in time."
         return OverloadedError(message, code="queue_timeout", hint="Try again later.")
 
     def drain(self) -> None:

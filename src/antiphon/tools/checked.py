@@ -211,21 +211,21 @@ def _fitting(media: Sequence[OpaquePart], most: int) -> tuple[OpaquePart, ...]:
     """The media that together have no more than ``most`` characters."""
     fitting: list[OpaquePart] = []
     for part in media:
-        size = _characters(part.data)
+        size = characters_of(part.data)
         if size <= most:
             fitting.append(part)
             most -= size
     return tuple(fitting)
 
 
-def _characters(value: Any) -> int:
+def characters_of(value: Any) -> int:
     """How long a value is, about, without writing it: its texts and bytes, and one for whatever else is in it."""
     match value:
         case str() | bytes() | bytearray():
             return len(value)
         case Mapping():
-            return sum(_characters(key) + _characters(item) for key, item in value.items())
+            return sum(characters_of(key) + characters_of(item) for key, item in value.items())
         case list() | tuple():
-            return len(value) + sum(map(_characters, value))
+            return len(value) + sum(map(characters_of, value))
         case _:
             return 1

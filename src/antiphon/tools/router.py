@@ -24,7 +24,7 @@ from .call import (
     ToolFailure,
     ToolResult,
 )
-from .checked import CheckedTool, ToolLimits
+from .checked import CheckedTool, ToolLimits, characters_of
 
 # Calls that run together: what happens to them, in the order in which it happens.
 
@@ -92,19 +92,25 @@ class Batch:
 # Results of earlier calls, so that a call that is sent again is not run again (OCM-93).
 
 
+MOST = 64_000_000
+"""Characters of all results that are remembered, and of the pictures and other media beside them."""
+NOTHING = None, 0
+
+
 class ResultMemory:
-    """Results by session and call id, at most ``capacity``; the oldest go first.
+    """Results by session and call id, at most ``capacity`` and `MOST` characters of them; the oldest go first.
 
     Results of calls without a session, and errors that may be gone the next time, are not stored.
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._results: dict[tuple[str, str], ToolResult] = {}
+        self._results: dict[tuple[str, str], tuple[ToolResult, int]] = {}
+        self._size = 0
 
     def get(self, call: ToolCall) -> ToolResult | None:
         """The result of this very call; an error where another call had its id; None for a new one."""
-        known = self._results.get(call.idempotency_key) if call.session else None
+        known, _ = self._results.get(call.idempotency_key, NOTHING) if call.session else NOTHING
         if known is None or known.call == call:
             return known
         return repeated(call)
@@ -112,9 +118,12 @@ class ResultMemory:
     def put(self, result: ToolResult) -> None:
         if not result.call.session or (result.error is not None and result.error.retryable):
             return
-        self._results[result.call.idempotency_key] = result
-        while len(self._results) > self._capacity:
-            del self._results[next(iter(self._results))]
+        media = [part.data for part in result.output.media] if result.output else []
+        size = characters_of([result.output.content if result.output else "", media])
+        self._size += size - self._results.pop(result.call.idempotency_key, NOTHING)[1]
+        self._results[result.call.idempotency_key] = result, size
+        while len(self._results) > self._capacity or self._size > MOST:
+            self._size -= self._results.pop(next(iter(self._results)))[1]
 
 
 def repeated(call: ToolCall) -> ToolResult:

@@ -245,7 +245,7 @@ class ChatWriter:
         usage: Usage | None = None
         if self._head.continuous_usage:
             self._tokens[index] = step.completion_tokens
-            usage = Usage(self._shape.prompt_tokens, sum(self._tokens))
+            usage = Usage(step.prompt_tokens or self._shape.prompt_tokens, sum(self._tokens))
         chunks: list[bytes] = []
         if index not in self._begun:
             self._begun.add(index)

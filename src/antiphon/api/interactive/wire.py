@@ -172,6 +172,7 @@ class InteractiveWriter:
                         self._now(
                             text="",
                             tokens=usage.completion_tokens,
+                            input_tokens=usage.prompt_tokens - self._so_far.history_tokens,
                             finish_reason="length" if reason in CUT else "stop",
                             cached_tokens=usage.cached_tokens or 0,
                         )

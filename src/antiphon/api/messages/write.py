@@ -88,7 +88,7 @@ class MessagesWriter:
         self._last: MessageDelta | None = None
 
     def change(self, step: StepEvents[RoundEvent]) -> bytes:
-        begun = () if self._begun else self._begin(step.cached_tokens)
+        begun = () if self._begun else self._begin(step.cached_tokens, step.prompt_tokens)
         return b"".join(map(event_bytes, [*begun, *self._events(step)]))
 
     def end(self) -> bytes:
@@ -114,11 +114,11 @@ class MessagesWriter:
     def _sign_of_life(self) -> bytes:
         return b"".join(map(event_bytes, [*self._begin(None), Ping()]))
 
-    def _begin(self, cached: int | None) -> list[MessageEvent]:
+    def _begin(self, cached: int | None, prompt: int | None = None) -> list[MessageEvent]:
         if self._begun:
             return []
         self._begun = True
-        usage = message_usage(Usage(self._prompt_tokens, 0, cached))
+        usage = message_usage(Usage(prompt or self._prompt_tokens, 0, cached))
         usage = msgspec.structs.replace(usage, output_tokens_details=UNSET)
         return [MessageStart(msgspec.structs.replace(self._head, usage=usage))]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from antiphon.conversation import Message
+from antiphon.conversation import Message, OpaquePart, Part, image_url
 from antiphon.errors import NotFoundError, Position, RequestError, StoreError
+from antiphon.generation.images import PARTS, parts_of
 from antiphon.store import Key, Lease, Record, Write, pack, unpack
 from antiphon.store.archive import Archive, even_damaged, from_json, off_loop
 from antiphon.store.store import unless_changed, until_written
@@ -26,7 +28,10 @@ from .schema import Response, ResponseError
 
 
 class StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An item and its messages. ``output``: the model wrote it. ``gone``: the id of an item that was deleted."""
+    """An item and its messages, whose images are the item's.
+
+    ``output``: the model wrote it. ``gone``: the id of an item that was deleted.
+    """
 
     item: dict[str, Any] | None = None
     messages: list[bytes] = []
@@ -244,17 +249,61 @@ def _entry(stored: bytes) -> StoredEntry:
 
 
 def _packed(entry: Entry, *, output: bool) -> bytes:
-    item = None if entry.item is None else dict(entry.item)
-    return msgspec.msgpack.encode(StoredEntry(item, [pack(message) for message in entry.messages], output))
+    item, messages = None if entry.item is None else dict(entry.item), entry.messages
+    if any(map(PARTS, messages)):
+        messages = _placed(item, messages)
+    return msgspec.msgpack.encode(StoredEntry(item, [pack(message) for message in messages], output))
+
+
+def _placed(item: Mapping[str, Any] | None, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with the places of images that the item has, in place of these."""
+    places = {url: place for place, url in reversed([*enumerate(_images(item))])}
+
+    def stored(part: Part) -> Part:
+        if places and isinstance(part, OpaquePart) and (place := places.get(image_url(part) or "")) is not None:
+            return OpaquePart(part.kind, {"of_item": place})
+        return part
+
+    return tuple(dataclasses.replace(one, parts=tuple(map(stored, one.parts))) for one in messages)
 
 
 async def _all_packed(entries: Sequence[Entry], *, output: bool) -> list[bytes]:
-    size = sum(len(message.text) for entry in entries for message in entry.messages)
-    return await off_loop(lambda: [_packed(entry, output=output) for entry in entries], size)
+    return await off_loop(lambda: [_packed(entry, output=output) for entry in entries], _size(entries))
+
+
+def _size(entries: Sequence[Entry]) -> int:
+    """The characters of their texts and images."""
+    size = 0
+    for entry in entries:
+        for message in entry.messages:
+            size += len(message.text)
+            if message.parts:
+                size += sum(len(image_url(part) or "") for _, part in parts_of([message]))
+    return size
 
 
 def _unpacked(stored: StoredEntry) -> Entry:
-    return Entry(stored.item, tuple(map(unpack, stored.messages)))
+    messages = [*map(unpack, stored.messages)]
+    if any(map(PARTS, messages)):
+        messages = [dataclasses.replace(one, parts=_whole(stored.item, one.parts)) for one in messages]
+    return Entry(stored.item, tuple(messages))
+
+
+def _whole(item: Mapping[str, Any] | None, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts with the item's images in their places."""
+    urls, whole = _images(item), list[Part]()
+    for part in parts:
+        match part:
+            case OpaquePart(kind, {"of_item": int(place)}) if place < len(urls):
+                part = OpaquePart(kind, {"type": kind, "image_url": urls[place]})
+        whole.append(part)
+    return tuple(whole)
+
+
+def _images(item: Mapping[str, Any] | None) -> list[str]:
+    """The images of an item, or of a result that is one."""
+    parts = (item or {}).get("content") or (item or {}).get("output")
+    return [part["image_url"] for part in parts if part.get("image_url")] if isinstance(parts, list) else []
 
 
 def _metadata(metadata: dict[str, str]) -> bytes:
@@ -289,8 +338,7 @@ class Memory:
         return bool(id) and id == self._id
 
     def remember(self, id: str, entries: Sequence[Entry], thread: str) -> None:
-        size = sum(len(message.text) for entry in entries for message in entry.messages)
-        if size > self.most:
+        if _size(entries) > self.most:
             self.forget()
         else:
             self._id, self._history = id, History(tuple(entries), thread)

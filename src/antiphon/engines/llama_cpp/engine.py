@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import Self
 
 from antiphon.conversation import TokenLogprob
 from antiphon.engines.engine import SAMPLING, Embeddings, EngineInfo, PlacedImage, Ranking, Sampling, Step
@@ -32,7 +33,7 @@ class LlamaCppEngine:
         self._scores = ScoreMemo()
 
     @classmethod
-    async def start(cls, settings: LlamaCppSettings) -> LlamaCppEngine:
+    async def start(cls, settings: LlamaCppSettings) -> Self:
         """Load the model in a child of this process. ModelError when it cannot be: no file, not GGUF, damaged, too
         large."""
         return cls(settings, await ChildHost.start(settings))

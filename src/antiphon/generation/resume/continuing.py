@@ -97,7 +97,9 @@ class _Constrained:
                 if violation is not None:
                     fitting = violation.position - len(self._ids)
                     if fitting:
-                        yield Step(step.ids[:fitting], cached_tokens=step.cached_tokens)
+                        yield Step(
+                            step.ids[:fitting], cached_tokens=step.cached_tokens, prompt_tokens=step.prompt_tokens
+                        )
                     return
                 if step.end is EngineEnd.STOP and not matcher.accepting:
                     if step.ids:

@@ -51,6 +51,7 @@ class Sampled(msgspec.Struct, frozen=True, array_like=True, tag="step"):
     cached_tokens: int | None = None
     logprobs: tuple[TokenLogprob, ...] = ()
     text: str | None = None
+    prompt_tokens: int | None = None
 
 
 class Called(msgspec.Struct, frozen=True, array_like=True, tag="tool"):
@@ -126,30 +127,40 @@ class ReplayLog:
 
     async def replay_steps(self, plan: Plan) -> AsyncGenerator[Step, None]:
         """The steps of a turn: those on record, then the engine's, which goes on after the last recorded id."""
-        prompt, cached = len(self._ids), False
+        prompt, cached, counted = len(self._ids), False, False
         while self._rest and isinstance(one := self._rest[0], Sampled):
             self._rest.popleft()
             self._ids += one.ids
             cached = cached or one.cached_tokens is not None
+            counted = counted or one.prompt_tokens is not None
             if one.text is not None:
                 raise _cannot("its engine reports no token ids")
             if len(self._rest) % ROUND == 0:
                 await asyncio.sleep(0)
-            yield Step(one.ids, 0, one.logprobs, end=one.end, cached_tokens=one.cached_tokens)
+            yield Step(
+                one.ids, 0, one.logprobs, end=one.end, cached_tokens=one.cached_tokens, prompt_tokens=one.prompt_tokens
+            )
             if one.end is not None:
                 return
         if self._rest:
             raise self._departed()
         async with aclosing(self._continued(plan, prompt)) as steps:
             async for step in steps:
-                if step.cached_tokens is not None and prompt < len(self._ids):
-                    # What was sampled before counts among the prompt of the engine's, and not among the client's.
+                # What was sampled before counts among the prompt of the engine's, and not among the client's.
+                before, most = len(self._ids) - prompt, prompt
+                if before and step.prompt_tokens is not None:
+                    most = step.prompt_tokens - before
+                    step = msgspec.structs.replace(step, prompt_tokens=None if counted else most)
+                if before and step.cached_tokens is not None:
                     step = msgspec.structs.replace(
-                        step, cached_tokens=None if cached else min(step.cached_tokens, prompt)
+                        step, cached_tokens=None if cached else min(step.cached_tokens, most)
                     )
                 cached = cached or step.cached_tokens is not None
+                counted = counted or step.prompt_tokens is not None
                 self._ids += step.ids
-                self._record(Sampled(step.ids, step.end, step.cached_tokens, step.logprobs, step.text))
+                self._record(
+                    Sampled(step.ids, step.end, step.cached_tokens, step.logprobs, step.text, step.prompt_tokens)
+                )
                 yield step
 
     async def _continued(self, plan: Plan, prompt: int) -> AsyncGenerator[Step, None]:
