@@ -1,0 +1,49 @@
+"""The outcome of one test of a suite, and the outcomes of one run of pytest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from kit.client_server import uv
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``passed`` None: the suite skips it by itself. ``why``: the beginning of what the suite says of a failure."""
+
+    test: str
+    passed: bool | None
+    why: str
+
+
+def environment(folder: Path, *packages: str) -> Path:
+    """The Python of an environment with these packages, which is made where it is not there."""
+    python = folder / "bin" / "python"
+    if not (folder / ".ready").exists():
+        subprocess.run([uv(), "venv", "--quiet", "--clear", "--python", "3.11", folder], check=True)
+        subprocess.run([uv(), "pip", "install", "--quiet", "--python", python, *packages], check=True)
+        (folder / ".ready").touch()
+    return python
+
+
+def pytest_outcomes(
+    python: Path, source: Path, arguments: Sequence[str], env: Mapping[str, str], limit: int
+) -> Iterator[Outcome]:
+    """Runs pytest in ``source``; its output is in ``pytest.log`` there. ``limit``: seconds."""
+    report = source / "report.xml"
+    report.unlink(missing_ok=True)
+    options = ["-q", "--junitxml", str(report), "-p", "no:cacheprovider", "--tb=short", "--color=no"]
+    with (source / "pytest.log").open("w") as log:
+        command = [str(python), "-m", "pytest", *options, *arguments]
+        subprocess.run(command, cwd=source, env={**os.environ, **env}, stdout=log, stderr=log, timeout=limit)
+    for case in ElementTree.parse(report).iter("testcase"):
+        test = f"{case.get('classname', '').replace('.', '/')}::{case.get('name')}"
+        bad = [*case.iter("failure"), *case.iter("error")]
+        skipped = case.find("skipped") is not None and not bad
+        why = " ".join((bad[0].get("message") or "").split())[:300] if bad else ""
+        yield Outcome(test, None if skipped else not bad, why)
