@@ -1,4 +1,4 @@
-"""The compliance runner of Open Responses, over bun: 17 cases, seven of them over a WebSocket."""
+"""The compliance runner of Open Responses, over bun: 17 cases, seven of them over a WebSocket, for two models each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMIT = "92c12d96d7b61d6d15e2214daa5e9c6000ab6e1c"
 REPOSITORY = os.environ.get("OPEN_RESPONSES") or "https://github.com/openresponses/openresponses"
 PACKAGES = ("bun@1.4.4", "zod@3.25.76")
 """Its runtime, and what the runner alone needs, in the version of its lock."""
-SERVER = Served((sys.executable, ROOT / "tests" / "suites" / "serving.py"), "suite", obedient=True, env={})
+SERVER = Served((sys.executable, ROOT / "tests" / "suites" / "serving.py"), "plain suite", obedient=True, env={})
 
 
 def fetch(folder: Path) -> Path:
@@ -35,11 +35,14 @@ def fetch(folder: Path) -> Path:
 
 
 def run(source: Path, files: Sequence[str], only: str) -> Iterator[Outcome]:
+    """The outcomes with a model that does not think, and with one that does, whose names have ``thinking/`` before."""
+    runner = [str(source / "node_modules" / ".bin" / "bun"), "run", "bin/compliance-test.ts", "--json", "-k", "none"]
     with running(SERVER) as url:
-        runner = [str(source / "node_modules" / ".bin" / "bun"), "run", "bin/compliance-test.ts", "--json"]
-        command = [*runner, "-u", f"{url}/v1", "-k", "none", "-m", SERVER.models]
-        done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=300)
-    for result in json.loads(done.stdout)["results"]:
-        if only in result["id"]:
-            passed = {"passed": True, "failed": False}.get(result["status"])
-            yield Outcome(result["id"], passed, "; ".join(result.get("errors") or ())[:500])
+        for model, prefix in zip(SERVER.models.split(), ("", "thinking/"), strict=True):
+            command = [*runner, "-u", f"{url}/v1", "-m", model]
+            done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=300)
+            for result in json.loads(done.stdout)["results"]:
+                passed = {"passed": True, "failed": False}.get(result["status"])
+                why = "; ".join(result.get("errors") or ())[:500]
+                if only in (test := prefix + result["id"]):
+                    yield Outcome(test, passed, why)

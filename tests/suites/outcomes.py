@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 from kit.client_server import uv
@@ -37,10 +38,11 @@ def pytest_outcomes(
     """Runs pytest in ``source``; its output is in ``pytest.log`` there. ``limit``: seconds."""
     report = source / "report.xml"
     report.unlink(missing_ok=True)
-    options = ["-q", "--junitxml", str(report), "-p", "no:cacheprovider", "--tb=short", "--color=no"]
-    with (source / "pytest.log").open("w") as log:
-        command = [str(python), "-m", "pytest", *options, *arguments]
-        subprocess.run(command, cwd=source, env={**os.environ, **env}, stdout=log, stderr=log, timeout=limit)
+    options = ["-v", "--junitxml", str(report), "-p", "no:cacheprovider", "--tb=short", "--color=no"]
+    command = [str(python), "-m", "pytest", *options, *arguments]
+    with (source / "pytest.log").open("w") as log, TemporaryDirectory() as folder:
+        environ = {**os.environ, **env, "TMPDIR": folder}
+        subprocess.run(command, cwd=source, env=environ, stdout=log, stderr=log, timeout=limit)
     for case in ElementTree.parse(report).iter("testcase"):
         test = f"{case.get('classname', '').replace('.', '/')}::{case.get('name')}"
         bad = [*case.iter("failure"), *case.iter("error")]

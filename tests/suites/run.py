@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
-from suites import open_responses  # noqa: E402 - the folder of tests comes first
+from suites import llama, open_responses, vllm  # noqa: E402 - the folder of tests comes first
 from suites.outcomes import Outcome  # noqa: E402
 
 FOLDER = ROOT / ".suites" / "api"
@@ -35,11 +35,13 @@ class Suite:
 
     fetch: Callable[[Path], Path]
     run: Callable[[Path, Sequence[str], str], Iterable[Outcome]]
-    files: str = ""
+    files: tuple[str, ...] = ()
 
 
 SUITES = {
     "open-responses": Suite(open_responses.fetch, open_responses.run),
+    "llama": Suite(llama.fetch, llama.run, ("unit/test_*.py",)),
+    "vllm": Suite(vllm.fetch, vllm.run, vllm.FILES),
 }
 
 
@@ -72,7 +74,7 @@ def compare(name: str, suite: Suite) -> int:
     """Runs a suite and prints what is new and the counts. Returns the number of faults."""
     source = suite.fetch(FOLDER)
     rows, only = rows_of(name), os.environ.get("ONLY", "")
-    files = sorted(str(file.relative_to(source)) for file in source.glob(suite.files)) if suite.files else []
+    files = sorted(str(file.relative_to(source)) for glob in suite.files for file in source.glob(glob))
     left_out = {f: row for f in files for row in row_first(rows, f)}
     counts: Counter[str] = Counter()
     for file, row in left_out.items():

@@ -1,7 +1,7 @@
-"""A server for suites whose tests want a model of some sense: ``serving.py [PORT]`` prints its URL and serves.
+"""A server for suites whose tests want a model of some sense: ``serving.py [PORT [NAME…]]`` prints its URL and serves.
 
-``suite`` sees images, calls a tool where it is offered some and has no result yet, and writes what its grammar lets it;
-``count`` embeds, ``cross`` ranks.
+``suite``, or what the names say, thinks, sees images, calls a tool where it is offered some and has no result yet, and writes what its grammar lets it;
+``plain`` does all of it without a thought, ``count`` embeds, ``cross`` ranks.
 """
 
 from __future__ import annotations
@@ -20,41 +20,53 @@ from antiphon.generation.compile import ReplyCompiler
 from antiphon.grammar.compiler import Vocabulary
 from antiphon.http.server.server import Server
 from antiphon.tokens import decode
-from kit.api import CALL
+from kit.api import CALL, THINK, UNTHINK, ids
 from kit.obedient import counting, matching
 from kit.obliging import EVERY, HELLO, ObligingEngine
 from kit.pictures import ENDS, EVERYWHERE, TOKENIZER
 
 OFFERED = "<tools>"
 TEMPLATE = (
-    "{% if tools %}<|im_start|>system\n" + OFFERED + "{{ tools | tojson }}</tools><|im_end|>\n{% endif %}" + EVERYWHERE
+    "{% if tools %}<|im_start|>system\n"
+    + OFFERED
+    + "{{ tools | tojson }}</tools><|im_end|>\n{% endif %}"
+    + EVERYWHERE
+    + "{% if add_generation_prompt and enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n"
+    "{% endif %}"
 )
+THOUGHT = ids(THINK, "\nAn order.\n", UNTHINK, "\n\n")
 
 
 class SuiteEngine(ObligingEngine):
-    """Calls one of its tools before it says anything."""
+    """Thinks, unless it is not to, and calls one of its tools before it says anything."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, thinks: bool) -> None:
         super().__init__(EVERY | {"images"})
+        self._thinks = thinks
         self._vocabulary = Vocabulary(TOKENIZER, ENDS)
 
     def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
         text = decode(TOKENIZER, prompt)
         last = text.rpartition("<|im_start|>assistant")[0].rpartition("<|im_start|>")[2]
+        thought = THOUGHT if self._thinks and not text.endswith("</think>\n\n") else []
         if grammar is None:
-            return HELLO
+            return [*thought, *HELLO]
         calls = OFFERED in text and last.startswith("user")
-        begin = [TOKENIZER.controls[CALL]] if calls else []
+        begin = [*thought, TOKENIZER.controls[CALL]] if calls else thought
         return self._reply(grammar, Random(len(prompt)), sampling.max_tokens, begin)
 
 
-def suite_model() -> Model:
+def suite_model(name: str, *, thinks: bool = True) -> Model:
     format = jinja_format(TEMPLATE, TOKENIZER.controls, replies=QWEN)
     compiler = ReplyCompiler(format, TOKENIZER, ENDS)
-    return Model(name="suite", engine=SuiteEngine(), tokenizer=TOKENIZER, format=format, compiler=compiler)
+    return Model(name=name, engine=SuiteEngine(thinks=thinks), tokenizer=TOKENIZER, format=format, compiler=compiler)
 
 
 if __name__ == "__main__":
-    models = {"suite": suite_model(), "count": counting(), "cross": matching(context=4096)}
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-    Server(create_app(StaticCatalog(models)), port=port, on_ready=lambda url: print(url, flush=True)).run()
+    port, *names = sys.argv[1:] or ["0"]
+    models = {name: suite_model(name) for name in names or ["suite"]}
+    models["plain"] = suite_model("plain", thinks=False)
+    catalog = StaticCatalog({**models, "count": counting(), "cross": matching(context=4096)})
+    Server(
+        create_app(catalog, expose_reasoning=True), port=int(port), on_ready=lambda url: print(url, flush=True)
+    ).run()
