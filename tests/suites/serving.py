@@ -1,7 +1,7 @@
 """A server for suites whose tests want a model of some sense: ``serving.py [PORT [NAME…]]`` prints its URL and serves.
 
-``suite``, or what the names say, thinks, sees images, calls a tool where it is offered some and has no result yet, and writes what its grammar lets it;
-``plain`` does all of it without a thought, ``count`` embeds, ``cross`` ranks.
+``suite``, or what the names say, thinks, sees images, calls a tool where it is offered some and has no result yet, and
+writes what its grammar lets it; ``plain`` does all of it without a thought, ``count`` embeds, ``cross`` ranks.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class SuiteEngine(ObligingEngine):
         thought = THOUGHT if self._thinks and not text.endswith("</think>\n\n") else []
         if grammar is None:
             return [*thought, *HELLO]
-        calls = OFFERED in text and last.startswith("user")
-        begin = [*thought, TOKENIZER.controls[CALL]] if calls else thought
-        return self._reply(grammar, Random(len(prompt)), sampling.max_tokens, begin)
+        begin: Sequence[int] = []
+        if OFFERED in text:
+            begin = [TOKENIZER.controls[CALL]] if last.startswith("user") else HELLO
+        return self._reply(grammar, Random(len(prompt)), sampling.max_tokens, [*thought, *begin])
 
 
 def suite_model(name: str, *, thinks: bool = True) -> Model:

@@ -15,9 +15,10 @@ PACKAGES = (
     "pytest==9.1.1 pytest-asyncio==1.4.0 pytest-timeout==2.4.0 openai==2.46.0 anthropic requests httpx fastapi pydantic"
     " jsonschema numpy openai-harmony==0.0.8 regex tqdm"
 ).split()
-FILES = tuple(
-    f"tests/entrypoints/{files}/test_*.py" for files in ("anthropic", "openai", "openai/*", "tool_parsers")
-) + ("tests/entrypoints/serve/tokenize/test_tokenization.py",)
+FILES = (
+    *(f"tests/entrypoints/{files}/test_*.py" for files in ("anthropic", "openai", "openai/*", "tool_parsers")),
+    "tests/entrypoints/serve/tokenize/test_tokenization.py",
+)
 LIMIT = 3600
 
 
@@ -31,5 +32,5 @@ def run(source: Path, files: Sequence[str], only: str) -> Iterator[Outcome]:
     paths = (source, ROOT / "tests")
     env = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "SUITE_PYTHON": sys.executable}
     options = ["-p", "suites.vllm_fixtures", "-o", "asyncio_mode=auto", "--rootdir", str(source), "-c", os.devnull]
-    options += ["--timeout", "60", "--continue-on-collection-errors", *(["-k", only] if only else [])]
+    options += ["--timeout", "120", "--continue-on-collection-errors", *(["-k", only] if only else [])]
     yield from pytest_outcomes(python, source, [*options, *files], env, LIMIT)

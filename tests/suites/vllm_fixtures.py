@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
@@ -18,6 +19,7 @@ from typing import Any, Self
 import anthropic
 import openai
 import pytest
+import regex  # noqa: F401 - it is here, so that nothing stands in for it
 
 from compat.suites.stand_ins import VLLM, StandInModule, StandIns
 
@@ -39,7 +41,9 @@ class RemoteOpenAIServer:
         if not THINKS_OR_CALLS & set(given):
             length = given[given.index("--max-model-len") + 1] if "--max-model-len" in given else "2048"
             program[1:] = [str(HERE / "llama_server.py"), "--port", "0", "--host", "127.0.0.1", "--temp", "1"]
-            program += ["--alias", ",".join(_names(model, given)), "--ctx-size", length, "--json"]
+            program += ["--alias", ",".join(_names(model, given)), "--parallel", "4", "--json"]
+            program += ["--ctx-size", str(4 * int(length))]
+            program += ["--api-key", given[given.index("--api-key") + 1]] if "--api-key" in given else []
             program += ["--embedding"] if "pooling" in given else []
         path = os.pathsep.join(str(HERE.parents[1] / name) for name in ("src", "tests"))
         environ = {**os.environ, "PYTHONPATH": path}
@@ -75,11 +79,14 @@ class RemoteOpenAIServer:
 
 
 def _names(model: str, given: Sequence[str]) -> list[str]:
-    """What the model is to be called."""
-    if "--served-model-name" not in given:
-        return [model]
-    rest = given[given.index("--served-model-name") + 1 :]
-    return [*rest[: next((i for i, one in enumerate(rest) if one.startswith("-")), len(rest))]]
+    """What the model is to be called; an adapter's name is another one of it."""
+    adapters = [one.partition("=")[0] for one in _values("--lora-modules", given)]
+    return [*(_values("--served-model-name", given) or [model]), *adapters]
+
+
+def _values(option: str, given: Sequence[str]) -> list[str]:
+    rest = given[given.index(option) + 1 :] if option in given else []
+    return list(takewhile(lambda one: not one.startswith("-"), rest))
 
 
 @pytest.hookimpl(tryfirst=True)
