@@ -61,10 +61,10 @@ class ObligingEngine(GrammarEngine):
     def _reply(self, grammar: str, random: Random, most: int, begin: Sequence[int] = ()) -> list[int]:
         """Up to one id beyond ``most``, so that a reply that comes to it is cut there, and does not end by itself.
 
-        It begins with ``begin``, which the grammar must take.
+        It begins with as much of ``begin`` as the grammar takes.
         """
         matcher = LLMatcher(self._vocabulary.tokens, grammar, log_level=0)
-        written = list(begin)
+        written = list(begin[: matcher.validate_tokens(list(begin))])
         matcher.consume_tokens(written)
         while not matcher.is_stopped() and len(written) <= min(most, 2000):
             mask = matcher.compute_bitmask()

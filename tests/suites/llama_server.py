@@ -61,9 +61,10 @@ def configuration(given: dict[str, str], folder: Path) -> dict[str, Any]:
         "aliases": others,
         "slots": slots,
         "context": int(given.get("ctx-size", 4096)) // slots,
-        "default_output_tokens": int(given.get("n-predict", 0)),
         "sampling.temperature": float(given["temp"]),
     }
+    if "n-predict" in given:
+        entry["default_output_tokens"] = int(given["n-predict"])
     if "embedding" in given or "reranking" in given:
         source = str(stored_model("all-minilm-l6-v2"))
         entry = {"source": source, "task": "embed", "aliases": others, "slots": slots}

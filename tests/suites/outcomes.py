@@ -12,10 +12,13 @@ from xml.etree import ElementTree
 
 from kit.client_server import uv
 
+IN_PROCESS = "of the suite's own program"
+"""Why a test is skipped that judges no server."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``passed`` None: the suite skips it by itself. ``why``: the beginning of what the suite says of a failure."""
+    """``passed`` None: it is skipped. ``why``: the beginning of what is said of a failure, or why it is skipped."""
 
     test: str
     passed: bool | None
@@ -47,5 +50,6 @@ def pytest_outcomes(
         test = f"{case.get('classname', '').replace('.', '/')}::{case.get('name')}"
         bad = [*case.iter("failure"), *case.iter("error")]
         skipped = case.find("skipped") is not None and not bad
-        why = " ".join((bad[0].get("message") or "").split())[:300] if bad else ""
+        said = [*bad, *case.iter("skipped")]
+        why = " ".join((said[0].get("message") or "").split())[:300] if said else ""
         yield Outcome(test, None if skipped else not bad, why)

@@ -51,9 +51,8 @@ class SuiteEngine(ObligingEngine):
         thought = THOUGHT if self._thinks and not text.endswith("</think>\n\n") else []
         if grammar is None:
             return [*thought, *HELLO]
-        begin: Sequence[int] = []
-        if OFFERED in text:
-            begin = [TOKENIZER.controls[CALL]] if last.startswith("user") else HELLO
+        calls = OFFERED in text and last.startswith("user")
+        begin = [TOKENIZER.controls[CALL]] if calls else HELLO
         return self._reply(grammar, Random(len(prompt)), sampling.max_tokens, [*thought, *begin])
 
 

@@ -22,9 +22,9 @@ import pytest
 import regex  # noqa: F401 - it is here, so that nothing stands in for it
 
 from compat.suites.stand_ins import VLLM, StandInModule, StandIns
+from suites.outcomes import IN_PROCESS
 
 HERE = Path(__file__).parent
-IN_PROCESS = "vLLM's own code"
 THINKS_OR_CALLS = {"--enable-auto-tool-choice", "--reasoning-parser"}
 """Options of servers whose model has to call tools; a scripted one does."""
 REACHES = re.compile(r"server|client")
@@ -35,15 +35,16 @@ class RemoteOpenAIServer:
 
     DUMMY_API_KEY = "token-abc123"
 
-    def __init__(self, model: str, vllm_serve_args: Sequence[str] = (), **_: Any) -> None:
+    def __init__(self, model: str, vllm_serve_args: Sequence[str] = (), **options: Any) -> None:
         given = [str(one) for one in vllm_serve_args]
         program = [os.environ["SUITE_PYTHON"], str(HERE / "serving.py"), "0", *_names(model, given)]
         if not THINKS_OR_CALLS & set(given):
             length = given[given.index("--max-model-len") + 1] if "--max-model-len" in given else "2048"
-            program[1:] = [str(HERE / "llama_server.py"), "--port", "0", "--host", "127.0.0.1", "--temp", "1"]
+            program[1:] = [str(HERE / "llama_server.py"), "--port", "0", "--host", "127.0.0.1", "--temp", "0"]
             program += ["--alias", ",".join(_names(model, given)), "--parallel", "4", "--json"]
-            program += ["--ctx-size", str(4 * int(length))]
-            program += ["--api-key", given[given.index("--api-key") + 1]] if "--api-key" in given else []
+            program += ["--ctx-size", str(4 * int(length)), "--n-predict", "256"]
+            key = (options.get("env_dict") or {}).get("VLLM_API_KEY")
+            program += ["--api-key", key] if key else []
             program += ["--embedding"] if "pooling" in given else []
         path = os.pathsep.join(str(HERE.parents[1] / name) for name in ("src", "tests"))
         environ = {**os.environ, "PYTHONPATH": path}
