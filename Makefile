@@ -178,6 +178,10 @@ fuzz-replies: fuzz-frames ## the same, and 100,000 damaged replies in every form
 compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over antiphon.compat: fetches 100 MB, 60 MB stay in .suites
 	$(BIN)/python tests/compat/suites/run.py .suites
 
+.PHONY: api-suites
+api-suites: model ## public suites of API servers against ours, each difference argued: SUITES="open-responses llama vllm" (needs npm, a git of OPEN_RESPONSES)
+	$(BIN)/python tests/suites/run.py $(SUITES)
+
 fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers; or DRAWS=20000 of each; EXCHANGES=1500 over HTTP
 	$(BIN)/python tests/fuzz/openchatml.py 600
 	$(BIN)/python tests/fuzz/openchatml_exits.py 600

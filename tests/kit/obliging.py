@@ -51,17 +51,21 @@ class GrammarEngine(ScriptedEngine):
 class ObligingEngine(GrammarEngine):
     """Says a greeting where nothing else is requested; the seed is the prompt's length, so that answers repeat."""
 
-    def __init__(self) -> None:
-        super().__init__(HELLO, end_ids=ENDS, token_bytes=token_bytes, honours=EVERY)
+    def __init__(self, honours: frozenset[str] = EVERY) -> None:
+        super().__init__(HELLO, end_ids=ENDS, token_bytes=token_bytes, honours=honours)
         self._vocabulary = Vocabulary(TOKENIZER, ENDS)
 
     def write(self, grammar: str | None, prompt: Sequence[int], sampling: Sampling) -> Sequence[int]:
         return HELLO if grammar is None else self._reply(grammar, Random(len(prompt)), sampling.max_tokens)
 
-    def _reply(self, grammar: str, random: Random, most: int) -> list[int]:
-        """Up to one id beyond ``most``, so that a reply that comes to it is cut there, and does not end by itself."""
+    def _reply(self, grammar: str, random: Random, most: int, begin: Sequence[int] = ()) -> list[int]:
+        """Up to one id beyond ``most``, so that a reply that comes to it is cut there, and does not end by itself.
+
+        It begins with as much of ``begin`` as the grammar takes.
+        """
         matcher = LLMatcher(self._vocabulary.tokens, grammar, log_level=0)
-        written: list[int] = []
+        written = list(begin[: matcher.validate_tokens(list(begin))])
+        matcher.consume_tokens(written)
         while not matcher.is_stopped() and len(written) <= min(most, 2000):
             mask = matcher.compute_bitmask()
             closing = next((id for id in CLOSERS if mask[id // 8] >> id % 8 & 1), None)

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from kit import source_metadata
 
-BACKENDS = ("hatchling/build.py", "maturin.py", "setuptools/build_meta.py")
+BACKENDS = ("hatchling/build.py", "maturin.py", "scikit_build_core/build.py", "setuptools/build_meta.py")
 """The build backends of what is fetched, which must not run."""
 
 

@@ -195,7 +195,7 @@ def _unrolled(tokens: Iterator[re.Match[str]], most: int) -> int:
 def no_schema(reason: str, path: str) -> RequestError:
     """The error for what a library says of a schema that it cannot take: its first line, and not all that it quotes."""
     reason = reason.partition("\n")[0][:MOST_QUOTED]
-    hint = "A schema is one of draft 4, 6, 7, 2019-09 or 2020-12, and refers only to its own parts."
+    hint = "A schema is of draft 2020-12, or of 4, 6, 7 or 2019-09 by its $schema, and refers only to its own parts."
     return RequestError(f"this is no schema: {reason}", code="invalid_schema", position=Position(path=path), hint=hint)
 
 

@@ -242,14 +242,16 @@ class ChatWriter:
 
     def change(self, step: StepEvents[Event]) -> bytes:
         index, events = step.choice, step.events
+        before: Usage | None = None
         usage: Usage | None = None
         if self._head.continuous_usage:
+            before = Usage(self._shape.prompt_tokens, sum(self._tokens))
             self._tokens[index] = step.completion_tokens
             usage = Usage(step.prompt_tokens or self._shape.prompt_tokens, sum(self._tokens))
         chunks: list[bytes] = []
         if index not in self._begun:
             self._begun.add(index)
-            chunks.append(self._chunks.first(index, usage))
+            chunks.append(self._chunks.first(index, before))
         if step.ids:
             self._chunks.sampled(index, step.ids)
         projection = self._projections[index]
