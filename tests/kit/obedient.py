@@ -36,9 +36,11 @@ from kit.responses import END as OSS_END
 ORDER = re.compile(r"(say|call|lose|plan): ((?:(?!<\|).)*)")
 STEP = re.compile(r"(say|call):? (.*)")
 RESULT = re.compile(
-    r"<tool_response>\n(.*?)\n</tool_response>|to=assistant[^\n]*?<\|message\|>(.*?)<\|end\|>", re.DOTALL
+    r"<tool_response>\n(.*?)\n</tool_response>|to=assistant[^\n]*?<\|message\|>(.*?)<\|end\|>"
+    r"|Observation:\n(.*?)<\|(?:im_)?end\|>",
+    re.DOTALL,
 )
-"""A tool's result in a ChatML and in a Harmony prompt."""
+"""A tool's result in a ChatML and in a Harmony prompt, and what an agent writes into its user's message instead."""
 OWN = re.compile(r"<\|(?:im_)?start\|>assistant.*?<\|(?:im_end|end|call|return)\|>", re.DOTALL)
 """A message of the model's in either."""
 
@@ -74,7 +76,7 @@ def planned(steps: str) -> list[tuple[str, str]]:
 
 
 def told(result: re.Match[str]) -> str:
-    return f"it said: {result[1] or result[2]}"
+    return f"it said: {next(filter(None, result.groups()), '')}"
 
 
 def compact(text: str) -> str:

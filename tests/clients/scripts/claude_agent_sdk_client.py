@@ -109,9 +109,12 @@ if OBEDIENT:
     for model in (CHAT, THINKER):
 
         def own(model=model):
-            expect_edited(
-                result(asked(OWN_PLAN, options(model, mcp_servers=own_tools(), allowed_tools=ALLOWED, tools=None)))
-            )
+            """The SDK's tools among Claude Code's: it loads them when they are searched for."""
+            names = ",".join(ALLOWED)
+            search = f'call ToolSearch {{"query": "select:{names}", "max_results": 5}}'
+            plan = OWN_PLAN.replace("plan: ", f"plan: {search} ;; ")
+            given = options(model, mcp_servers=own_tools(), allowed_tools=ALLOWED, tools=None)
+            expect_edited(result(asked(plan, given)))
 
         def edits(model=model):
             note = Path(home.name, "note.txt")

@@ -6,6 +6,7 @@
 from typing import Literal
 
 from langchain.agents import create_agent
+from langchain.messages import HumanMessage
 from langchain_anthropic import ChatAnthropic
 from langchain_mistralai import ChatMistralAI, MistralAIEmbeddings
 from pydantic import BaseModel
@@ -89,7 +90,7 @@ def messages_thinking():
 
 @step
 def messages_tokens():
-    assert claude.get_num_tokens_from_messages([("user", MORNING)]) > 0
+    assert claude.get_num_tokens_from_messages([HumanMessage(MORNING)]) > 0
 
 
 @step
