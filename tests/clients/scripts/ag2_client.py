@@ -17,6 +17,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     awaited,
@@ -32,12 +33,12 @@ from steps import (
 
 V1 = {"base_url": URL, "api_key": "any", "max_retries": 0}
 MODELS = {
-    "chat": OpenAIConfig(CHAT, max_tokens=200, **V1),
-    "chat_stream": OpenAIConfig(CHAT, max_tokens=200, streaming=True, **V1),
-    "chat_thinker": OpenAIConfig(THINKER, max_tokens=200, **V1),
-    "responses": OpenAIResponsesConfig(CHAT, max_output_tokens=200, **V1),
-    "responses_stream": OpenAIResponsesConfig(THINKER, max_output_tokens=200, streaming=True, **V1),
-    "messages": AnthropicConfig(CHAT, max_tokens=200, base_url=BASE, api_key="any", max_retries=0),
+    "chat": OpenAIConfig(CHAT, max_tokens=TOKENS, **V1),
+    "chat_stream": OpenAIConfig(CHAT, max_tokens=TOKENS, streaming=True, **V1),
+    "chat_thinker": OpenAIConfig(THINKER, max_tokens=TOKENS, **V1),
+    "responses": OpenAIResponsesConfig(CHAT, max_output_tokens=TOKENS, **V1),
+    "responses_stream": OpenAIResponsesConfig(THINKER, max_output_tokens=TOKENS, streaming=True, **V1),
+    "messages": AnthropicConfig(CHAT, max_tokens=TOKENS, base_url=BASE, api_key="any", max_retries=0),
 }
 
 

@@ -16,6 +16,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     awaited,
@@ -44,7 +45,7 @@ class Place(BaseModel):
 
 
 def answered(model, order, *tools, **options):
-    agent = Agent(client=model, tools=[*tools], default_options={"max_tokens": 200, **options})
+    agent = Agent(client=model, tools=[*tools], default_options={"max_tokens": TOKENS, **options})
     return awaited(agent.run(order))
 
 

@@ -21,6 +21,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     each,
@@ -33,16 +34,16 @@ from steps import (
     weather,
 )
 
-V1 = {"base_url": URL, "api_key": "any", "max_tokens": 200}
+V1 = {"base_url": URL, "api_key": "any", "max_tokens": TOKENS}
 MODELS = {
     "chat": OpenAIChat(id=CHAT, **V1),
     "chat_like": OpenAILike(id=THINKER, **V1),
     "chat_vllm": VLLM(id=CHAT, **V1),
     "chat_llama_cpp": LlamaCpp(id=CHAT, **V1),
     "chat_lm_studio": LMStudio(id=CHAT, **V1),
-    "chat_ollama": Ollama(id=CHAT, host=BASE, options={"num_predict": 200}),
-    "responses": OpenAIResponses(id=THINKER, base_url=URL, api_key="any", max_output_tokens=200),
-    "messages": Claude(id=CHAT, api_key="any", max_tokens=200, client_params={"base_url": BASE}),
+    "chat_ollama": Ollama(id=CHAT, host=BASE, options={"num_predict": TOKENS}),
+    "responses": OpenAIResponses(id=THINKER, base_url=URL, api_key="any", max_output_tokens=TOKENS),
+    "messages": Claude(id=CHAT, api_key="any", max_tokens=TOKENS, client_params={"base_url": BASE}),
 }
 
 

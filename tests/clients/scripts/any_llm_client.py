@@ -16,6 +16,7 @@ from steps import (
     MORNING,
     OBEDIENT,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     each,
@@ -43,24 +44,24 @@ class Place(BaseModel):
 
 
 def plain(model):
-    answer = any_llm.completion(CHAT, messages=SAY, max_tokens=200, **model)
+    answer = any_llm.completion(CHAT, messages=SAY, max_tokens=TOKENS, **model)
     expect_text(answer.choices[0].message.content, "Good morning.")
 
 
 def stream(model):
-    chunks = any_llm.completion(CHAT, messages=SAY, max_tokens=200, stream=True, **model)
+    chunks = any_llm.completion(CHAT, messages=SAY, max_tokens=TOKENS, stream=True, **model)
     expect_text("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
 
 
 def tool(model):
     history = [{"role": "user", "content": WEATHER}]
-    asked = any_llm.completion(CHAT, messages=history, tools=[weather], max_tokens=200, **model).choices[0].message
+    asked = any_llm.completion(CHAT, messages=history, tools=[weather], max_tokens=TOKENS, **model).choices[0].message
     if not OBEDIENT:
         return
     (call,) = asked.tool_calls
     result = {"role": "tool", "tool_call_id": call.id, "content": weather(**json.loads(call.function.arguments))}
     history += [asked.model_dump(exclude_none=True), result]
-    said = any_llm.completion(CHAT, messages=history, tools=[weather], max_tokens=200, **model).choices[0].message
+    said = any_llm.completion(CHAT, messages=history, tools=[weather], max_tokens=TOKENS, **model).choices[0].message
     expect_weather(said.content)
 
 
@@ -76,20 +77,20 @@ def models():
 def chat_typed():
     messages = [{"role": "user", "content": 'say: {"city": "Bern"}'}]
     answer = any_llm.completion(
-        CHAT, provider="openai", messages=messages, response_format=Place, max_tokens=200, **HERE
+        CHAT, provider="openai", messages=messages, response_format=Place, max_tokens=TOKENS, **HERE
     )  # fmt: skip
     assert json.loads(answer.choices[0].message.content)["city"] in CITIES
 
 
 @step
 def responses():
-    made = any_llm.responses(THINKER, input_data=MORNING, provider="openai", max_output_tokens=200, **HERE)
+    made = any_llm.responses(THINKER, input_data=MORNING, provider="openai", max_output_tokens=TOKENS, **HERE)
     expect_text(made.output_text, "Good morning.")
 
 
 @step
 def messages():
-    made = any_llm.messages(CHAT, messages=SAY, max_tokens=200, provider="anthropic", **BARE)
+    made = any_llm.messages(CHAT, messages=SAY, max_tokens=TOKENS, provider="anthropic", **BARE)
     expect_text(made.content[0].text, "Good morning.")
 
 

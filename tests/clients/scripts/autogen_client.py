@@ -20,6 +20,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     awaited,
@@ -35,11 +36,11 @@ from steps import (
 )
 
 INFO = ModelInfo(vision=False, function_calling=True, json_output=True, family="unknown", structured_output=True)
-V1 = {"base_url": URL, "api_key": "any", "model_info": INFO, "max_tokens": 200, "max_retries": 0}
+V1 = {"base_url": URL, "api_key": "any", "model_info": INFO, "max_tokens": TOKENS, "max_retries": 0}
 MODELS = {
     "chat": OpenAIChatCompletionClient(model=CHAT, **V1),
     "chat_thinker": OpenAIChatCompletionClient(model=THINKER, **V1),
-    "chat_ollama": OllamaChatCompletionClient(model=CHAT, host=BASE, model_info=INFO, options={"num_predict": 200}),
+    "chat_ollama": OllamaChatCompletionClient(model=CHAT, host=BASE, model_info=INFO, options={"num_predict": TOKENS}),
 }
 
 

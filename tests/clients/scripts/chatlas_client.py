@@ -15,6 +15,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     each,
@@ -36,7 +37,7 @@ MODELS = {
     "chat_ollama": lambda: ChatOllama(CHAT, base_url=BASE),
     "responses": lambda: ChatOpenAI(model=CHAT, **V1),
     "responses_thinker": lambda: ChatOpenAI(model=THINKER, **V1),
-    "messages": lambda: ChatAnthropic(model=CHAT, api_key="any", max_tokens=200, kwargs={"base_url": BASE}),
+    "messages": lambda: ChatAnthropic(model=CHAT, api_key="any", max_tokens=TOKENS, kwargs={"base_url": BASE}),
 }
 
 
@@ -82,7 +83,7 @@ each(MODELS, plain, stream, typed, *[tool, loop] * OBEDIENT)
 @step
 def messages_typed_by_schema():
     chat = ChatAnthropic(
-        model=CHAT, api_key="any", max_tokens=200, structured_output_mode="native", kwargs={"base_url": BASE}
+        model=CHAT, api_key="any", max_tokens=TOKENS, structured_output_mode="native", kwargs={"base_url": BASE}
     )
     assert chat.chat_structured('say: {"city": "Bern"}', data_model=Place).city in CITIES
 

@@ -10,13 +10,14 @@ from steps import (
     CHAT,
     CITIES,
     MORNING,
+    TOKENS,
     URL,
     each,
     expect_text,
     finish,
 )
 
-HERE = {"api_base": URL, "api_key": "any", "max_tokens": 400, "cache": False, "num_retries": 0}
+HERE = {"api_base": URL, "api_key": "any", "max_tokens": TOKENS, "cache": False, "num_retries": 0}
 MODELS = {
     "chat": dspy.LM(f"openai/{CHAT}", **HERE),
     "responses": dspy.LM(f"openai/{CHAT}", model_type="responses", **HERE),

@@ -22,6 +22,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     awaited,
@@ -35,7 +36,7 @@ from steps import (
     weather,
 )
 
-V1 = {"api_base": URL, "api_key": "any", "max_tokens": 200, "num_retries": 0}
+V1 = {"api_base": URL, "api_key": "any", "max_tokens": TOKENS, "num_retries": 0}
 BARE = {**V1, "api_base": BASE}
 MODELS = {
     "chat": LiteLlm(f"openai/{CHAT}", **V1),

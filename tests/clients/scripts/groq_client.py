@@ -6,7 +6,21 @@
 import json
 
 import groq
-from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, expects, finish, step
+from steps import (
+    BASE,
+    CHAT,
+    CITIES,
+    EMBEDDER,
+    MORNING,
+    OBEDIENT,
+    THINKER,
+    TOKENS,
+    WEATHER,
+    expect_text,
+    expects,
+    finish,
+    step,
+)
 
 client = groq.Groq(base_url=BASE, api_key="any", max_retries=0)
 SAY = [{"role": "user", "content": MORNING}]
@@ -25,14 +39,14 @@ def models():
 
 @step
 def chat():
-    answer = client.chat.completions.create(model=CHAT, messages=SAY, max_completion_tokens=200, seed=7)
+    answer = client.chat.completions.create(model=CHAT, messages=SAY, max_completion_tokens=TOKENS, seed=7)
     expect_text(answer.choices[0].message.content, "Good morning.")
     assert answer.usage.total_tokens > 0
 
 
 @step
 def chat_stream():
-    with client.chat.completions.create(model=THINKER, messages=SAY, max_tokens=200, stream=True) as chunks:
+    with client.chat.completions.create(model=THINKER, messages=SAY, max_tokens=TOKENS, stream=True) as chunks:
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     expect_text(text, "Good morning.")
 
@@ -40,7 +54,7 @@ def chat_stream():
 @step
 def chat_tools():
     history = [{"role": "user", "content": WEATHER}]
-    options = {"model": THINKER, "tools": [TOOL], "max_tokens": 200}
+    options = {"model": THINKER, "tools": [TOOL], "max_tokens": TOKENS}
     asked = client.chat.completions.create(messages=history, tool_choice="required", **options).choices[0].message
     call = asked.tool_calls[0]
     assert json.loads(call.function.arguments)["city"] in CITIES
@@ -52,7 +66,7 @@ def chat_tools():
 
 @step
 def chat_reasoning():
-    asked = {"model": THINKER, "messages": SAY, "max_tokens": 200}
+    asked = {"model": THINKER, "messages": SAY, "max_tokens": TOKENS}
     answer = client.chat.completions.create(**asked, reasoning_format="parsed", reasoning_effort="low")
     expect_text(answer.choices[0].message.content, "Good morning.")
     expects(400, "/openai/v1/chat/completions")
@@ -68,7 +82,7 @@ def chat_reasoning():
 def chat_schema():
     wanted = {"type": "json_schema", "json_schema": {"name": "place", "schema": PARAMETERS, "strict": True}}
     messages = [{"role": "user", "content": 'say: {"city": "Bern"}'}]
-    answer = client.chat.completions.create(model=CHAT, messages=messages, response_format=wanted, max_tokens=200)
+    answer = client.chat.completions.create(model=CHAT, messages=messages, response_format=wanted, max_tokens=TOKENS)
     assert json.loads(answer.choices[0].message.content)["city"] in CITIES
 
 

@@ -26,6 +26,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     each,
@@ -49,13 +50,13 @@ class Place(BaseModel):
 SCHEMA = {**Place.model_json_schema(), "additionalProperties": False}
 MODELS = {
     "chat": lambda **options: OpenAIChatGenerator(
-        model=CHAT, max_retries=0, generation_kwargs={"max_tokens": 200}, **HERE, **options
+        model=CHAT, max_retries=0, generation_kwargs={"max_tokens": TOKENS}, **HERE, **options
     ),
     "chat_ollama": lambda **options: OllamaChatGenerator(
-        model=CHAT, url=BASE, generation_kwargs={"num_predict": 200}, **options
+        model=CHAT, url=BASE, generation_kwargs={"num_predict": TOKENS}, **options
     ),
     "responses": lambda **options: OpenAIResponsesChatGenerator(
-        model=THINKER, max_retries=0, generation_kwargs={"max_output_tokens": 200}, **HERE, **options
+        model=THINKER, max_retries=0, generation_kwargs={"max_output_tokens": TOKENS}, **HERE, **options
     ),
 }
 
@@ -93,7 +94,7 @@ each(MODELS, plain, stream, *[tool, loop] * OBEDIENT)
 
 @step
 def chat_typed():
-    kwargs = {"max_tokens": 200, "response_format": Place}
+    kwargs = {"max_tokens": TOKENS, "response_format": Place}
     model = OpenAIChatGenerator(model=CHAT, generation_kwargs=kwargs, **HERE)
     reply = model.run([ChatMessage.from_user('say: {"city": "Bern"}')])["replies"][0]
     assert json.loads(reply.text)["city"] in CITIES
@@ -107,7 +108,7 @@ def chat_ollama_typed():
 
 @step
 def responses_typed():
-    kwargs = {"max_output_tokens": 200, "text_format": Place}
+    kwargs = {"max_output_tokens": TOKENS, "text_format": Place}
     model = OpenAIResponsesChatGenerator(model=CHAT, generation_kwargs=kwargs, **HERE)
     reply = model.run([ChatMessage.from_user('say: {"city": "Bern"}')])["replies"][0]
     assert json.loads(reply.text)["city"] in CITIES

@@ -7,7 +7,20 @@ import json
 
 from huggingface_hub import InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
-from steps import CHAT, CITIES, MORNING, OBEDIENT, THINKER, URL, WEATHER, expect_text, expects, finish, step
+from steps import (
+    CHAT,
+    CITIES,
+    MORNING,
+    OBEDIENT,
+    THINKER,
+    TOKENS,
+    URL,
+    WEATHER,
+    expect_text,
+    expects,
+    finish,
+    step,
+)
 
 client = InferenceClient(base_url=URL, api_key="any")
 SAY = [{"role": "user", "content": MORNING}]
@@ -20,26 +33,26 @@ TOOL = {"type": "function", "function": {"name": "weather", "description": "The 
 
 @step
 def chat():
-    answer = client.chat_completion(SAY, model=CHAT, max_tokens=200, seed=7)
+    answer = client.chat_completion(SAY, model=CHAT, max_tokens=TOKENS, seed=7)
     expect_text(answer.choices[0].message.content, "Good morning.")
     assert answer.usage.total_tokens > 0
 
 
 @step
 def chat_stream():
-    chunks = client.chat.completions.create(model=THINKER, messages=SAY, max_tokens=200, stream=True)
+    chunks = client.chat.completions.create(model=THINKER, messages=SAY, max_tokens=TOKENS, stream=True)
     expect_text("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices), "Good morning.")
 
 
 @step
 def chat_tools():
     history = [{"role": "user", "content": WEATHER}]
-    asked = client.chat_completion(history, model=CHAT, tools=[TOOL], tool_choice="required", max_tokens=200)
+    asked = client.chat_completion(history, model=CHAT, tools=[TOOL], tool_choice="required", max_tokens=TOKENS)
     (call,) = asked.choices[0].message.tool_calls[:1]
     assert json.loads(call.function.arguments)["city"] in CITIES
     history += [asked.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "18 degrees"}]
     if OBEDIENT:
-        said = client.chat_completion(history, model=CHAT, tools=[TOOL], max_tokens=200)
+        said = client.chat_completion(history, model=CHAT, tools=[TOOL], max_tokens=TOKENS)
         expect_text(said.choices[0].message.content, "it said: 18 degrees")
 
 
@@ -47,7 +60,7 @@ def chat_tools():
 def chat_schema():
     wanted = {"type": "json_schema", "json_schema": {"name": "place", "schema": PARAMETERS, "strict": True}}
     messages = [{"role": "user", "content": 'say: {"city": "Bern"}'}]
-    answer = client.chat_completion(messages, model=CHAT, response_format=wanted, max_tokens=200)
+    answer = client.chat_completion(messages, model=CHAT, response_format=wanted, max_tokens=TOKENS)
     assert json.loads(answer.choices[0].message.content)["city"] in CITIES
 
 
@@ -55,7 +68,7 @@ def chat_schema():
 def chat_regex():
     messages = [{"role": "user", "content": "say: 1234"}]
     wanted = {"type": "regex", "value": "[0-9]{4}"}
-    answer = client.chat_completion(messages, model=CHAT, response_format=wanted, max_tokens=200)
+    answer = client.chat_completion(messages, model=CHAT, response_format=wanted, max_tokens=TOKENS)
     assert answer.choices[0].message.content.isdigit()
 
 

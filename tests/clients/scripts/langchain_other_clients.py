@@ -19,6 +19,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     each,
@@ -32,9 +33,9 @@ from steps import (
     weather,
 )
 
-claude = ChatAnthropic(model=CHAT, base_url=BASE, api_key="any", max_tokens=200, max_retries=0)
+claude = ChatAnthropic(model=CHAT, base_url=BASE, api_key="any", max_tokens=TOKENS, max_retries=0)
 MODELS = {
-    "chat_mistral": ChatMistralAI(model=CHAT, base_url=URL, api_key="any", max_tokens=200),
+    "chat_mistral": ChatMistralAI(model=CHAT, base_url=URL, api_key="any", max_tokens=TOKENS),
     "messages": claude,
 }
 

@@ -18,6 +18,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     each,
@@ -30,7 +31,7 @@ from steps import (
     weather,
 )
 
-HERE = {"base_url": URL, "api_key": "any", "max_tokens": 200, "max_retries": 0}
+HERE = {"base_url": URL, "api_key": "any", "max_tokens": TOKENS, "max_retries": 0}
 MODELS = {
     "chat": ChatOpenAI(model=CHAT, **HERE),
     "chat_thinker": ChatOpenAI(model=THINKER, **HERE),

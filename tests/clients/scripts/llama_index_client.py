@@ -23,6 +23,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     awaited,
@@ -38,13 +39,13 @@ from steps import (
 )
 
 V1 = {
-    "api_base": URL, "api_key": "any", "is_chat_model": True, "is_function_calling_model": True, "max_tokens": 200,
+    "api_base": URL, "api_key": "any", "is_chat_model": True, "is_function_calling_model": True, "max_tokens": TOKENS,
     "context_window": 8000, "max_retries": 0,
 }  # fmt: skip
 MODELS = {
     "chat": OpenAILike(model=CHAT, **V1),
     "chat_thinker": OpenAILike(model=THINKER, **V1),
-    "chat_ollama": Ollama(model=CHAT, base_url=BASE, context_window=8000, additional_kwargs={"num_predict": 200}),
+    "chat_ollama": Ollama(model=CHAT, base_url=BASE, context_window=8000, additional_kwargs={"num_predict": TOKENS}),
 }
 
 

@@ -28,6 +28,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     awaited,
@@ -99,7 +100,7 @@ each(MODELS, plain, stream, tool, *[loop] * OBEDIENT)
 
 @step
 def chat_typed():
-    settings = OpenAIChatPromptExecutionSettings(response_format=Place, max_tokens=200)
+    settings = OpenAIChatPromptExecutionSettings(response_format=Place, max_tokens=TOKENS)
     text = answered(MODELS["chat"], 'say: {"city": "Bern"}', settings=settings)
     assert Place.model_validate_json(text).city in CITIES
 

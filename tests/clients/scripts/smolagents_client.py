@@ -12,6 +12,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     each,
@@ -25,8 +26,8 @@ from steps import (
 )
 
 MODELS = {
-    "chat": OpenAIModel(CHAT, api_base=URL, api_key="any", max_tokens=200),
-    "chat_thinker": OpenAIModel(THINKER, api_base=URL, api_key="any", max_tokens=200),
+    "chat": OpenAIModel(CHAT, api_base=URL, api_key="any", max_tokens=TOKENS),
+    "chat_thinker": OpenAIModel(THINKER, api_base=URL, api_key="any", max_tokens=TOKENS),
 }
 SAY = [ChatMessage(role="user", content=[{"type": "text", "text": MORNING}])]
 

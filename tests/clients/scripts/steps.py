@@ -17,6 +17,8 @@ BASE = os.environ["ANTIPHON_URL"]
 URL = f"{BASE}/v1"
 CHAT, THINKER, EMBEDDER = os.environ["ANTIPHON_MODELS"].split()
 OBEDIENT = bool(os.environ["ANTIPHON_OBEDIENT"])
+TOKENS = 200 if OBEDIENT else 40
+"""How long an answer may be: what a small model says is judged by its form."""
 CONNECTION = json.loads(os.environ.get("ANTIPHON_CONNECTION") or '{"environment": {}}')
 """What `antiphon connect` prints for the client: its variables are set here, its file is written."""
 os.environ.update(CONNECTION["environment"])

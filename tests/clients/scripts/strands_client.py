@@ -15,6 +15,7 @@ from steps import (
     OBEDIENT,
     PLAN,
     THINKER,
+    TOKENS,
     URL,
     WEATHER,
     each,
@@ -35,12 +36,16 @@ from strands.models.openai import OpenAIModel
 from strands.models.openai_responses import OpenAIResponsesModel
 
 CLIENT = {"base_url": URL, "api_key": "any"}
+BARE = {"base_url": BASE, "api_key": "any"}
+BRIEF = {"max_output_tokens": TOKENS}
 MODELS = {
-    "chat": lambda: OpenAIModel(client_args=CLIENT, model_id=CHAT, params={"max_tokens": 200}),
-    "chat_llama_cpp": lambda: LlamaCppModel(base_url=BASE, model_id=CHAT, params={"max_tokens": 200}),
-    "chat_ollama": lambda: OllamaModel(BASE, model_id=CHAT, max_tokens=200),
-    "responses": lambda: OpenAIResponsesModel(client_args=CLIENT, model_id=THINKER, params={"max_output_tokens": 200}),
-    "messages": lambda: AnthropicModel(client_args={"base_url": BASE, "api_key": "any"}, model_id=CHAT, max_tokens=200),
+    "chat": lambda: OpenAIModel(client_args=CLIENT, model_id=CHAT, params={"max_tokens": TOKENS}),
+    "chat_llama_cpp": lambda: LlamaCppModel(base_url=BASE, model_id=CHAT, params={"max_tokens": TOKENS}),
+    "chat_ollama": lambda: OllamaModel(BASE, model_id=CHAT, max_tokens=TOKENS),
+    "responses": lambda: OpenAIResponsesModel(client_args=CLIENT, model_id=THINKER, params=BRIEF),
+    "messages": lambda: AnthropicModel(
+        client_args={"base_url": BASE, "api_key": "any"}, model_id=CHAT, max_tokens=TOKENS
+    ),
 }
 
 
