@@ -1,7 +1,7 @@
 # /// script
 # dependencies = ["dspy>=3.4"]
 # ///
-"""DSPy: its model over chat and over Responses, a signature with each adapter, and ReAct in several turns."""
+"""DSPy: its model over chat and over Responses, by text and by a signature with the adapter for JSON."""
 
 from typing import Literal
 

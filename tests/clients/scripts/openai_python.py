@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["openai>=3.52"]
+# dependencies = ["openai[realtime]>=3.52"]
 # ///
 """The official Python client, on every endpoint."""
 
@@ -222,6 +222,15 @@ def responses_background():
     assert ended.status in {"cancelled", "completed"}
     assert client.responses.retrieve(made.id).status == ended.status
     assert client.responses.input_tokens.count(model=CHAT, input="say: Later.").input_tokens > 0
+
+
+@step
+def responses_socket():
+    with client.responses.connect() as connection:
+        connection.response.create(model=CHAT, input=MORNING, **BRIEF)
+        last = next(event for event in connection if event.type in ("response.completed", "response.incomplete"))
+    (text,) = (part.text for item in last.response.output for part in item.content)
+    expect_text(text, "Good morning.")
 
 
 @step
