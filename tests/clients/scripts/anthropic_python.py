@@ -6,7 +6,7 @@
 import time
 
 import anthropic
-from steps import BASE, CHAT, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, finish, step
+from steps import BASE, CHAT, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, expects, finish, step
 
 client = anthropic.Anthropic(max_retries=0)
 own = anthropic.Anthropic(base_url=f"{BASE}/anthropic", auth_token="any", max_retries=0)
@@ -98,6 +98,8 @@ def messages_count_tokens():
 
 @step
 def errors():
+    expects(404, "/v1/messages")
+    expects(400, "/v1/messages", 2)
     for refused, fields in (
         (anthropic.NotFoundError, {"model": "none", "messages": morning}),
         (anthropic.BadRequestError, {"model": CHAT, "messages": [{"role": "boss", "content": "x"}]}),

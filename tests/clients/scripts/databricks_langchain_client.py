@@ -9,7 +9,7 @@ With the mcp that its adapters know: it does not say so itself, and imports none
 import os
 from typing import Literal
 
-from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, THINKER, WEATHER, expect_text, finish, step
+from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, THINKER, WEATHER, expect_text, expects, finish, step
 
 os.environ |= {"DATABRICKS_HOST": BASE, "DATABRICKS_TOKEN": "any"}
 
@@ -89,6 +89,7 @@ def embeddings():
 
 @step
 def errors():
+    expects(400, "/serving-endpoints/chat/completions")
     try:
         ChatDatabricks(model=CHAT, temperature=9.0).invoke(MORNING)
     except Exception as error:
@@ -97,4 +98,5 @@ def errors():
     raise AssertionError("a temperature of 9 was taken")
 
 
+expects(404, "/.well-known/databricks-config", "*")  # the workspace's description, which it can do without
 finish("databricks-langchain")

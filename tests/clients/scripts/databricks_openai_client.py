@@ -6,7 +6,7 @@
 import asyncio
 import os
 
-from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, THINKER, WEATHER, expect_text, finish, step
+from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, THINKER, WEATHER, expect_text, expects, finish, step
 
 os.environ |= {"DATABRICKS_HOST": BASE, "DATABRICKS_TOKEN": "any"}
 
@@ -85,4 +85,5 @@ def responses():
     expect_text(events[-1].response.output_text, "Good morning.")
 
 
+expects(404, "/.well-known/databricks-config", "*")  # the workspace's description, which it can do without
 finish("databricks-openai")

@@ -8,7 +8,7 @@ import os
 from databricks.sdk import WorkspaceClient
 from databricks.sdk.errors import InvalidParameterValue, NotFound
 from databricks.sdk.service.serving import ChatMessage, ChatMessageRole
-from steps import BASE, CHAT, EMBEDDER, MORNING, expect_text, finish, step
+from steps import BASE, CHAT, EMBEDDER, MORNING, expect_text, expects, finish, step
 
 for name in [name for name in os.environ if name.startswith("DATABRICKS_")]:
     del os.environ[name]
@@ -50,6 +50,7 @@ def endpoints():
     found = client.serving_endpoints.get(CHAT)
     assert (found.name, found.task, found.state.ready.value) == (CHAT, "llm/v1/chat", "READY")
     try:
+        expects(404, "/api/2.0/serving-endpoints/nosuch")
         client.serving_endpoints.get("nosuch")
     except NotFound as error:
         assert "nosuch" in str(error)
@@ -59,6 +60,7 @@ def endpoints():
 
 @step
 def errors():
+    expects(400, f"/serving-endpoints/{CHAT}/invocations")
     try:
         client.serving_endpoints.query(CHAT, messages=[USER_MESSAGE], temperature=9.0)
     except InvalidParameterValue as error:
@@ -67,4 +69,5 @@ def errors():
     raise AssertionError("a temperature of 9 was taken")
 
 
+expects(404, "/.well-known/databricks-config", "*")  # the workspace's description, which it can do without
 finish("databricks-sdk")

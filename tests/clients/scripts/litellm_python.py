@@ -23,6 +23,7 @@ from steps import (
     URL,
     WEATHER,
     expect_text,
+    expects,
     finish,
     step,
 )
@@ -197,6 +198,7 @@ def embeddings_ollama():
 
 @step
 def errors_messages():
+    expects(404, "/v1/messages")
     try:
         litellm.completion(model="anthropic/large", messages=SAY, **ANTHROPIC, **SHORT)
     except litellm.NotFoundError:
@@ -206,6 +208,7 @@ def errors_messages():
 
 @step
 def errors():
+    expects(404, "/v1/chat/completions")
     try:
         litellm.completion(model="openai/large", messages=SAY, **HERE)
     except litellm.NotFoundError:

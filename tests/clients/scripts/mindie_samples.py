@@ -6,7 +6,7 @@
 import json
 
 import requests
-from steps import BASE, CHAT, expect_text, finish, step
+from steps import BASE, CHAT, expect_text, expects, finish, step
 
 URL = f"{BASE}/mindie/v1/chat/completions"
 SINGLE = """{
@@ -92,6 +92,7 @@ def chat_multi_stream():
 
 @step
 def errors():
+    expects(422, "/mindie/v1/chat/completions")
     refused = post(SINGLE.replace("0.95", "9.5"))
     assert refused.status_code == 422
     assert refused.json()["choices"][0]["finish_reason"] == "stop_sequence"

@@ -8,7 +8,7 @@ from typing import Literal
 from mistralai.client import Mistral
 from mistralai.client.errors import SDKError
 from pydantic import BaseModel
-from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, WEATHER, expect_text, finish, step
+from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, WEATHER, expect_text, expects, finish, step
 
 client = Mistral(api_key="any", server_url=BASE)
 SAY = [{"role": "user", "content": MORNING}]
@@ -99,6 +99,7 @@ def embeddings():
 
 @step
 def errors():
+    expects(404, "/v1/chat/completions")
     try:
         client.chat.complete(model="nobody", messages=SAY)
     except SDKError as error:

@@ -5,7 +5,7 @@
 
 import os
 
-from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, WEATHER, expect_text, finish, step
+from steps import BASE, CHAT, CITIES, EMBEDDER, MORNING, WEATHER, expect_text, expects, finish, step
 
 os.environ |= {"DATABRICKS_HOST": BASE, "DATABRICKS_TOKEN": "any"}
 
@@ -62,6 +62,8 @@ def endpoints():
 
 @step
 def endpoints_unknown():
+    expects(404, "/api/2.0/serving-endpoints/nosuch")
+    expects(404, f"/api/2.0/serving-endpoints/{CHAT}")
     for unknown in (lambda: client.get_endpoint(endpoint="nosuch"), lambda: client.delete_endpoint(endpoint=CHAT)):
         try:
             unknown()
@@ -73,6 +75,7 @@ def endpoints_unknown():
 
 @step
 def errors():
+    expects(400, f"/serving-endpoints/{CHAT}/invocations")
     try:
         client.predict(endpoint=CHAT, inputs={**SAY, "temperature": 9})
     except Exception as error:
@@ -81,4 +84,5 @@ def errors():
     raise AssertionError("a temperature of 9 was taken")
 
 
+expects(404, "/.well-known/databricks-config", "*")  # the workspace's description, which it can do without
 finish("mlflow-skinny")

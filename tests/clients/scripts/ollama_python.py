@@ -9,7 +9,7 @@ from typing import Literal
 
 import ollama
 from pydantic import BaseModel
-from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, finish, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, expects, finish, step
 
 client = ollama.Client()
 SHORT = {"num_predict": 200}
@@ -110,6 +110,8 @@ def embeddings():
 
 @step
 def errors():
+    expects(404, "/api/chat")
+    expects(400, "/api/embed")
     for wrong, status in ((lambda: client.chat("nobody", ask("x")), 404), (lambda: client.embed(CHAT, "x"), 400)):
         try:
             wrong()

@@ -1,17 +1,16 @@
 # /// script
-# dependencies = ["openai>=3.52"]
+# dependencies = ["openai[realtime]>=3.52"]
 # ///
 """The official Python client, on every endpoint."""
 
 import asyncio
-import contextlib
 import json
 import time
 from typing import Literal
 
 import openai
 from pydantic import BaseModel
-from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, finish, step
+from steps import CHAT, CITIES, EMBEDDER, MORNING, OBEDIENT, THINKER, WEATHER, expect_text, expects, finish, step
 
 client = openai.OpenAI(max_retries=0)
 SAY = [{"role": "user", "content": MORNING}]
@@ -156,6 +155,7 @@ def responses():
     more = client.responses.create(model=THINKER, input="say: And you?", previous_response_id=made.id, **BRIEF)
     expect_text(more.output_text, "And you?")
     client.responses.delete(made.id)
+    expects(404, f"/v1/responses/{made.id}")
     try:
         client.responses.retrieve(made.id)
     except openai.NotFoundError:
@@ -225,6 +225,15 @@ def responses_background():
 
 
 @step
+def responses_socket():
+    with client.responses.connect() as connection:
+        connection.response.create(model=CHAT, input=MORNING, **BRIEF)
+        last = next(event for event in connection if event.type in ("response.completed", "response.incomplete"))
+    (text,) = (part.text for item in last.response.output for part in item.content)
+    expect_text(text, "Good morning.")
+
+
+@step
 def conversations():
     made = client.conversations.create(items=[{"role": "user", "content": "Hi"}])
     client.responses.create(model=CHAT, input="say: Noted.", conversation=made.id, **BRIEF)
@@ -246,6 +255,8 @@ def conversations_items():
 
 @step
 def errors():
+    expects(404, "/v1/chat/completions")
+    expects(400, "/v1/chat/completions", 3)
     for kind, fields in (
         (openai.NotFoundError, {"model": "large"}),
         (openai.BadRequestError, {"temperature": -1}),
@@ -331,8 +342,10 @@ def batches_cancelled():
     line = {"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {"model": EMBEDDER, "input": "Hi"}}
     file = client.files.create(file=("in.jsonl", json.dumps(line).encode()), purpose="batch")
     made = client.batches.create(input_file_id=file.id, endpoint="/v1/embeddings", completion_window="24h")
-    with contextlib.suppress(openai.ConflictError):  # it was through already
+    try:
         assert client.batches.cancel(made.id).status in ("cancelling", "cancelled", "completed", "finalizing")
+    except openai.ConflictError:  # it was through already
+        expects(409, f"/v1/batches/{made.id}/cancel")
 
 
 finish("openai")
