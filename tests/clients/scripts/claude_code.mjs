@@ -1,38 +1,29 @@
 // Claude Code, the program: it answers, reads a file, makes one and changes it, each in a session of its own.
+// packages: @anthropic-ai/claude-code @modelcontextprotocol/sdk
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { chat, connection, morning, obedient, report, run, thinker } from "./steps.mjs";
 
-const [chat, thinker] = process.env.ANTIPHON_MODELS.split(" ");
-const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-const program = fileURLToPath(new URL("../node_modules/.bin/claude", import.meta.url));
-const home = dirname(dirname(JSON.parse(process.env.ANTIPHON_CONNECTION).file)); // HOME/.claude/settings.json
-const environment = {
-  PATH: process.env.PATH, HOME: home, NO_PROXY: "127.0.0.1", DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1",
-  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-};
+const home = dirname(dirname(connection.file)); // HOME/.claude/settings.json
+const settings = { DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" };
 
-async function run(input, ...options) {
-  const running = promisify(execFile)(program, ["-p", ...options], { cwd: home, env: environment, timeout: 240_000 });
-  running.child.stdin.end(input);
-  return (await running).stdout;
+async function claude(model, prompt, ...options) {
+  const { stdout, stderr } = await run("claude", ["-p", prompt, "--model", model, ...options], home, settings);
+  return stdout || stderr;
 }
 
-const claude = (model, prompt, ...options) => run("", prompt, "--model", model, ...options);
-
 /** One session in which the user says one thing after the other. */
-const session = (model, prompts, ...options) => run(
-  prompts.map((content) => JSON.stringify({ type: "user", message: { role: "user", content } }) + "\n").join(""),
-  "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--model", model, ...options,
-);
+async function session(model, prompts, ...options) {
+  const said = prompts.map((content) => JSON.stringify({ type: "user", message: { role: "user", content } }) + "\n");
+  const words = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--model", model];
+  return (await run("claude", ["-p", ...words, ...options], home, settings, said.join(""))).stdout;
+}
 
 const note = join(home, "note.txt");
 const steps = {
   async messages() {
-    const text = await claude(chat, "say: Good morning.", "--system-prompt", "Be brief.", "--tools", "");
+    const text = await claude(chat, morning, "--system-prompt", "Be brief.", "--tools", "");
     if (obedient) assert.equal(text.trim(), "Good morning.");
     else assert.ok(text.trim().length > 0);
   },
@@ -61,15 +52,4 @@ if (obedient) {
   }
 }
 
-for (const [name, step] of Object.entries(steps)) {
-  try {
-    await step();
-    console.log("ok", name);
-  } catch (error) {
-    console.error(error);
-    console.log("failed", name);
-    process.exitCode = 1;
-  }
-}
-const file = new URL("../node_modules/@anthropic-ai/claude-code/package.json", import.meta.url);
-console.log("version", "claude-code", JSON.parse(readFileSync(file)).version);
+await report(steps, "@anthropic-ai/claude-code");
