@@ -1,8 +1,8 @@
 """A server whose model does what its user says: ``obedient.py [PORT]`` prints its URL and serves until it is stopped.
 
 The last order in the prompt decides: ``say: TEXT`` does so, ``call: NAME ARGUMENTS`` calls the tool, and once a result
-is there the model says ``it said: RESULT``. ``lose: TEXT`` begins to say it, then the engine is lost. Without an order
-it says ``Hello!``.
+is there the model says ``it said: RESULT``. ``plan: call NAME ARGUMENTS ;; call NAME ARGUMENTS ;; say TEXT`` takes a
+step a result. ``lose: TEXT`` begins to say it, then the engine is lost. Without an order it says ``Hello!``.
 Models: ``small`` (ChatML; fills in, too), ``oss`` (Harmony, thinks first) and ``count`` (vectors of two dimensions).
 """
 
@@ -33,30 +33,48 @@ from kit.responses import CALL as OSS_CALL
 from kit.responses import CHANNEL, CONSTRAIN, HARMONY, MESSAGE, RETURN, START, VOCABULARY, harmony_ids
 from kit.responses import END as OSS_END
 
-ORDER = re.compile(r"(say|call|lose): ((?:(?!<\|).)*)")
+ORDER = re.compile(r"(say|call|lose|plan): ((?:(?!<\|).)*)")
+STEP = re.compile(r"(say|call):? (.*)")
 RESULT = re.compile(
     r"<tool_response>\n(.*?)\n</tool_response>|to=assistant[^\n]*?<\|message\|>(.*?)<\|end\|>", re.DOTALL
 )
 """A tool's result in a ChatML and in a Harmony prompt."""
+OWN = re.compile(r"<\|(?:im_)?start\|>assistant.*?<\|(?:im_end|end|call|return)\|>", re.DOTALL)
+"""A message of the model's in either."""
 
 
 def order(prompt: str) -> tuple[str, str]:
-    """What the model is to do: the last order is followed, until its result is there, which is reported.
+    """What the model is to do: the last order is followed, a call until its result is there, which is reported.
 
-    What a tool says is no order.
+    A plan goes on by a step with each result. What a tool or the model itself said is no order.
     """
     results = list(RESULT.finditer(prompt))
-    result = results[-1] if results else None
-    orders = (
-        one
-        for one in ORDER.finditer(prompt)
-        if not any(result.start() < one.start() < result.end() for result in results)
-    )
-    order_found = max(orders, key=lambda found: found.start(), default=None)
-    start = -1 if order_found is None or order_found[1] != "call" else order_found.start()
-    if result is not None and (order_found is None or -1 < start < result.start()):
-        return "say", f"it said: {result[1] or result[2]}"
-    return (order_found[1], order_found[2]) if order_found else ("say", "Hello!")
+    others = [*results, *OWN.finditer(prompt)]
+    orders = [
+        found
+        for found in ORDER.finditer(prompt)
+        if not any(other.start() < found.start() < other.end() for other in others)
+    ]
+    if not orders:
+        return ("say", told(results[-1])) if results else ("say", "Hello!")
+    last = orders[-1]
+    steps = planned(last[2]) if last[1] == "plan" else [(last[1], last[2])]
+    done = [result for result in results if result.start() > last.start()]
+    if len(done) < len(steps):
+        return steps[len(done)]
+    return steps[-1] if steps[-1][0] != "call" else ("say", told(done[-1]))
+
+
+def planned(steps: str) -> list[tuple[str, str]]:
+    """A plan's steps, each an order; a text alone is said."""
+    return [
+        (found[1], found[2]) if (found := STEP.fullmatch(step)) else ("say", step)
+        for step in map(str.strip, steps.split(";;"))
+    ]
+
+
+def told(result: re.Match[str]) -> str:
+    return f"it said: {result[1] or result[2]}"
 
 
 def compact(text: str) -> str:
