@@ -4,6 +4,9 @@ The server's model does what its user says, or, with ``--real``, is the one that
 Every script in ``scripts`` names its packages as PEP 723 has it; ``uv`` makes the environments. They are stored under
 ``.clients``, or where ``CLIENT_ENVIRONMENTS`` says, for other clones, too. A line a step goes to the screen, then a
 table of clients and endpoints; the exit code tells whether all passed.
+
+A proxy between records the answers. One that is an error must be announced by the script, by a line for each,
+``expects STATUS PATH``: clients try again, fall back and go on without a word, and what they swallowed is a fault.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -24,6 +28,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 from kit.client_server import ENVIRONMENTS, OBEDIENT, REAL, Served, running, uv  # noqa: E402  (the path must be there first)
+from kit.logging_proxy import Answer, logging_proxy  # noqa: E402
 from kit.wheels import fetch_files  # noqa: E402
 
 SCRIPTS = ENVIRONMENTS / "scripts"
@@ -50,12 +55,13 @@ PLACES = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a client did: its ``version``, and its steps by whether they passed."""
+    """What a client did: its ``version``, its steps by whether they passed, and the errors that it did not announce."""
 
     client: str
     version: str
     passed: tuple[str, ...]
     failed: tuple[str, ...]
+    swallowed: tuple[str, ...]
 
     @property
     def row(self) -> list[str]:
@@ -65,7 +71,7 @@ class Outcome:
                 sum(step.partition("_")[0] == place for step in steps) for steps in (self.passed, self.failed)
             )
             cells.append(f"{passed}/{passed + failed}" if passed + failed else "-")
-        return [self.client, self.version, *cells, ", ".join(self.failed) or "-"]
+        return [self.client, self.version, *cells, *(", ".join(ones) or "-" for ones in (self.failed, self.swallowed))]
 
 
 def nothing() -> None:
@@ -127,8 +133,24 @@ def connection(client: str, url: str, served: Served, home: Path) -> str:
     return printed("--write") if "file" in json.loads(printed()) else printed()
 
 
-def ran(script: Path, url: str, served: Served) -> Outcome:
+def unannounced(answers: Iterable[Answer], announced: Iterable[str]) -> tuple[str, ...]:
+    """The errors among the answers beyond those that the script announced, and what it announced in vain."""
+    seen, expected = Counter(f"{one.status} {one.path}" for one in answers if one.is_error), Counter(announced)
+    return (*(seen - expected).elements(), *(f"no {one}" for one in (expected - seen).elements()))
+
+
+def ran(script: Path, server: str, served: Served) -> Outcome:
     """One client's steps."""
+    with logging_proxy(server) as (url, answers):
+        outcome, announced = steps_of(script, url, served)
+    for answer in answers:
+        if answer.is_error:
+            print(answer.status, answer.method, answer.path, answer.body[:500], flush=True)
+    return replace(outcome, swallowed=unannounced(answers, announced))
+
+
+def steps_of(script: Path, url: str, served: Served) -> tuple[Outcome, tuple[str, ...]]:
+    """How a client's steps went, and the errors that it announced."""
     print(f"\n{script.stem}", flush=True)
     inherited = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
     settings = {"ANTIPHON_URL": url, "ANTIPHON_MODELS": served.models, "ANTIPHON_OBEDIENT": "yes" * served.obedient}
@@ -155,16 +177,18 @@ def ran(script: Path, url: str, served: Served) -> Outcome:
         home.cleanup()
     print(output, flush=True)
     lines = [line.split(" ", 1) for line in output.splitlines()]
-    kinds = ("ok", "failed", "version")
-    passed, failed, version = (tuple(line[1] for line in lines if line[0] == kind and line[1:]) for kind in kinds)
+    kinds = ("ok", "failed", "version", "expects")
+    passed, failed, version, announced = (
+        tuple(line[1] for line in lines if line[0] == kind and line[1:]) for kind in kinds
+    )
     if not failed and (ended or not passed or not version):
         failed = (ended or "reported nothing",)
-    return Outcome(script.stem, version[0] if version else "?", passed, failed)
+    return Outcome(script.stem, version[0] if version else "?", passed, failed, ()), announced
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
-    """A row a client: of each endpoint's steps how many passed, and the names of those that failed."""
-    rows = [["client", "version", *PLACES, "failed"], *(outcome.row for outcome in outcomes)]
+    """A row a client: of each endpoint's steps how many passed, which failed, and the errors that were swallowed."""
+    rows = [["client", "version", *PLACES, "failed", "swallowed"], *(outcome.row for outcome in outcomes)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, ["-" * width for width in widths])
     return "\n".join(f"| {' | '.join(map(str.ljust, row, widths))} |" for row in rows)
@@ -182,7 +206,7 @@ def main(arguments: list[str]) -> int:
     with running(served) as url:
         outcomes = [ran(known[name], url, served) for name in sorted(names or known)]
     print(table(outcomes))
-    return int(any(outcome.failed for outcome in outcomes))
+    return int(any(outcome.failed or outcome.swallowed for outcome in outcomes))
 
 
 if __name__ == "__main__":

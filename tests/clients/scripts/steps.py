@@ -43,6 +43,11 @@ def expect_text(text, expected):
     assert text.strip() == expected if OBEDIENT else text, text
 
 
+def expects(status, path, times=1):
+    """Announces answers that are errors; any other is a finding, though the client lives with it."""
+    print(f"expects {status} {path}\n" * times, end="", flush=True)
+
+
 def finish(package, versions=""):
     """The last line; ``versions`` where there are several, or the package is not installed."""
     print("version", package, versions or version(package), flush=True)
