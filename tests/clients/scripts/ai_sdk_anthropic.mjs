@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { generateText, Output, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
-import { chat, cities, joined, morning as prompt, obedient, order, report, thinker, url } from "./steps.mjs";
+import { chat, cities, expects, joined, morning as prompt, obedient, order, report, thinker, url } from "./steps.mjs";
 
 const anthropic = createAnthropic({ baseURL: url, apiKey: "any" });
 const common = { maxRetries: 0, maxOutputTokens: 300 };
@@ -42,6 +42,7 @@ const steps = {
     assert.equal(typeof done.output.ok, "boolean");
   },
   async errors() {
+    expects(404, "/v1/messages");
     await assert.rejects(generateText({ ...common, model: anthropic("none"), prompt }), /does not exist/);
   },
 };

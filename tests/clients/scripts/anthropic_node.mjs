@@ -2,7 +2,7 @@
 // packages: @anthropic-ai/sdk
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
-import { chat, cities, morning, obedient, order, report, thinker } from "./steps.mjs";
+import { chat, cities, expects, morning, obedient, order, report, thinker } from "./steps.mjs";
 
 const client = new Anthropic({ maxRetries: 0 });
 const messages = [{ role: "user", content: morning }];
@@ -50,7 +50,9 @@ const steps = {
   },
   async errors() {
     const fields = { max_tokens: 9, messages };
+    expects(404, "/v1/messages");
     await assert.rejects(client.messages.create({ ...fields, model: "none" }), Anthropic.NotFoundError);
+    expects(400, "/v1/messages");
     await assert.rejects(client.messages.create({ ...fields, model: chat, messages: [] }), Anthropic.BadRequestError);
   },
 };

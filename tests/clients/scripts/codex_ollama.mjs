@@ -1,7 +1,7 @@
 // Codex with a local provider: it asks Ollama's routes whether the model is there, then Responses.
 // packages: @openai/codex
 import assert from "node:assert/strict";
-import { base, chat, folder, morning, obedient, report, run } from "./steps.mjs";
+import { base, chat, expects, folder, morning, obedient, report, run } from "./steps.mjs";
 
 /** One order without a terminal, in a folder of its own. */
 function codex(model) {
@@ -17,6 +17,7 @@ const steps = {
     else assert.match(stdout + stderr, /tokens used|ran out of room/); // its prompt is longer than a small context
   },
   async errors() {
+    expects(404, "/api/pull");
     const { code, stderr } = await codex("nobody");
     assert.ok(code);
     assert.match(stderr, /pull|nobody/);

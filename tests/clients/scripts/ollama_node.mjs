@@ -2,7 +2,7 @@
 // packages: ollama
 import assert from "node:assert/strict";
 import { Ollama } from "ollama";
-import { base, chat, cities, embedder, expectText, joined, morning, obedient, order, report, thinker } from "./steps.mjs";
+import { base, chat, cities, embedder, expectText, expects, joined, morning, obedient, order, report, thinker } from "./steps.mjs";
 
 const client = new Ollama({ host: base });
 const ask = (content) => [{ role: "user", content }];
@@ -52,6 +52,7 @@ const steps = {
     assert.equal((await client.embed({ model: embedder, input: ["a cat", "a dog"] })).embeddings.length, 2);
   },
   async errors() {
+    expects(404, "/api/chat");
     await assert.rejects(client.chat({ model: "nobody", messages: ask("x") }), /not found/);
   },
 };

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { z } from "zod";
-import { chat, cities, embedder, expectText, morning, obedient, order, place, report, thinker } from "./steps.mjs";
+import { chat, cities, embedder, expectText, expects, morning, obedient, order, place, report, thinker } from "./steps.mjs";
 
 const client = new OpenAI({ maxRetries: 0 });
 const messages = [{ role: "user", content: morning }];
@@ -82,6 +82,7 @@ const steps = {
     assert.equal((await client.responses.retrieve(made.id)).output_text, made.output_text);
     for await (const item of client.responses.inputItems.list(made.id)) assert.equal(item.type, "message");
     await client.responses.delete(made.id);
+    expects(404, `/v1/responses/${made.id}`);
     await assert.rejects(client.responses.retrieve(made.id), OpenAI.NotFoundError);
   },
   async responses_stream() {
@@ -122,7 +123,9 @@ const steps = {
     assert.ok((await client.conversations.delete(made.id)).deleted);
   },
   async errors() {
+    expects(404, "/v1/chat/completions");
     await assert.rejects(client.chat.completions.create({ model: "large", messages }), OpenAI.NotFoundError);
+    expects(400, "/v1/chat/completions");
     await assert.rejects(client.chat.completions.create({ model: chat, messages, temperature: 9 }), OpenAI.BadRequestError);
   },
 };
