@@ -5,8 +5,8 @@ Every script in ``scripts`` names its packages as PEP 723 has it; ``uv`` makes t
 ``.clients``, or where ``CLIENT_ENVIRONMENTS`` says, for other clones, too. A line a step goes to the screen, then a
 table of clients and endpoints; the exit code tells whether all passed.
 
-A proxy between records the answers. One that is an error must be announced by the script, by a line for each,
-``expects STATUS PATH``: clients try again, fall back and go on without a word, and what they swallowed is a fault.
+A proxy between records the answers. One that is an error must be announced by the script, by a line ``expects STATUS
+PATH [TIMES]`` (``*``: any number): clients try again, fall back and go on without a word; what they swallow is a fault.
 """
 
 from __future__ import annotations
@@ -135,7 +135,11 @@ def connection(client: str, url: str, served: Served, home: Path) -> str:
 
 def unannounced(answers: Iterable[Answer], announced: Iterable[str]) -> tuple[str, ...]:
     """The errors among the answers beyond those that the script announced, and what it announced in vain."""
-    seen, expected = Counter(f"{one.status} {one.path}" for one in answers if one.is_error), Counter(announced)
+    seen, expected = Counter(f"{one.status} {one.path}" for one in answers if one.is_error), Counter[str]()
+    for line in announced:
+        status, path, times = (*line.split(), "1")[:3]
+        error = f"{status} {path}"
+        expected[error] += seen[error] if times == "*" else int(times)
     return (*(seen - expected).elements(), *(f"no {one}" for one in (expected - seen).elements()))
 
 

@@ -63,6 +63,7 @@ def test_a_websocket_passes_through() -> None:
 
 def test_an_error_that_was_not_announced_is_a_finding_and_so_is_one_announced_in_vain() -> None:
     answers = [Answer("POST", "/v1/messages", status) for status in (200, 400, 400, 404)]
-    assert unannounced(answers, ["400 /v1/messages", "404 /v1/messages", "404 /v1/messages"]) == (
-        "400 /v1/messages", "no 404 /v1/messages",
-    )  # fmt: skip
+    announced = ["400 /v1/messages", "404 /v1/messages 2"]
+    assert unannounced(answers, announced) == ("400 /v1/messages", "no 404 /v1/messages")
+    assert unannounced(answers, ["400 /v1/messages *", announced[1]]) == ("no 404 /v1/messages",)
+    assert unannounced(answers, ["400 /v1/messages", "400 /v1/messages", "404 /v1/messages"]) == ()

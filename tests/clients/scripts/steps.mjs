@@ -1,7 +1,7 @@
 // What every script of Node says: a line a step, and whether all of them passed. It lies beside the script's packages.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -26,9 +26,9 @@ export function expectText(text, expected) {
   else assert.ok(text.length > 0);
 }
 
-/** Announces answers that are errors; any other is a finding, though the client lives with it. */
+/** Announces answers that are errors; any other is a finding, though the client lives with it. `*`: any number. */
 export function expects(status, path, times = 1) {
-  for (let i = 0; i < times; i++) console.log("expects", status, path);
+  console.log("expects", status, path, times);
 }
 
 export async function joined(parts, read = (part) => part) {
@@ -49,6 +49,21 @@ export async function run(program, words, home, settings = {}, input = "") {
   const running = promisify(execFile)(path, words, { cwd: home, env, timeout: 300_000, maxBuffer: 2 ** 26 });
   running.child.stdin.end(input);
   return running.catch((error) => error);
+}
+
+/** A note in a folder of its own, and the plan of an agent that is to change it: each tool by name, with its arguments. */
+export function note(tools) {
+  const home = folder();
+  const path = join(home, "note.txt");
+  writeFileSync(path, "The word is marzipan.\n");
+  const calls = tools(path).map(([name, input]) => `call ${name} ${JSON.stringify(input)}`);
+  return { home, path, plan: `plan: ${calls.join(" ;; ")} ;; say It is done.` };
+}
+
+/** The whole plan was done, and the agent said so. */
+export function expectEdited({ path }, { stdout, stderr }) {
+  assert.equal(readFileSync(path, "utf8"), "The word is nougat.\n", stdout + stderr);
+  assert.match(stdout, /It is done\./, stderr);
 }
 
 /** Runs the steps one after the other, and says what of the first package was tried. */
