@@ -24,4 +24,6 @@ const steps = {
   },
 };
 
+if (!obedient) expects(400, "/v1/responses", "*");
+
 await report(steps, "@openai/codex");
