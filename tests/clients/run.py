@@ -21,7 +21,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -43,11 +42,10 @@ LMDEPLOY = {version: ENVIRONMENTS / "lmdeploy" / version for version in (
 API_CLIENT = re.compile(r"lmdeploy/serve/openai/api_client\.py")
 LIMIT = 900
 """Seconds that a client may take, its environment included."""
-NODE_PACKAGES = {
-    "@ai-sdk/anthropic": "3", "@anthropic-ai/claude-code": "2", "@anthropic-ai/sdk": "1", "ai": "6",
-    "ollama": "0.6", "openai": "6", "zod": "4",
-}  # fmt: skip
-"""What Node's clients are, with the release that each is of."""
+NODE = ENVIRONMENTS / "node" / "node_modules" / "node" / "bin"
+"""Where the Node of its clients is, which npm has, too: many want one newer than a distribution's."""
+PACKAGES = re.compile(r"^// packages: (.+)$", re.MULTILINE)
+"""The packages of a script of Node stand in its head."""
 PLACES = (
     "models", "chat", "completions", "embeddings", "rerank", "responses", "conversations", "files", "batches",
     "interactive", "encode", "invocations", "endpoints", "messages", "errors",
@@ -85,14 +83,24 @@ def python_command(script: Path) -> list[str]:
     return [uv(), "run", "--quiet", "--no-project", "--python", sys.executable, "--script", str(script)]
 
 
+def installed(folder: Path, *packages: str) -> Path:
+    """The folder with packages of npm, which are fetched when they are not there."""
+    if not (folder / "package-lock.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text("{}")
+        # The newest release for this Node: npm passes over those that the Node it runs on is too old for.
+        environ = {**os.environ, "PATH": f"{NODE}{os.pathsep}{os.environ['PATH']}"}
+        subprocess.run(["npm", "install", "--silent", *packages], cwd=folder, env=environ, check=True)
+    return folder
+
+
 def node_command(script: Path) -> list[str]:
-    """The same for Node; its packages are fetched when they are not there, and found from the script's folder up."""
-    if not all((ENVIRONMENTS / "node_modules" / package).exists() for package in NODE_PACKAGES):
-        ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
-        (ENVIRONMENTS / "package.json").write_text("{}")
-        wanted = [f"{package}@{version}" for package, version in NODE_PACKAGES.items()]
-        subprocess.run(["npm", "install", "--silent", *wanted], cwd=ENVIRONMENTS, check=True)
-    return ["node", str(script)]
+    """The same for Node, which finds packages from a script's folder up: so the script is copied to them."""
+    installed(ENVIRONMENTS / "node", "node@24")
+    packages = "".join(PACKAGES.findall(script.read_text()))
+    folder = installed(ENVIRONMENTS / "npm" / packages.replace("/", "+"), *packages.split())
+    shutil.copy(script.with_name("steps.mjs"), folder)
+    return [str(NODE / "node"), shutil.copy(script, folder)]
 
 
 def fetch_lmdeploy() -> None:
@@ -102,26 +110,12 @@ def fetch_lmdeploy() -> None:
             fetch_files(f"lmdeploy=={version}", API_CLIENT, folder)
 
 
-def fetch_program(name: str, package: str) -> None:
-    """A program from npm in a folder of its own: it is large, and only its own scripts wait for it."""
-    folder = ENVIRONMENTS / name
-    if not (folder / "node_modules" / package).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "package.json").write_text("{}")
-        subprocess.run(["npm", "install", "--silent", package], cwd=folder, check=True)
-
-
-PREPARED: dict[str, Callable[[], None]] = {
-    "codex": partial(fetch_program, "codex", "@openai/codex"),
-    "codex_ollama": partial(fetch_program, "codex", "@openai/codex"),
-    "lmdeploy_api_client": fetch_lmdeploy,
-    "opencode": partial(fetch_program, "opencode", "opencode-ai"),
-}
+PREPARED: dict[str, Callable[[], None]] = {"lmdeploy_api_client": fetch_lmdeploy}
 """What a script needs beside its environment."""
 CONNECTED = {
     "aider": "aider", "anthropic_node": "anthropic", "anthropic_python": "anthropic", "claude_code": "claude-code",
-    "codex": "codex", "langchain_client": "langchain", "litellm_python": "litellm", "llm_client": "llm",
-    "ollama_python": "ollama", "openai_node": "openai", "openai_python": "openai", "opencode": "opencode",
+    "codex": "codex", "continue_cli": "continue", "langchain_client": "langchain", "litellm_python": "litellm",
+    "llm_client": "llm", "ollama_python": "ollama", "openai_node": "openai", "openai_python": "openai", "opencode": "opencode",
 }  # fmt: skip
 """Scripts whose client is configured by what `antiphon connect` prints or writes, and its name there."""
 

@@ -1,16 +1,14 @@
 // Vercel's AI SDK with its provider for Anthropic: text, a stream, a tool loop, an object.
+// packages: @ai-sdk/anthropic ai zod
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { generateText, Output, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
+import { chat, cities, expects, joined, morning as prompt, obedient, order, report, thinker, url } from "./steps.mjs";
 
-const [chat, thinker] = process.env.ANTIPHON_MODELS.split(" ");
-const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-const anthropic = createAnthropic({ baseURL: `${process.env.ANTIPHON_URL}/v1`, apiKey: "any" });
+const anthropic = createAnthropic({ baseURL: url, apiKey: "any" });
 const common = { maxRetries: 0, maxOutputTokens: 300 };
-const prompt = "say: Good morning.";
-const weather = tool({ inputSchema: z.object({ city: z.enum(["Bern", "Basel"]) }), execute: async () => "sunny" });
+const weather = tool({ inputSchema: z.object({ city: z.enum(cities) }), execute: async () => "sunny" });
 
 const steps = {
   async messages() {
@@ -19,8 +17,7 @@ const steps = {
     assert.ok(usage.outputTokens > 0 && usage.inputTokens > 0);
   },
   async messages_stream() {
-    let text = "";
-    for await (const part of streamText({ ...common, model: anthropic(chat), prompt }).textStream) text += part;
+    const text = await joined(streamText({ ...common, model: anthropic(chat), prompt }).textStream);
     if (obedient) assert.equal(text, "Good morning.");
   },
   async messages_thinking() {
@@ -32,8 +29,8 @@ const steps = {
     if (obedient) assert.ok(kinds.has("reasoning-start") && kinds.has("text-delta"));
   },
   async messages_tools() {
-    const order = { prompt: 'call: weather {"city": "Bern"}', tools: { weather }, stopWhen: stepCountIs(3) };
-    const result = streamText({ ...common, model: anthropic(chat), ...order });
+    const asked = { prompt: order, tools: { weather }, stopWhen: stepCountIs(3) };
+    const result = streamText({ ...common, model: anthropic(chat), ...asked });
     const done = await result.steps;
     if (obedient) assert.equal(done.at(-1).text, "it said: sunny");
     if (obedient) assert.equal(done[0].toolCalls[0].toolName, "weather");
@@ -45,19 +42,9 @@ const steps = {
     assert.equal(typeof done.output.ok, "boolean");
   },
   async errors() {
+    expects(404, "/v1/messages");
     await assert.rejects(generateText({ ...common, model: anthropic("none"), prompt }), /does not exist/);
   },
 };
 
-for (const [name, step] of Object.entries(steps)) {
-  try {
-    await step();
-    console.log("ok", name);
-  } catch (error) {
-    console.error(error);
-    console.log("failed", name);
-    process.exitCode = 1;
-  }
-}
-const packaged = JSON.parse(readFileSync(new URL("../node_modules/@ai-sdk/anthropic/package.json", import.meta.url)));
-console.log("version", "@ai-sdk/anthropic", packaged.version, "on Node", process.versions.node);
+await report(steps, "@ai-sdk/anthropic");

@@ -1,15 +1,12 @@
 // Anthropic's Node client: messages whole and streamed with its helper, tools, tokens, models, errors.
+// packages: @anthropic-ai/sdk
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import Anthropic from "@anthropic-ai/sdk";
+import { chat, cities, expects, morning, obedient, order, report, thinker } from "./steps.mjs";
 
-const [chat, thinker] = process.env.ANTIPHON_MODELS.split(" ");
-const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-Object.assign(process.env, JSON.parse(process.env.ANTIPHON_CONNECTION).environment);
 const client = new Anthropic({ maxRetries: 0 });
-const messages = [{ role: "user", content: "say: Good morning." }];
-const order = { role: "user", content: 'call: weather {"city": "Bern"}' };
-const cities = ["Bern", "Basel"];
+const messages = [{ role: "user", content: morning }];
+const asked = { role: "user", content: order };
 const tools = [{
   name: "weather",
   input_schema: {
@@ -38,13 +35,13 @@ const steps = {
   async messages_tools() {
     const thinking = { type: "adaptive" };
     const fields = { model: thinker, max_tokens: 300, tools, thinking };
-    const stream = client.messages.stream({ ...fields, messages: [order], tool_choice: { type: "any" } });
+    const stream = client.messages.stream({ ...fields, messages: [asked], tool_choice: { type: "any" } });
     const first = await stream.finalMessage();
     const used = first.content.find((block) => block.type === "tool_use");
     assert.ok(cities.includes(used.input.city));
     const result = { type: "tool_result", tool_use_id: used.id, content: "sunny" };
     const second = await client.messages.create({
-      ...fields, messages: [order, { role: "assistant", content: first.content }, { role: "user", content: [result] }],
+      ...fields, messages: [asked, { role: "assistant", content: first.content }, { role: "user", content: [result] }],
     });
     if (obedient) assert.equal(second.content.at(-1).text, "it said: sunny");
   },
@@ -53,7 +50,9 @@ const steps = {
   },
   async errors() {
     const fields = { max_tokens: 9, messages };
+    expects(404, "/v1/messages");
     await assert.rejects(client.messages.create({ ...fields, model: "none" }), Anthropic.NotFoundError);
+    expects(400, "/v1/messages");
     await assert.rejects(client.messages.create({ ...fields, model: chat, messages: [] }), Anthropic.BadRequestError);
   },
 };
@@ -65,15 +64,4 @@ if (obedient) {
   };
 }
 
-for (const [name, step] of Object.entries(steps)) {
-  try {
-    await step();
-    console.log("ok", name);
-  } catch (error) {
-    console.error(error);
-    console.log("failed", name);
-    process.exitCode = 1;
-  }
-}
-const packaged = JSON.parse(readFileSync(new URL("../node_modules/@anthropic-ai/sdk/package.json", import.meta.url)));
-console.log("version", "anthropic", packaged.version, "on Node", process.versions.node);
+await report(steps, "@anthropic-ai/sdk");

@@ -1,75 +1,79 @@
-// Claude Code, the program: it answers, reads a file, makes one and changes it, each in a session of its own.
+// Claude Code, the program: it answers, reads a file, changes it and makes one, and finds a tool that was deferred.
+// packages: @anthropic-ai/claude-code @modelcontextprotocol/sdk zod
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { chat, connection, expectEdited, expectText, morning, note, obedient, report, run, thinker } from "./steps.mjs";
 
-const [chat, thinker] = process.env.ANTIPHON_MODELS.split(" ");
-const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-const program = fileURLToPath(new URL("../node_modules/.bin/claude", import.meta.url));
-const home = dirname(dirname(JSON.parse(process.env.ANTIPHON_CONNECTION).file)); // HOME/.claude/settings.json
-const environment = {
-  PATH: process.env.PATH, HOME: home, NO_PROXY: "127.0.0.1", DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1",
-  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-};
+const settings = { DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" };
+const own = dirname(dirname(connection.file)); // HOME/.claude/settings.json
 
-async function run(input, ...options) {
-  const running = promisify(execFile)(program, ["-p", ...options], { cwd: home, env: environment, timeout: 240_000 });
-  running.child.stdin.end(input);
-  return (await running).stdout;
-}
-
-const claude = (model, prompt, ...options) => run("", prompt, "--model", model, ...options);
-
-/** One session in which the user says one thing after the other. */
-const session = (model, prompts, ...options) => run(
-  prompts.map((content) => JSON.stringify({ type: "user", message: { role: "user", content } }) + "\n").join(""),
-  "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--model", model, ...options,
+const claude = (model, prompt, options, home = own, input = "") => run(
+  "claude", ["-p", ...(prompt ? [prompt] : []), "--model", model, ...options], home, { ...settings, HOME: own }, input,
 );
 
-const note = join(home, "note.txt");
+/** One session in which the user says one thing after the other. */
+async function session(model, prompts, ...options) {
+  const said = prompts.map((content) => JSON.stringify({ type: "user", message: { role: "user", content } }) + "\n");
+  const words = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose", ...options];
+  return (await claude(model, "", words, own, said.join(""))).stdout;
+}
+
+const tools = (file_path) => [
+  ["Read", { file_path }], ["Edit", { file_path, old_string: "marzipan", new_string: "nougat" }],
+  ["Bash", { command: "cat note.txt", description: "Looks" }],
+];
+/** A server of tools over its standard input and output. */
+const SHOP = `
+  import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+  import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+  import { z } from "zod";
+  const server = new McpServer({ name: "shop", version: "1.0.0" });
+  for (let box = 0; box < 20; box++) {
+    const about = { description: "Gets what is in box " + box + " of the shop.", inputSchema: { id: z.number() } };
+    server.registerTool("get_" + box, about, async ({ id }) => ({ content: [{ type: "text", text: id + " is there" }] }));
+  }
+  await server.connect(new StdioServerTransport());
+`;
+
 const steps = {
   async messages() {
-    const text = await claude(chat, "say: Good morning.", "--system-prompt", "Be brief.", "--tools", "");
-    if (obedient) assert.equal(text.trim(), "Good morning.");
-    else assert.ok(text.trim().length > 0);
+    const { stdout, stderr } = await claude(chat, morning, ["--system-prompt", "Be brief.", "--tools", ""]);
+    expectText(stdout || stderr, "Good morning.");
   },
 };
 if (obedient) {
   for (const model of [chat, thinker]) {
-    steps[`messages_read_${model}`] = async () => {
-      writeFileSync(note, "The word is marzipan.\n");
-      const text = await claude(model, `call: Read {"file_path": "${note}"}`, "--allowedTools", "Read");
-      assert.match(text, /it said: .*The word is marzipan/);
+    steps[`messages_edit_${model}`] = async () => {
+      const edited = note(tools);
+      expectEdited(edited, await claude(model, edited.plan, ["--allowedTools", "Read,Edit,Bash"], edited.home));
+    };
+    steps[`messages_deferred_tool_${model}`] = async () => {
+      const shop = fileURLToPath(new URL("shop.mjs", import.meta.url)); // beside its packages
+      writeFileSync(shop, SHOP);
+      const servers = { mcpServers: { shop: { command: process.execPath, args: [shop] } } };
+      const plan = [
+        'plan: call ToolSearch {"query": "select:mcp__shop__get_7", "max_results": 1}',
+        'call mcp__shop__get_7 {"id": 41}', "say It is done.",
+      ];
+      // Meanwhile the server of the tools begins.
+      const events = await session(
+        model, ["say: Hello.", plan.join(" ;; ")], "--mcp-config", JSON.stringify(servers), "--strict-mcp-config",
+        "--allowedTools", "mcp__shop,ToolSearch",
+      );
+      assert.match(events, /"tool_reference".*41 is there.*It is done\./s);
     };
   }
   steps.messages_write = async () => {
-    const made = join(home, "made.txt");
-    await claude(chat, `call: Write {"file_path": "${made}", "content": "made"}`, "--allowedTools", "Write");
+    const made = join(own, "made.txt");
+    await claude(chat, `call: Write {"file_path": "${made}", "content": "made"}`, ["--allowedTools", "Write"]);
     assert.equal(readFileSync(made, "utf8"), "made");
   };
-  for (const model of [chat, thinker]) {
-    steps[`messages_edit_${model}`] = async () => {
-      writeFileSync(note, "The word is marzipan.\n");
-      const change = { file_path: note, old_string: "marzipan", new_string: "nougat" };
-      const orders = [`call: Read {"file_path": "${note}"}`, `call: Edit ${JSON.stringify(change)}`];
-      const events = await session(model, orders, "--allowedTools", "Read,Edit");
-      assert.equal(readFileSync(note, "utf8"), "The word is nougat.\n", events);
-    };
-  }
+  steps.messages_turns = async () => {
+    const said = await session(chat, ["say: First.", "say: Second."]);
+    assert.match(said, /First\..*Second\./s);
+  };
 }
 
-for (const [name, step] of Object.entries(steps)) {
-  try {
-    await step();
-    console.log("ok", name);
-  } catch (error) {
-    console.error(error);
-    console.log("failed", name);
-    process.exitCode = 1;
-  }
-}
-const file = new URL("../node_modules/@anthropic-ai/claude-code/package.json", import.meta.url);
-console.log("version", "claude-code", JSON.parse(readFileSync(file)).version);
+await report(steps, "@anthropic-ai/claude-code");

@@ -1,36 +1,32 @@
 // Codex with a provider of its own in config.toml, as `antiphon connect codex --write` writes it: Responses alone.
+// packages: @openai/codex
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
+import { connection, expectEdited, expects, folder, morning, note, obedient, report, run } from "./steps.mjs";
 
-const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-const { file } = JSON.parse(process.env.ANTIPHON_CONNECTION);
-const codex = new URL("../codex/node_modules/@openai/codex/", import.meta.url);
-const packaged = JSON.parse(readFileSync(new URL("package.json", codex)));
-const work = mkdtempSync(join(tmpdir(), "codex-"));
+const settings = { CODEX_HOME: dirname(connection.file) };
+
+/** An order without a terminal; commands run as they are. */
+const codex = (prompt, home) => run(
+  "codex", ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", prompt], home, settings,
+);
+const tools = () => [
+  ["exec_command", { cmd: "cat note.txt" }], ["exec_command", { cmd: "sed -i s/marzipan/nougat/ note.txt" }],
+  ["exec_command", { cmd: "cat note.txt" }],
+];
 
 const steps = {
   async responses() {
-    const order = ["exec", "--skip-git-repo-check", "-C", work, "say: Good morning."];
-    const { stdout, stderr } = spawnSync(process.execPath, [new URL(packaged.bin.codex, codex).pathname, ...order], {
-      env: { ...process.env, CODEX_HOME: dirname(file) }, encoding: "utf8", timeout: 300_000,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+    const { stdout, stderr } = await codex(morning, folder());
     if (obedient) assert.equal(stdout.trim(), "Good morning.", stderr);
     else assert.match(stdout + stderr, /tokens used|ran out of room/); // its prompt is longer than a small context
   },
 };
+if (obedient) {
+  steps.responses_edit = async () => {
+    const edited = note(tools);
+    expectEdited(edited, await codex(edited.plan, edited.home));
+  };
+} else expects(400, "/v1/responses", "*");
 
-for (const [name, step] of Object.entries(steps)) {
-  try {
-    await step();
-    console.log("ok", name);
-  } catch (error) {
-    console.error(error);
-    console.log("failed", name);
-    process.exitCode = 1;
-  }
-}
-console.log("version", "codex", packaged.version);
+await report(steps, "@openai/codex");

@@ -1,34 +1,19 @@
 // Ollama's own client for Node: every route that it has here.
+// packages: ollama
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { Ollama } from "ollama";
+import { base, chat, cities, embedder, expectText, expects, joined, morning, obedient, order, report, thinker } from "./steps.mjs";
 
-const [chat, thinker, embedder] = process.env.ANTIPHON_MODELS.split(" ");
-const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-const client = new Ollama({ host: process.env.ANTIPHON_URL });
+const client = new Ollama({ host: base });
 const ask = (content) => [{ role: "user", content }];
-const morning = "say: Good morning.";
-const order = 'call: weather {"city": "Bern"}';
 const options = { num_predict: 200 };
 const tools = [{
   type: "function",
   function: {
     name: "weather", description: "The weather of a city.",
-    parameters: { type: "object", properties: { city: { type: "string", enum: ["Bern", "Basel"] } }, required: ["city"] },
+    parameters: { type: "object", properties: { city: { type: "string", enum: cities } }, required: ["city"] },
   },
 }];
-
-// The obedient model said just this; another said something.
-function expectText(text, expected) {
-  if (obedient) assert.equal(text.trim(), expected);
-  else assert.ok(text.length > 0);
-}
-
-async function joined(stream, read) {
-  let text = "";
-  for await (const part of stream) text += read(part);
-  return text;
-}
 
 const steps = {
   async models() {
@@ -67,19 +52,9 @@ const steps = {
     assert.equal((await client.embed({ model: embedder, input: ["a cat", "a dog"] })).embeddings.length, 2);
   },
   async errors() {
+    expects(404, "/api/chat");
     await assert.rejects(client.chat({ model: "nobody", messages: ask("x") }), /not found/);
   },
 };
 
-for (const [name, step] of Object.entries(steps)) {
-  try {
-    await step();
-    console.log("ok", name);
-  } catch (error) {
-    console.error(error);
-    console.log("failed", name);
-    process.exitCode = 1;
-  }
-}
-const packaged = JSON.parse(readFileSync(new URL("../node_modules/ollama/package.json", import.meta.url)));
-console.log("version", "ollama", packaged.version, "on Node", process.versions.node);
+await report(steps, "ollama");

@@ -1,29 +1,17 @@
-// The official Node client, 6.x: every endpoint, its accumulators and parsers.
+// The official Node client: every endpoint, its accumulators and parsers.
+// packages: openai zod
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import OpenAI from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { z } from "zod";
+import { chat, cities, embedder, expectText, expects, morning, obedient, order, place, report, thinker } from "./steps.mjs";
 
-const [chat, thinker, embedder] = process.env.ANTIPHON_MODELS.split(" ");
-const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-Object.assign(process.env, JSON.parse(process.env.ANTIPHON_CONNECTION).environment);
 const client = new OpenAI({ maxRetries: 0 });
-const morning = "say: Good morning.";
 const messages = [{ role: "user", content: morning }];
-const order = 'call: weather {"city": "Bern"}';
-const cities = ["Bern", "Basel"];
 const parameters = {
   type: "object", properties: { city: { type: "string", enum: cities } }, required: ["city"], additionalProperties: false,
 };
 const Place = z.object({ city: z.enum(cities), size: z.enum(["small", "large"]) });
-const place = 'say: {"city": "Bern", "size": "small"}';
-
-// The obedient model said just this; another said something.
-function expectText(text, expected) {
-  if (obedient) assert.equal(text.trim(), expected);
-  else assert.ok(text.length > 0);
-}
 
 const steps = {
   async models() {
@@ -94,6 +82,7 @@ const steps = {
     assert.equal((await client.responses.retrieve(made.id)).output_text, made.output_text);
     for await (const item of client.responses.inputItems.list(made.id)) assert.equal(item.type, "message");
     await client.responses.delete(made.id);
+    expects(404, `/v1/responses/${made.id}`);
     await assert.rejects(client.responses.retrieve(made.id), OpenAI.NotFoundError);
   },
   async responses_stream() {
@@ -134,7 +123,9 @@ const steps = {
     assert.ok((await client.conversations.delete(made.id)).deleted);
   },
   async errors() {
+    expects(404, "/v1/chat/completions");
     await assert.rejects(client.chat.completions.create({ model: "large", messages }), OpenAI.NotFoundError);
+    expects(400, "/v1/chat/completions");
     await assert.rejects(client.chat.completions.create({ model: chat, messages, temperature: 9 }), OpenAI.BadRequestError);
   },
 };
@@ -156,15 +147,4 @@ if (obedient) {
   };
 }
 
-for (const [name, step] of Object.entries(steps)) {
-  try {
-    await step();
-    console.log("ok", name);
-  } catch (error) {
-    console.error(error);
-    console.log("failed", name);
-    process.exitCode = 1;
-  }
-}
-const packaged = JSON.parse(readFileSync(new URL("../node_modules/openai/package.json", import.meta.url)));
-console.log("version", "openai", packaged.version, "on Node", process.versions.node);
+await report(steps, "openai");

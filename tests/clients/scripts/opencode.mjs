@@ -1,39 +1,32 @@
-// OpenCode, the program, with the opencode.json that `antiphon connect opencode --write` writes.
+// OpenCode, the program, with the opencode.json that `antiphon connect opencode --write` writes: it answers, and edits.
+// packages: opencode-ai
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { dirname } from "node:path";
+import { connection, expectEdited, expects, folder, morning, note, obedient, report, run } from "./steps.mjs";
 
-const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
-const program = fileURLToPath(new URL("../opencode/node_modules/.bin/opencode", import.meta.url));
-const config = dirname(dirname(JSON.parse(process.env.ANTIPHON_CONNECTION).file)); // …/opencode/opencode.json
-const home = mkdtempSync(join(tmpdir(), "opencode-"));
+const settings = {
+  XDG_CONFIG_HOME: dirname(dirname(connection.file)), // …/opencode/opencode.json
+  OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_DISABLE_MODELS_FETCH: "1",
+};
+/** A prompt is piped: one with blanks that is a word would be put between quotes. With a title, it asks for none. */
+const opencode = (prompt, home) => run("opencode", ["run", "--title", "note"], home, settings, prompt);
+const tools = (filePath) => [
+  ["read", { filePath }], ["edit", { filePath, oldString: "marzipan", newString: "nougat" }],
+  ["bash", { command: "cat note.txt", description: "Looks" }],
+];
 
 const steps = {
   async chat() {
-    const { stdout, stderr } = spawnSync(program, ["run", "say: Good morning."], {
-      env: {
-        PATH: process.env.PATH, HOME: home, XDG_CONFIG_HOME: config, NO_PROXY: "127.0.0.1",
-        OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_DISABLE_MODELS_FETCH: "1",
-      },
-      cwd: home, encoding: "utf8", timeout: 300_000, stdio: ["ignore", "pipe", "pipe"],
-    });
-    if (obedient) assert.match(stdout, /^Good morning\.\W*$/m, stderr); // it puts a message with blanks between quotes
+    const { stdout, stderr } = await opencode(morning, folder());
+    if (obedient) assert.equal(stdout.trim(), "Good morning.", stderr);
     else assert.ok((stdout + stderr).trim().length > 0); // its prompt is longer than a small context
   },
 };
+if (obedient) {
+  steps.chat_edit = async () => {
+    const edited = note(tools);
+    expectEdited(edited, await opencode(edited.plan, edited.home));
+  };
+} else expects(400, "/v1/chat/completions", "*");
 
-for (const [name, step] of Object.entries(steps)) {
-  try {
-    await step();
-    console.log("ok", name);
-  } catch (error) {
-    console.error(error);
-    console.log("failed", name);
-    process.exitCode = 1;
-  }
-}
-const file = new URL("../opencode/node_modules/opencode-ai/package.json", import.meta.url);
-console.log("version", "opencode", JSON.parse(readFileSync(file)).version);
+await report(steps, "opencode-ai");
