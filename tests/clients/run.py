@@ -115,7 +115,8 @@ PREPARED: dict[str, Callable[[], None]] = {"lmdeploy_api_client": fetch_lmdeploy
 CONNECTED = {
     "aider": "aider", "anthropic_node": "anthropic", "anthropic_python": "anthropic", "claude_code": "claude-code",
     "codex": "codex", "continue_cli": "continue", "langchain_client": "langchain", "litellm_python": "litellm",
-    "llm_client": "llm", "ollama_python": "ollama", "openai_node": "openai", "openai_python": "openai", "opencode": "opencode",
+    "llm_client": "llm", "ollama_python": "ollama", "openai_node": "openai", "openai_python": "openai",
+    "opencode": "opencode",
 }  # fmt: skip
 """Scripts whose client is configured by what `antiphon connect` prints or writes, and its name there."""
 

@@ -14,6 +14,8 @@ export const obedient = Boolean(process.env.ANTIPHON_OBEDIENT);
 /** What `antiphon connect` prints for the client, where it knows it; its file is written. */
 export const connection = JSON.parse(process.env.ANTIPHON_CONNECTION || "{}");
 Object.assign(process.env, connection.environment);
+/** Tokens of an answer. A byte is one to the obedient model; another may talk until it is cut. */
+export const most = obedient ? 300 : 40;
 export const morning = "say: Good morning.";
 export const order = 'call: weather {"city": "Bern"}';
 /** All that a typed answer may name: a model that rambles comes to an end. */
