@@ -15,6 +15,7 @@ from antiphon.isolation import Isolation
 from kit.parallel import Several
 from kit.postgres import Postgres, running_postgres
 from kit.program import ONE_THREAD
+from kit.stored import stored_model
 from kit.tiers import SMOKES, TIERS, Measuring, draw_few, is_left_out, left_out, slow_functions, tiers_of
 from kit.waiting import PATIENCE
 
@@ -116,20 +117,6 @@ def smollm2_path() -> Path:
 def minilm_path() -> Path:
     """The sentence encoder, converted: the store's, fetched when needed."""
     return stored_model("all-minilm-l6-v2")
-
-
-def stored_model(name: str) -> Path:
-    """A model of the catalog, fetched when it is not here."""
-    # Here, so that tests of other rooms do not load the catalog.
-    from antiphon.catalog.files.store import ModelStore
-    from antiphon.config import load_config, shipped_entries
-
-    where = {name: value for name in ("ANTIPHON_HOME", "ANTIPHON_CONFIG") if (value := os.environ.get(name))}
-    store, entry = ModelStore(Path(load_config(where).config.store.folder)), shipped_entries()[name]
-    store.pull(name, entry)
-    path = store.path(name, entry)
-    assert path is not None
-    return path
 
 
 @pytest.fixture(scope="session")

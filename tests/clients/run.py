@@ -100,7 +100,7 @@ def node_command(script: Path) -> list[str]:
     packages = "".join(PACKAGES.findall(script.read_text()))
     folder = installed(ENVIRONMENTS / "npm" / packages.replace("/", "+"), *packages.split())
     shutil.copy(script.with_name("steps.mjs"), folder)
-    return [str(NODE / "node"), shutil.copy(script, folder)]
+    return [str(NODE / "node"), str(shutil.copy(str(script), folder))]
 
 
 def fetch_lmdeploy() -> None:

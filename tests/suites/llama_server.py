@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
 
 from antiphon.http.gate.keys import Key, KeyFile, Scope, digest  # noqa: E402 - the path must be there first
-from conftest import stored_model  # noqa: E402
+from kit.stored import stored_model  # noqa: E402
 
 FLAGS = frozenset(
     "offline cont-batching embedding reranking metrics kv-unified swa-full slots no-slots no-ui jinja no-jinja verbose"

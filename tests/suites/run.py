@@ -67,7 +67,11 @@ class Row:
 
 def rows_of(suite: str) -> list[Row]:
     table: Mapping[str, Any] = tomllib.loads(ROWS.read_text("utf-8"))
-    return [Row(**{key: tuple(v) if isinstance(v, list) else v for key, v in row.items()}) for row in table[suite]]
+
+    def read(**row: Any) -> Row:
+        return Row(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+
+    return [read(**row) for row in table[suite]]
 
 
 def tests_of(file: Path) -> int:

@@ -19,7 +19,7 @@ from typing import Any, Self
 import anthropic
 import openai
 import pytest
-import regex  # noqa: F401 - it is here, so that nothing stands in for it
+import regex  # type: ignore[import-untyped] # noqa: F401 - it is here, so that nothing stands in for it
 
 from compat.suites.stand_ins import VLLM, StandInModule, StandIns
 from suites.outcomes import IN_PROCESS
