@@ -13,11 +13,12 @@ import os
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
@@ -66,12 +67,7 @@ class Row:
 
 
 def rows_of(suite: str) -> list[Row]:
-    table: Mapping[str, Any] = tomllib.loads(ROWS.read_text("utf-8"))
-
-    def read(**row: Any) -> Row:
-        return Row(**{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
-
-    return [read(**row) for row in table[suite]]
+    return msgspec.convert(tomllib.loads(ROWS.read_text("utf-8"))[suite], list[Row])
 
 
 def tests_of(file: Path) -> int:
