@@ -104,7 +104,8 @@ async def connected(
         writer.close()
     else:
         log = Answers(requests, answers.append)
-        await asyncio.gather(passed(reader, downstream, requests.feed), passed(upstream, writer, log.feed))
+        with suppress(asyncio.CancelledError):  # the proxy ends before its clients
+            await asyncio.gather(passed(reader, downstream, requests.feed), passed(upstream, writer, log.feed))
 
 
 async def passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Callable[[bytes], None]) -> None:

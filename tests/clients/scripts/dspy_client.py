@@ -10,6 +10,7 @@ from steps import (
     CHAT,
     CITIES,
     MORNING,
+    OBEDIENT,
     TOKENS,
     URL,
     each,
@@ -37,9 +38,10 @@ def plain(model):
 
 
 def typed(model):
+    """DSPy asks for any JSON of a model that it does not know, so that one must do as the prompt says."""
     with dspy.context(lm=model, adapter=dspy.JSONAdapter()):
         assert dspy.Predict(Where)(question='say: {"city": "Bern"}').city in CITIES
 
 
-each(MODELS, plain, typed)
+each(MODELS, plain, *[typed] * OBEDIENT)
 finish("dspy")
