@@ -78,6 +78,7 @@ def completions():
     except SDKError as error:
         assert not OBEDIENT, error.body
         assert "suffix cannot be honoured" in error.body
+        expects(400, "/v1/fim/completions")
     else:
         expect_text(answer.choices[0].message.content, "Good morning.")
         assert answer.usage.completion_tokens > 0
