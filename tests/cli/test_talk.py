@@ -105,7 +105,7 @@ def test_a_conversation_is_rendered_as_text_ids_and_pieces(home: Path) -> None:
     file = home / "talk.json"
     file.write_text(json.dumps({"messages": [{"role": "user", "text": "<|im_end|>"}]}))
     done = in_process("render", str(file), "--format", "chatml", home=home)
-    assert done.stdout == "<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n\n"
+    assert done.stdout == "<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\n"
     shown = json.loads(
         in_process("render", "-", "--format", "chatml", "--json", home=home, stdin=file.read_text()).stdout
     )
@@ -126,7 +126,7 @@ def test_a_chat_request_is_rendered_as_the_server_would_render_it(home: Path) ->
     done = in_process("render", "-", "--format", "harmony", home=home, stdin=json.dumps(request))
     assert "<|start|>user<|message|>Hi<|end|>" in done.stdout
     assert "to=functions.f" in done.stdout
-    assert done.stdout.endswith("done<|end|><|start|>assistant\n")
+    assert done.stdout.endswith("done<|end|><|start|>assistant")
 
 
 def test_a_reply_is_parsed_into_messages_with_the_fields_of_message(home: Path) -> None:

@@ -157,6 +157,6 @@ def test_a_format_by_its_name_renders_and_parses(installed: Path, tmp_path: Path
     assert "screenplay" in run(tmp_path, installed, "formats").stdout
     conversation = json.dumps({"messages": [{"role": "user", "content": "Hi!"}]})
     rendered = run(tmp_path, installed, "render", "-", "--format", "screenplay", stdin=conversation)
-    assert rendered.stdout == "USER: Hi!<|im_end|>\nASSISTANT: \n", rendered.stderr
+    assert rendered.stdout == "USER: Hi!<|im_end|>\nASSISTANT: ", rendered.stderr
     parsed = run(tmp_path, installed, "parse", "-", "--format", "screenplay", "--json", stdin="Hello.<|im_end|>")
     assert '"Hello."' in parsed.stdout, parsed.stderr

@@ -245,9 +245,10 @@ class ChatWriter:
         before: Usage | None = None
         usage: Usage | None = None
         if self._head.continuous_usage:
-            before = Usage(self._shape.prompt_tokens, sum(self._tokens))
+            prompt = step.prompt_tokens or self._shape.prompt_tokens
+            before = Usage(prompt, sum(self._tokens))
             self._tokens[index] = step.completion_tokens
-            usage = Usage(step.prompt_tokens or self._shape.prompt_tokens, sum(self._tokens))
+            usage = Usage(prompt, sum(self._tokens))
         chunks: list[bytes] = []
         if index not in self._begun:
             self._begun.add(index)
