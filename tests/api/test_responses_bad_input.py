@@ -13,7 +13,7 @@ from antiphon.errors import RequestError
 from antiphon.http.gate.keys import Key
 from antiphon.wire.encrypted import ReasoningCipher
 from kit.api import END as CHATML_END
-from kit.api import Got, ids, request, running, scripted, served
+from kit.api import Got, ids, post, request, running, scripted, served
 from kit.responses import FINAL, THOUGHT, harmony_ids, oss_app, respond, responses_app
 
 HELLO = ids("Hello there.", CHATML_END)
@@ -38,6 +38,17 @@ def test_a_prompt_that_is_too_long_is_refused_or_loses_its_oldest_turns() -> Non
     assert "turn 0" not in prompt
     assert "turn 8" in prompt
     assert (hopeless.status, hopeless.error["code"]) == (400, "context_length_exceeded")
+
+
+def test_a_result_of_no_call_of_a_conversation_is_refused_and_one_that_its_client_brought_is_taken(base: str) -> None:
+    conversation = post(base, "/v1/conversations").json["id"]
+    for body in ({"input": [OUTPUT]}, {"input": [CALL, {**OUTPUT, "call_id": "c2"}]}):
+        refused = respond(base, {**body, "conversation": conversation})
+        assert (refused.status, refused.error["code"]) == (400, "item_not_found")
+        assert str(refused.error["param"]).endswith("call_id")
+    assert respond(base, {"input": [CALL, OUTPUT], "conversation": conversation}).status == 200
+    assert respond(base, {"input": [OUTPUT], "conversation": conversation}).status == 200
+    assert respond(base, {"input": [OUTPUT]}).status == 200
 
 
 def test_a_body_of_ten_megabytes_is_refused(base: str) -> None:

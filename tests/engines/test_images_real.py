@@ -107,6 +107,13 @@ async def test_a_history_that_is_too_long_with_its_images_loses_its_oldest_turns
     count = cut.json["usage"]["input_tokens"]
     one = (await post_in_process(app, "/v1/responses", **{**body, "input": turn})).json["usage"]["input_tokens"]
     assert 1023 - one < count <= 1023
+    many = {**body, "input": [{"role": "user", "content": [parts[0], *[parts[1]] * 64]}], "truncation": "auto"}
+    hopeless = await post_in_process(app, "/v1/responses", **many)
+    assert (hopeless.status, hopeless.error["code"], hopeless.error["param"]) == (
+        400,
+        "context_length_exceeded",
+        "input",
+    )
 
 
 async def test_a_history_that_is_long_with_its_images_is_compacted(app: Starlette) -> None:

@@ -43,6 +43,9 @@ def machine(tmp_path: Path) -> Mapping[str, str]:
         f"{tmp_path}/.cache/huggingface/hub/models--o--r/snapshots/abc/sub/phi-Q8_0.gguf": small,
         f"{tmp_path}/.cache/huggingface/hub/models--o--r/snapshots/abc/phi-F16-00001-of-00002.gguf": small,
     }
+    gone = tmp_path / ".cache/huggingface/hub/models--o--r/snapshots/abc/aaa-Q4_0.gguf"
+    gone.parent.mkdir(parents=True)
+    gone.symlink_to(tmp_path / "nothing")
     for path, content in files.items():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(content)
@@ -71,6 +74,15 @@ def test_ollama_s_tag_and_the_letters_case_may_be_left_out(machine: Mapping[str,
     assert (found.name, found.path.name) == ("llama3.2:latest", f"sha256-{DIGEST}")
 
 
+def test_each_name_that_is_listed_is_the_model_s_name_elsewhere_too(
+    machine: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", machine["HOME"])
+    for model in found_models(machine):
+        name, entry = find_entry(model.name, {})
+        assert (name, entry.source) == (model.name, str(model.path))
+
+
 def test_it_is_listed_and_searched_with_its_program(machine: Mapping[str, str], tmp_path: Path) -> None:
     listed = in_process("models", "--json", home=tmp_path / "own", **machine)
     rows = {row["name"]: row for row in json.loads(listed.stdout)["models"]}
@@ -85,7 +97,6 @@ def test_an_unknown_model_is_told_how_else_models_are_named(
     machine: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", machine["HOME"])
-    assert find_entry("llama3.2", {})[1].source == found_model("llama3.2", machine).path.as_posix()  # type: ignore[union-attr]
     with pytest.raises(NotFoundError) as caught:
         find_entry("llama4", {})
     for way in ("hf:OWNER/REPO", "GGUF file", "Ollama"):

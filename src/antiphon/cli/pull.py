@@ -63,7 +63,7 @@ def abilities(config: Config, name: str) -> tuple[Capabilities, dict[str, str]]:
 def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
     """Fetches one model, having said what it is where the catalogue does not, and shows how far it is, on stderr."""
     source = parse_source(entry.source) if entry.source else None
-    if isinstance(source, HubSource) and entry.size is None and store.find(name) is None:
+    if isinstance(source, HubSource) and not source.path and store.find(name) is None:
         file = source.found()
         entry = msgspec.structs.replace(entry, source=f"hf:{source.repository}/{file.path}", size=file.size)
         room, memory = shutil.disk_usage(existing(store.folder)).free, free_memory()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -77,11 +78,7 @@ def _of_ollama(folder: Path) -> Iterator[FoundModel]:
 
 def _files(folder: Path, program: str, pattern: str) -> Iterator[FoundModel]:
     """Yields whole models by their files' names."""
-    try:
-        paths = sorted(
-            path for path in folder.glob(pattern) if not any(word in path.stem.lower() for word in ELSEWHERE)
-        )
-        for path in paths:
-            yield FoundModel(path.stem, path, program, path.stat().st_size)
-    except OSError:
-        return
+    for path in sorted(folder.glob(pattern)):
+        with suppress(OSError):  # a link to what is gone
+            if not any(word in path.stem.lower() for word in ELSEWHERE):
+                yield FoundModel(path.stem, path, program, path.stat().st_size)

@@ -202,8 +202,11 @@ def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
         own = folder
     if own is not None:
         return own, entries[own]
+    named = name.startswith(("hf:", "wheel:")) or name.endswith(".gguf")
+    if not named and (found := found_model(name)) is not None:
+        return found.name, ModelEntry(source=str(found.path), title=f"of {found.program}")
     source = name.replace("hf.co/", "hf:", 1) if name.startswith("hf.co/") else name
-    if source.startswith(("hf:", "wheel:")) or source.endswith(".gguf"):
+    if named or source != name:
         stem = source.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
         if not stem.strip("."):
             hint = "Give the path of a GGUF file, or hf:OWNER/REPO[:QUANT]."
@@ -211,8 +214,6 @@ def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
         repository, _, quant = stem.lower().partition(":")
         own = "-".join(filter(None, (repository.removesuffix("-gguf"), quant)))
         return own, ModelEntry(source=source)
-    if (found := found_model(name)) is not None:
-        return found.name, ModelEntry(source=str(found.path), title=f"of {found.program}")
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
     hint = f"{near(name, known)} Other models: {WAYS}"
     raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=hint)

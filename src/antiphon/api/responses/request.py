@@ -235,7 +235,7 @@ class RequestReader:
             token=self._token,
             decrypt=lambda content, path, purpose: self._context.cipher.decrypt(content, self._owner, path, purpose),
             before=standing(history.entries),
-            whole=bool(wire.previous_response_id),
+            whole=history.thread is not None,
             known=await ResponseArchive(self._context.archive).known(self._owner, items or [], history.entries),
         )
         return tuple(await self._context.large.run(lambda: reader.read(items or []), self._exchange.size))

@@ -228,14 +228,12 @@ class HubSource(msgspec.Struct, frozen=True):
         return self.path.rsplit("/", 1)[-1]
 
     def found(self) -> HubFile:
-        """The file, by the repository's own list. Raises `ModelError` with what there is instead."""
+        """The file of the quantization, by the repository's list. Raises `ModelError` with what there is instead."""
         with self._hub():
             from huggingface_hub import HfApi
 
             info = HfApi().model_info(self.repository, files_metadata=True)
         files = [HubFile(one.rfilename, one.size) for one in info.siblings or () if one.rfilename.endswith(".gguf")]
-        if self.path:
-            return next((file for file in files if file.path == self.path), HubFile(self.path, None))
         return chosen([file for file in files if "mmproj" not in file.stem.lower()], self.repository, self.quant)
 
     def fetch(self, folder: Path, progress: Progress) -> Path:
