@@ -254,7 +254,7 @@ class Session:
     typed: dict[str, str] = field(default_factory=dict)
     """Typed words of questions that have files, by the whole question."""
     last: tuple[ChatTarget, ChatState, Seen] | None = None
-    """Who gave the last answer, what the conversation was then, and the ids that the engine had."""
+    """The target of the last answer, the state that it left, and the ids that the engine had."""
 
     @property
     def read(self) -> Seen:
