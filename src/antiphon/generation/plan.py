@@ -185,8 +185,10 @@ def prompt_of(model: Model, request: TurnRequest, *, opens_reply: bool = True) -
     format, reply_as = format_of(model, request), Role.ASSISTANT if opens_reply else None
     given = request.conversation
     heads = plainly_named(given.messages) if format.framed else given.messages
+    if heads == given.messages:
+        return format.render(given, reply_as=reply_as, history=request.history)
     prompt = format.render(replace(given, messages=heads), reply_as=reply_as, history=request.history)
-    return prompt if heads == given.messages else MendedPrompt(prompt, (*incidents_of(prompt), _NAMES))
+    return MendedPrompt(prompt, (*incidents_of(prompt), _NAMES))
 
 
 def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport:
