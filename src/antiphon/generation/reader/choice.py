@@ -27,7 +27,7 @@ from antiphon.formats import ForeseeingParser
 from antiphon.formats.format import Rest, last_events, rest_of
 from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED
 from antiphon.generation.call_ids import CallIds
-from antiphon.generation.constrain import ReplyGuard
+from antiphon.generation.constraint import ReplyGuard
 from antiphon.generation.plan import Draft
 from antiphon.tokens import Control
 
