@@ -20,7 +20,7 @@ from docs.blocks import ADDRESS, PAGES, ROOT, Block, blocks
 from kit.datasets import called, jsonl
 from kit.program import in_process
 
-GUIDE = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "internals").glob("*.md"))]
+GUIDE = sorted((ROOT / "docs" / "internals").glob("*.md"))
 PACKED = ("--format", "harmony", "--to", "parquet", "--length", "1000")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
