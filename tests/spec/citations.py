@@ -1,7 +1,7 @@
 """Which ids the repository cites, and which of them nobody can look up.
 
-An id is a decision's (``X-18``: a heading of docs/internals/decisions.md), a section's of OpenChatML (``§9``: listed on that
-page), or a requirement's (``HAR-02``: in tests/spec/requirements). Run as a script it prints the dead citations.
+An id is a decision's (``X-18``: a heading of docs/internals/decisions.md), a section's of OpenChatML (``§9``: listed on
+that page), or a requirement's (``HAR-02``: in tests/spec/requirements). Run as a script it prints the dead citations.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def uncited(root: Path = ROOT) -> list[str]:
 
 
 def defined(root: Path = ROOT) -> set[str]:
-    """The decisions and sections that docs/internals/decisions.md has an entry for. Raises `ValueError` if it has two for one."""
+    """The decisions and sections that the page has an entry for. Raises `ValueError` if it has two for one."""
     entries = [found["id"] or found["section"] for found in _ENTRY.finditer((root / PAGE).read_text("utf-8"))]
     if twice := sorted({id for id in entries if entries.count(id) > 1}):
         raise ValueError(f"{PAGE} defines twice: {', '.join(twice)}")
