@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.api.dialects import configured_dialects
 from antiphon.catalog.static import StaticCatalog
-from antiphon.http.gate.keys import new_key
+from antiphon.http.gate.keys import Scope, new_key
 from docs.blocks import ROOT, own_tools
 from docs.declared import DeclaredEngine, application, kinds
 from docs.samples import USER
@@ -46,7 +46,7 @@ ROUTES: dict[str, tuple[str, dict[str, Any]]] = {
     "lmdeploy": ("/lmdeploy/v1/chat/completions", CHAT),
 }
 """What a check sends to a route unless it says otherwise."""
-KEYS = {"alice": new_key("alice"), "ops": new_key("ops", scopes=("admin",))}
+KEYS = {"alice": new_key("alice"), "ops": new_key("ops", scopes=(Scope.ADMIN,))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ LARGE: dict[str, Callable[[int], object]] = {
     "PROPERTIES": lambda n: [{"type": "function", "function": {"name": "f", "parameters": properties(n)}}],
     "TURNS": lambda n: [USER] * n,
     "BIAS": lambda n: {str(at): 1 for at in range(n)},
-    "NESTED": lambda n: reduce(lambda inner, _: {"type": "array", "items": inner}, range(n), {}),
+    "NESTED": lambda n: json.loads('{"type": "array", "items": ' * n + "true" + "}" * n),
 }
 """Values that are too long for the table: ``"TEXT*513"``."""
 
