@@ -58,6 +58,10 @@ def place(block: Block) -> str:
     return f"{block.page.name}:{block.line}"
 
 
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+"""Of the model of which the pages have people check the template."""
 TYPED = [block for page in PAGES for block in blocks(page, "sh", "console", "bash")]
 """What the pages have people type."""
 REQUESTS = [block for block in TYPED if block.runs and block.asks_the_server and block.code.startswith("curl ")]

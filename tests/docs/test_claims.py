@@ -23,10 +23,9 @@ from antiphon.api import create_app
 from antiphon.api.dialects import configured_dialects
 from antiphon.catalog.static import StaticCatalog
 from antiphon.http.gate.keys import Scope, new_key
-from docs.blocks import ROOT, own_tools
+from docs.blocks import ROOT, TEMPLATE, own_tools
 from docs.declared import DeclaredEngine, application, kinds
 from docs.samples import USER
-from docs.test_terminal import TEMPLATE
 from kit.api import END, Got, app, exchange_bytes, ids
 from kit.obliging import constrained
 from kit.program import CONFIG, in_process
