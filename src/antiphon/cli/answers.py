@@ -1,4 +1,4 @@
-"""Our own answers to the requests of the suites of Harmony and of reply formats: docs/internals/conformance.md has both."""
+"""Our own answers to the requests of the suites of Harmony and of reply formats."""
 
 from __future__ import annotations
 
