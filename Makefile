@@ -162,8 +162,8 @@ fuzz-harmony: oracles ## a hundred times the differential cases of the test run
 	HARMONY_FUZZ=100 $(BIN)/pytest -q --timeout 3600 tests/formats/harmony/test_oracles.py tests/compat/test_oracles.py
 
 .PHONY: bridge
-bridge: oracles  ## whether each next prompt goes on with the ids before: 259 templates, 16 spellings of a call, 20 turns; docs/bridge.md
-	PYTHONPATH=tests $(BIN)/python tests/bridge/run.py --page docs/bridge.md
+bridge: oracles  ## whether each next prompt goes on with the ids before: 259 templates, 16 spellings of a call, 20 turns; docs/internals/measured/bridge.md
+	PYTHONPATH=tests $(BIN)/python tests/bridge/run.py --page docs/internals/measured/bridge.md
 
 .PHONY: grammars
 grammars: oracles ## whether grammars admit all that 259 templates write, and 21 walks by the mask of each are read as what was asked for (DRAWS=3 WALKS=3)
@@ -203,8 +203,8 @@ lmdeploy: setup  ## every built-in chat template against the LMDeploy releases t
 	@touch $@
 
 .PHONY: replies-nightly
-replies-nightly: oracles .nightly/.ready ## 469 recorded outputs and 224 published templates beside their oracles, a quarter of an hour; docs/replies-beside-others.md
-	$(BIN)/python tests/nightly/run.py --page docs/replies-beside-others.md --workers $(WORKERS)
+replies-nightly: oracles .nightly/.ready ## 469 recorded outputs and 224 published templates beside their oracles, a quarter of an hour; docs/internals/measured/replies-beside-others.md
+	$(BIN)/python tests/nightly/run.py --page docs/internals/measured/replies-beside-others.md --workers $(WORKERS)
 
 check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)

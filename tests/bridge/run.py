@@ -27,7 +27,7 @@ Does the next prompt begin with the prompt before it and all that was sampled? `
 model of each template says calls whose value it spells in sixteen ways (`False`, `1e3`, `[1,2]`, single quotes,
 escapes), texts, two calls at once and, where the template knows them, thoughts; its client sends back what it got, over
 {turns} turns. The templates are our own tests', those of the packages `trl` and `unsloth`, and the declared ones.
-[Ids and probabilities](token-ids.md) says how prompts keep ids, and what each cause of a loss means.
+[Ids and probabilities](../../token-ids.md) says how prompts keep ids, and what each cause of a loss means.
 
 The columns behind `kept` count prompts in which the template means something else, which the report names: it leaves
 out the thoughts of turns that are over, ends a reply otherwise, writes an earlier part otherwise once more follows it,

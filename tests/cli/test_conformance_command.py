@@ -15,7 +15,7 @@ from antiphon.formats.conformance import difference, run_conformance
 from docs.blocks import ROOT, Block, blocks, place
 from kit.program import in_process
 
-CONFORMANCE_PAGE = ROOT / "docs" / "conformance.md"
+CONFORMANCE_PAGE = ROOT / "docs" / "internals" / "conformance.md"
 
 PROGRAM = """
 import json, sys

@@ -39,11 +39,29 @@ def blocks(page: Path, *languages: str) -> Iterator[Block]:
             yield Block(page, line, found[2], found[3], not found[1].startswith(NOT_RUN))
 
 
+ANSWERS = {
+    "capital of Japan": "Tokyo",
+    '"guided_choice": ["Paris", "Rome"]': "Paris",
+    "Where does she live": "Bern",
+    "raining in Oslo": "Oslo",
+}
+"""What the default model must answer where a page asks so, as a reader would who runs it."""
+
+
+def wrong(code: str, printed: str) -> list[str]:
+    """The answers that the code asks for and that were not printed, where it prints any."""
+    return [answer for asked, answer in ANSWERS.items() if asked in code and answer not in printed]
+
+
 def place(block: Block) -> str:
     """The name of a block in a test's."""
     return f"{block.page.name}:{block.line}"
 
 
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+"""Of the model of which the pages have people check the template."""
 TYPED = [block for page in PAGES for block in blocks(page, "sh", "console", "bash")]
 """What the pages have people type."""
 REQUESTS = [block for block in TYPED if block.runs and block.asks_the_server and block.code.startswith("curl ")]

@@ -29,6 +29,7 @@ from urllib.parse import unquote, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from docs.printed import completed
 from docs.reference import PAGES as REFERENCE
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +69,8 @@ def stage(work: Path) -> None:
     shutil.copytree(DOCS, work / "pages")
     for name, printed in REFERENCE.items():
         (work / "pages" / name).write_text(printed(), "utf-8")
+    for page in (work / "pages").rglob("*.md"):
+        page.write_text(completed(page.read_text("utf-8")), "utf-8")
     shutil.copytree(work / "pages", work / "docs")
     shutil.copy(CONFIGURATION, work)
     for added in ADDED:

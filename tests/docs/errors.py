@@ -1,7 +1,4 @@
-"""Writes docs/errors.md from the table of codes.
-
-Run as a script it prints the page: ``python tests/docs/errors.py > docs/errors.md``.
-"""
+"""The tables of docs/errors.md, from the table of codes."""
 
 from __future__ import annotations
 
@@ -10,22 +7,6 @@ from collections.abc import Iterator, Mapping
 from antiphon.errors import codes, incidents
 from antiphon.errors.incidents import Code
 
-HEAD = """\
-# Errors and their codes
-
-Every code that Antiphon raises, reports or sends, and what it means. A code is stable and for programs; the message
-beside it is for people. The page is made from the table that the program reads (`python tests/docs/errors.py`).
-
-In Python an error is an `AntiphonError` (`antiphon.errors`) with `message`, `code`, `position` and `hint`; the table
-names its class. Over HTTP it is a body with `code`, in the words of the route's [dialect](dialects.md), and `status`;
-MindIE has 422 in place of 400 and 413, and 424 in place of 500. On the command line it is one line on stderr, or the
-`error` that `--json` prints.
-
-* `x-should-retry: false` says that trying again is no use, `true` that it is. 429 and 503 bring `retry-after` and
-  `retry-after-ms` where the server knows how long.
-* A stream that has begun has its status already: its last event is the error.
-* A package from outside may raise codes of its own; they have the status of the class that they are raised as.
-"""
 ERRORS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
     ("Requests", "What a request got wrong.", codes.REQUESTS),
     ("Server", "What the server could not do.", codes.SERVER),
@@ -79,9 +60,9 @@ OTHERS: tuple[tuple[str, str, Mapping[str, Code]], ...] = (
 )
 
 
-def page() -> str:
-    """The whole page."""
-    return "\n".join([HEAD, *_lines()]) + "\n"
+def tables() -> str:
+    """A section for each kind of code."""
+    return "\n".join(_lines())
 
 
 def _lines() -> Iterator[str]:
@@ -99,7 +80,3 @@ def _lines() -> Iterator[str]:
 
 def _cell(text: str) -> str:
     return text.replace("|", r"\|")
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -1,17 +1,10 @@
-"""Writes docs/parameters.md: each field of each request is tried with each dialect and each engine's abilities.
-
-Run as a script it prints the page: ``python tests/docs/parameters.py > docs/parameters.md``.
-"""
+"""The tables of docs/parameters.md: each field of each request, tried with each dialect and each engine's abilities."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from collections.abc import AsyncIterator, Mapping
 
 import msgspec
 from starlette.applications import Starlette
@@ -71,26 +64,6 @@ IDENTIFYING = {
 }  # fmt: skip
 """Fields that name the caller, ask for the owner's choice or are done elsewhere: no answer depends on them."""
 NO_EFFECT = "no effect"
-HEAD = """\
-# Parameters
-
-What each field of a request does, in every dialect and with every engine. The page is made by sending each field to
-servers of each kind (`python tests/docs/parameters.py`).
-
-`yes`: taken and honoured, in the API's own range. `no effect`: taken; it names the caller, asks for what is the owner's
-choice, or is done elsewhere, and no answer depends on it. A number: what cannot be honoured is refused with this
-status, by its name; a value that can be, or that requires nothing, is taken (`store: false`, `best_of: 1`, a
-`min_tokens` as large as the limit). `strict` says what changes where a dialect is restricted to the letter of its
-document. The last table has every other name that is known.
-
-Engines are tried on the plain routes. `grammar`: where the engine takes grammars; a server that was not declared to
-answers 400. `slots`: as many at once as the engine has slots. `seeds`: where its server takes them
-([which do](engines.md#servers-that-you-run)). `tools`: where the server's owner runs tools.
-`template`: where the model's own template has such an argument. `embeds`: from models that make embeddings, which
-write no text. `ranks`: from models that rank, which write none either; those that embed rank too.
-"""
-
-
 Answers = dict[tuple[int, str, str], Got]
 
 
@@ -137,7 +110,7 @@ class Page:
         self._servers = SERVERS
 
     async def text(self) -> str:
-        return "\n".join([HEAD, *[line async for line in self._lines()], *other_names()]) + "\n"
+        return "\n".join([line async for line in self._lines()])
 
     async def _lines(self) -> AsyncIterator[str]:
         for title, path, kind, samples, least in ROUTES:
@@ -204,40 +177,18 @@ class Page:
             yield "template"
 
 
-OTHERS = """\
-## Names of other servers
-
-Fields of other servers that are no field of ours, or not on every route: the same on chat completions, completions,
-Responses, the interactive chat and Ollama's chat and generate, in every dialect but a strict one, which takes none of
-them. Where a route has the field itself, its own table counts.
-
-`= name`: another name of that field; both with different values are a 400. `= the limit`: of `max_tokens`,
-`max_output_tokens` or `request_output_len`, -1 being none. `constraint`: what the answer must be
-([structured output](structured-output.md)). `thinking`: how the model thinks, on each route that has a field for it
-([API](api.md#chat-completions)). `no effect`: taken, and no answer depends on it. `told`: taken without effect, and
-named in the header `x-antiphon-ignored`, on routes that have the field too (but chat and Responses honour
-`parallel_tool_calls`). `400`: refused by its name. Null, `""`, `[]`, `{}` and the values listed require nothing, so
-they are neither refused nor told (but `web_search_options: {}` requires a search). A name that is in no table is
-ignored and told; one that is nearly a known one is a 400 with the right one.
-
-| name | of | here | taken | use instead |
-|---|---|---|---|---|"""
-
-
-def other_names() -> Iterator[str]:
+def other_names() -> str:
     """The table of known names, by name."""
-    yield OTHERS
+    lines = ["| name | of | here | taken | use instead |\n|---|---|---|---|---|"]
     for row in sorted(KNOWN.values(), key=lambda row: row.name):
         meaning = {"limit": "= the limit", "same": f"= `{row.stands_for}`", "harmless": NO_EFFECT, "refused": "400"}
         values = dict.fromkeys(json.dumps(value) for value in row.neutral) if row.use in ("refused", "told") else ()
         taken = ", ".join(f"`{value}`" for value in values if not value.endswith(".0"))
         cells = [f"`{row.name}`", row.of, meaning.get(row.use, row.use), taken, row.hint or ""]
-        yield f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
+        lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
+    return "\n".join(lines) + "\n"
 
 
-def page() -> str:
+def tables() -> str:
+    """A section for each route."""
     return asyncio.run(Page().text())
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -27,8 +27,8 @@ PACKAGES = """\
 # The public names of the packages
 
 What the packages below `antiphon` export, with signatures and docstrings. Most programs need only
-[`import antiphon`](reference-python.md). [Architecture](architecture.md) says what each package is for. The page is
-made from the code (`make docs`).
+[`import antiphon`](reference-python.md). [Architecture](internals/architecture.md) says what each package is for. The
+page is made from the code (`make docs`).
 """
 LONGEST = 96
 """Of a signature in one line."""

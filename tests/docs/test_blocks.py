@@ -24,7 +24,7 @@ RUN = {
     "toml": "test_commands, and here",
     "json": "here",
     "py": "test_reference: signatures, made from the code",
-    "text": "no code: what is printed or drawn, and transcripts, which test_lint_rules makes",
+    "text": "no code: what is printed or drawn, and transcripts",
 }
 """What reads the blocks of a language."""
 FOR_OTHERS = {
@@ -50,8 +50,7 @@ def test_every_block_has_a_language_that_a_test_reads(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_code_is_called_text(page: Path) -> None:
     code = re.compile(r"^(import |from \w+ import|def |curl |antiphon |pip |\$ |[{\[])", re.MULTILINE)
-    made = page.name == "lint.md"  # printed from the code
-    inside = [block for block in blocks(page, "text") if not made and code.search(block.code)]
+    inside = [block for block in blocks(page, "text") if code.search(block.code)]
     assert [place(block) for block in inside] == []
 
 

@@ -15,7 +15,7 @@ from typer.main import get_group
 
 from antiphon.cli.app import COMMANDS, build_app
 from antiphon.config import load_config
-from docs.blocks import ADDRESS, FILES, PAGES, REQUESTS, TYPED, Block, blocks, place
+from docs.blocks import ADDRESS, FILES, PAGES, REQUESTS, TYPED, Block, blocks, place, wrong
 from kit.javascript import NODE
 
 CURL = 'curl() { command curl --silent --show-error --fail-with-body "$@"; }\n'
@@ -69,6 +69,7 @@ def test_a_request_of_a_page_is_answered(block: Block, server: str, tmp_path: Pa
     done = subprocess.run(["bash", "-ec", code], capture_output=True, text=True, cwd=tmp_path, timeout=240, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert done.stdout
+    assert wrong(block.code, done.stdout) == []
 
 
 @pytest.mark.parametrize("block", SCRIPTS, ids=place)
@@ -78,3 +79,4 @@ def test_a_script_of_a_page_runs(block: Block, server: str, tmp_path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
+    assert wrong(block.code, done.stdout) == []

@@ -16,18 +16,23 @@ import openai
 import pytest
 
 import antiphon
-from docs.blocks import ADDRESS, PAGES, ROOT, Block, blocks
+from docs.blocks import ADDRESS, PAGES, ROOT, Block, blocks, wrong
 from kit.datasets import called, jsonl
 from kit.program import in_process
 
-GUIDE = [ROOT / "docs" / "architecture.md", *sorted((ROOT / "docs" / "internals").glob("*.md"))]
+GUIDE = sorted((ROOT / "docs" / "internals").glob("*.md"))
 PACKED = ("--format", "harmony", "--to", "parquet", "--length", "1000")
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(
-    page: Path, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    page: Path,
+    tmp_path: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A page whose code asks the server at its usual address finds one there; its ``client`` is closed in the end."""
     monkeypatch.setenv("ANTIPHON_CONFIG", str(home / "config.toml"))
@@ -45,6 +50,9 @@ def test_the_code_of_a_page_runs(
             asyncio.run(eval(code, names))
         else:
             exec(code, names)
+        if "print(" in block.code:
+            printed = capsys.readouterr().out
+            assert wrong(block.code, printed) == [], printed
     if isinstance(client := names.get("client"), openai.OpenAI | ollama.Client):
         client.close()
 

@@ -1,4 +1,4 @@
-"""The figures of the page about performance are those that the benches wrote: its plots, and its tables."""
+"""The figures of the pages about performance are those that the benches wrote: its plots, and its tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from docs.blocks import ROOT
 
 DOCS, RESULTS = ROOT / "docs", ROOT / "bench" / "results"
-PAGE = (DOCS / "performance.md").read_text("utf-8")
+PAGE = "".join((DOCS / name).read_text("utf-8") for name in ("performance.md", "internals/measured/performance.md"))
 TOKEN, REQUEST = ("cpu_us_per_token", 1.0), ("cpu_us_per_request", 1.0)
 MILLISECONDS = ("cpu_us_per_request", 1e3)
 LOADS = {
@@ -60,7 +60,7 @@ def test_the_plots_are_drawn_from_the_results(tmp_path: Path) -> None:
     subprocess.run(command, check=True, timeout=120)
     drawn = {picture.name: picture.read_bytes() for picture in tmp_path.iterdir()}
     assert drawn == {name: (DOCS / name).read_bytes() for name in drawn}, "run: make docs-plots"
-    assert [name for name in drawn if f"({name})" not in PAGE] == []
+    assert [name for name in drawn if f"{name})" not in PAGE] == []
 
 
 @pytest.mark.parametrize("row", table("processor time of"), ids=lambda row: row["processor time of"])
@@ -93,3 +93,16 @@ def test_a_row_of_growth_is_what_the_bench_wrote(row: dict[str, str]) -> None:
         assert row["from, to"] == f"{found['sizes'][0]:,} to {found['sizes'][-1]:,}"
         assert power == pytest.approx(exponent(found), abs=0.006)
         assert milliseconds == pytest.approx(found["seconds"][-1] * 1e3, rel=0.01, abs=0.51)
+
+
+def test_what_is_said_beside_others_stands_where_it_was_measured() -> None:
+    page = (DOCS / "compared.md").read_text("utf-8")
+    replies = (DOCS / "internals/measured/replies-beside-others.md").read_text("utf-8")
+    suites = (DOCS / "internals/measured/clients.md").read_text("utf-8")
+    rows = re.findall(r"^\| \**(Antiphon|vLLM|Ollama)\b.*? \| (\d+) \| (\d+) \| (\d+) \|", replies, re.MULTILINE)
+    (_, ours, our_passed, our_blanks), (_, _, passed, blanks), (_, total, their_passed, _) = rows[:3]
+    assert f"of {ours} recorded outputs Antiphon passes {our_passed} ({int(our_passed) + int(our_blanks)}" in page
+    assert f"figures {passed} ({int(passed) + int(blanks)})" in page
+    assert f"{their_passed} of the {total}" in page
+    counts = [int(one) for one in re.findall(r"\d+", suites[suites.index("| llama.cpp's server |") :])[:4]]
+    assert f"{counts[0]} of the {sum(counts)} tests" in page

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "glossary.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "glossary.md"
 TEXT = PAGE.read_text("utf-8")
 ROWS = re.findall(r"^\| (?!word|---)(.+?) \| (.+?) \| ([^|]+?) \|$", TEXT, re.MULTILINE)
 PATHS = sorted(set(re.findall(r"`(antiphon(?:\.\w+)+)`", TEXT)))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.store import SqliteStore
-from docs.blocks import REQUESTS, ROOT, TYPED, Block, blocks, own_tools, place
+from docs.blocks import REQUESTS, ROOT, TEMPLATE, TYPED, Block, blocks, own_tools, place
 from kit.certificates import signed
 from kit.program import PROGRAM, environment
 
@@ -66,9 +66,6 @@ LOADED = 'source = "{}"\ndefault_output_tokens = 30\n'  # Some of its answers go
 REAL = ("bring-your-own-model.md", "catalog.md", "choosing-a-model.md", "datasets.md")
 """Pages of which the model's own file matters; the commands of others do the same with one that plays a script."""
 
-TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
-)
 TALK = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
 HARMONY = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]}
 OCM = """\

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("docs/parameters.md", "docs/errors.md")
+PRINTED = ("parameters", "names", "errors")
 NAMES = """
 import inspect, antiphon
 for name in sorted(antiphon.__all__):
@@ -45,9 +45,9 @@ class Side:
         yield from self._help([])
         yield from self._run("-c", NAMES).splitlines()
         yield from self._openapi()
-        for page in PAGES:
-            rows = (self.tree / page).read_text("utf-8").splitlines()
-            yield from (f"{page}: {row}" for row in rows if row.startswith("|"))
+        for part in PRINTED:
+            rows = self._run("tests/docs/printed.py", part).splitlines()
+            yield from (f"{part}: {row}" for row in rows if row.startswith("|"))
 
     def _help(self, command: list[str]) -> Iterator[str]:
         text = self._run("-m", "antiphon", *command, "--help")
@@ -73,7 +73,9 @@ class Side:
         yield from _flat("openapi", document)
 
     def _run(self, *arguments: str) -> str:
-        done = subprocess.run([sys.executable, *arguments], env=self._environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, *arguments], env=self._environment, cwd=self.tree, capture_output=True, text=True
+        )
         return done.stdout + done.stderr
 
 

@@ -1,19 +1,15 @@
-"""The table clause → test in docs/openchatml.md. Run as a script it writes the table anew."""
+"""The table clause → test of docs/internals/openchatml.md."""
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
+
+from spec.manifest import pinned, requirements
 
 TESTS = Path(__file__).parents[1]
 ELSEWHERE = {"OCM-89": "in `tests/tools`", "OCM-93": "in `tests/tools`"}
 """What the tools room does."""
-PAGE = TESTS.parent / "docs" / "openchatml.md"
-sys.path.insert(0, str(TESTS))
-
-from spec.manifest import pinned, requirements  # noqa: E402  (as a script, the tests' folder is no import path yet)
-
 HEADING = "| clause | what it requires | tests |\n|---|---|---|\n"
 
 
@@ -35,12 +31,3 @@ def table() -> str:
 def _cell(sentence: str) -> str:
     """The sentence as a cell of the table: controls as code, which Markdown would take for tags."""
     return re.sub(r"<\|\w+\|>\w*", r"`\g<0>`", sentence).replace("|", "\\|")
-
-
-def page() -> str:
-    """The page with the table as it should be."""
-    return PAGE.read_text("utf-8").partition(HEADING)[0] + table()
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

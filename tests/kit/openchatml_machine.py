@@ -1,14 +1,9 @@
-"""The tables of the reader's states in docs/openchatml.md. Run as a script it writes them anew."""
+"""The tables of the reader's states in docs/internals/openchatml.md."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from antiphon.formats.openchatml.machine import REPLY, TRANSCRIPT, FrameState, Input, Table
 from antiphon.formats.openchatml.spelling import CONTROLS
-
-PAGE = Path(__file__).parents[2] / "docs" / "openchatml.md"
-BEGIN, END = "<!-- states: begin -->\n", "<!-- states: end -->\n"
 
 
 def drawn(table: Table) -> str:
@@ -35,13 +30,3 @@ def _cell(table: Table, state: FrameState, key: str) -> str:
 
 def tables() -> str:
     return f"A transcript:\n\n{drawn(TRANSCRIPT)}\nA model's reply:\n\n{drawn(REPLY)}"
-
-
-def page() -> str:
-    """The page with the tables as they should be."""
-    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{tables()}\n{END}{rest.partition(END)[2]}"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")

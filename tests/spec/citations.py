@@ -1,7 +1,7 @@
 """Which ids the repository cites, and which of them nobody can look up.
 
-An id is a decision's (``X-18``: a heading of docs/decisions.md), a section's of OpenChatML (``§9``: listed on that
-page), or a requirement's (``HAR-02``: in tests/spec/requirements). Run as a script it prints the dead citations.
+An id is a decision's (``X-18``: a heading of docs/internals/decisions.md), a section's of OpenChatML (``§9``: listed on
+that page), or a requirement's (``HAR-02``: in tests/spec/requirements). Run as a script it prints the dead citations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from spec.manifest import requirements  # noqa: E402  (as a script, the tests' folder is no import path yet)
 
-PAGE = "docs/decisions.md"
+PAGE = "docs/internals/decisions.md"
 FOLDERS = ("src", "tests", "docs", "examples", "bench", "js")
 FILES = ("README.md", "CHANGELOG.md", "Makefile", "pyproject.toml")
 SUFFIXES = frozenset({".py", ".md", ".toml", ".txt", ".json", ".js", ".mjs", ".ts"})
@@ -62,7 +62,7 @@ def uncited(root: Path = ROOT) -> list[str]:
 
 
 def defined(root: Path = ROOT) -> set[str]:
-    """The decisions and sections that docs/decisions.md has an entry for. Raises `ValueError` if it has two for one."""
+    """The decisions and sections that the page has an entry for. Raises `ValueError` if it has two for one."""
     entries = [found["id"] or found["section"] for found in _ENTRY.finditer((root / PAGE).read_text("utf-8"))]
     if twice := sorted({id for id in entries if entries.count(id) > 1}):
         raise ValueError(f"{PAGE} defines twice: {', '.join(twice)}")

@@ -38,7 +38,7 @@ def test_the_anchors_of_the_page_lead_somewhere() -> None:
 
 
 def repository(folder: Path, line: str, decisions: str = f"{ENTRY}\n* §9: streams\n") -> Path:
-    (folder / "docs").mkdir()
+    (folder / PAGE).parent.mkdir(parents=True)
     (folder / "src").mkdir()
     (folder / PAGE).write_text(decisions, "utf-8")
     (folder / "src" / "module.py").write_text(f'"""First."""\n# {line}\n', "utf-8")

@@ -105,7 +105,7 @@ def test_the_reference_as_another_program_meets_what_the_page_says(
     with by_lines(program, Suite.HARMONY) as reference:
         outcomes = list(run_conformance(chosen, reference))
     assert (sum(outcome.passed for outcome in outcomes), len(outcomes)) == (met, total)
-    page = (ROOT / "docs" / "conformance.md").read_text("utf-8")
+    page = (ROOT / "docs" / "internals" / "conformance.md").read_text("utf-8")
     words = (
         f"{met} of the {total} demands" if level is Level.SPECIFICATION else f"{met} of {total} on malformed replies"
     )

@@ -211,7 +211,7 @@ async def test_what_is_larger_than_postgresql_takes_is_refused_and_nothing_of_it
 async def test_tables_that_were_partitioned_as_the_page_says_are_tables_like_others(address: str) -> None:
     """A page of the documentation has the statements."""
     open_tables(address)
-    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "internals" / "measured" / "scale.md").read_text("utf-8")
     run(address, page.partition("```sql\n")[2].partition("```")[0])
     store = PostgresStore(address)
     keys = [Key("k", "ann", f"{number:02}") for number in range(20)]

@@ -1,4 +1,4 @@
-"""Prints what was measured as `docs/vocabularies.md`."""
+"""Prints what was measured as `docs/internals/measured/vocabularies.md`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "vocabularies.md"
+PAGE = HERE.parents[1] / "docs" / "internals" / "measured" / "vocabularies.md"
 RESULTS, FUZZ = HERE / "results.json", HERE / "fuzz.json"
 _HEAD = """\
 # Vocabularies that were tried
 
 Real vocabularies, taken out of packages that ship them, each beside its reference: how many texts of every script,
 random characters, blanks at edges and controls spelled out got other ids than there. `make vocabularies` makes the list
-anew. [Tokens](tokens.md) says how each kind is encoded.
+anew. [Tokens](../../tokens.md) says how each kind is encoded.
 
 Here no text becomes a control. Some references make one of text that spells it: llama.cpp of `<think>`, of gpt-oss's
 `<|channel|>` and of what merges come to, `tokenizers` of added tokens that are not special. They read a copy of the

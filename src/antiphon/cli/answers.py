@@ -1,4 +1,4 @@
-"""Our own answers to the requests of the suites of Harmony and of reply formats: docs/conformance.md has both."""
+"""Our own answers to the requests of the suites of Harmony and of reply formats."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def answer_reply(line: bytes, flags: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _unknown(op: object) -> RequestError:
-    return RequestError(f"unknown op {str(op)[:64]!r}", hint="Those of docs/conformance.md are known.")
+    return RequestError(f"unknown op {str(op)[:64]!r}", hint="Those of docs/internals/conformance.md are known.")
 
 
 @lru_cache(maxsize=64)

@@ -27,9 +27,9 @@ class Level(IntEnum):
 class Case:
     """One case of a suite: its input, and what each level demands of the report about it.
 
-    ``input`` is a transcript, or a request as JSON (docs/conformance.md). A demand names keys of the report; what it
-    does not name is not compared. ``decisions`` are the choices of docs/decisions.md that a demand of the second level
-    follows. ``streamed``: the demands hold wherever the texts of the request's ``reply`` are cut.
+    ``input`` is a transcript, or a request as JSON (docs/internals/conformance.md). A demand names keys of the report;
+    what it does not name is not compared. ``decisions`` are the choices of docs/internals/decisions.md that a demand of
+    the second level follows. ``streamed``: the demands hold wherever the texts of the request's ``reply`` are cut.
     """
 
     id: str
@@ -88,7 +88,7 @@ class Tally:
 def read_cases(
     values: Iterable[Mapping[str, Any]], topic: str = "", shared: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Iterator[Case]:
-    """The cases of a data file (a JSON list): docs/openchatml.md and docs/conformance.md have its keys.
+    """The cases of a data file (a JSON list): docs/openchatml.md and docs/internals/conformance.md have its keys.
 
     ``shared`` are parts of requests by the names that a case's ``with`` lists. Raises `KeyError`, `ValueError`.
     """

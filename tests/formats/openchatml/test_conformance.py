@@ -12,7 +12,7 @@ import pytest
 
 from antiphon.formats.conformance import Case, Level, difference, folded, read_cases, run_conformance
 from antiphon.formats.openchatml.report import check
-from kit.openchatml_clauses import PAGE, page, table
+from kit.openchatml_clauses import table
 from spec.citations import ROOT, defined
 from spec.manifest import requirements
 
@@ -492,5 +492,5 @@ def test_a_flag_that_nobody_knows_is_refused() -> None:
 
 
 def test_the_pages_table_names_a_test_for_each_clause() -> None:
-    assert PAGE.read_text("utf-8") == page(), "write it anew: python tests/kit/openchatml_clauses.py"
-    assert "|  |" not in table()
+    clauses = re.findall(r"^\| (OCM-\d+) \|.+\| [^|]+ \|$", table(), re.MULTILINE)
+    assert clauses == [clause for clause in requirements() if clause.startswith("OCM-")]
