@@ -200,7 +200,8 @@ def _read(file: Path, *, required: bool) -> dict[str, Any]:
         return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         if required:
-            hint = f"--config or {FILE} names it."
+            beside = [one.name for one in file.parent.glob("*.toml")]
+            hint = near(file.name, beside) if beside else f"No .toml file is in {file.parent.absolute()}."
             raise ConfigError(f"the configuration {file} does not exist", hint=hint) from None
         return {}
     except tomllib.TOMLDecodeError as error:
