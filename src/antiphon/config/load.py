@@ -14,7 +14,7 @@ import platformdirs
 from antiphon.engines import EngineKinds
 from antiphon.engines.machine import usable_cores
 from antiphon.engines.registry import NO_KINDS
-from antiphon.errors import ConfigError, near
+from antiphon.errors import ConfigError, near, words_of
 from antiphon.store import MEMORY, hidden_password, store_name
 from antiphon.writing import write
 
@@ -207,7 +207,7 @@ def _read(file: Path, *, required: bool) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the configuration {file}: {error}") from None
+        raise ConfigError(f"cannot read the configuration {file}: {words_of(error)}") from None
 
 
 def _unknown(key: KeyPath, place: Path | str) -> ConfigError:
@@ -251,7 +251,9 @@ def read_tuned(file: Path) -> Tuned | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, ValueError) as error:
-        raise ConfigError(f"{file}: {error}", hint="Delete it; antiphon doctor --tune writes it anew.") from error
+        raise ConfigError(
+            f"{file}: {words_of(error)}", hint="Delete it; antiphon doctor --tune writes it anew."
+        ) from error
 
 
 def write_tuned(file: Path, tuned: Tuned) -> None:

@@ -38,8 +38,8 @@ _NEEDED = re.compile(
 )
 """Variables of the environment that find libraries, devices and threads. No key or other secret goes to the child."""
 _WAITING = {"GOMP_SPINCOUNT": "1000"}
-"""How OpenMP's threads wait for each other, some five hundred times a token: 50 µs on the processor, then asleep. By
-default it is 15 ms, in which the one that is waited for does not run where the cores have other work: 1 token a second."""
+"""How OpenMP's threads wait for each other, some five hundred times a token: 50 µs on the processor, then asleep. Its
+default of 15 ms keeps the processor from the one that is waited for, where other work is: 1 token a second."""
 _ERROR = re.compile(r"^[0-9.]+ E ")
 _ERROR_SECONDS = 5.0
 """How long a child that could not load its model is given to log the reason, which it does from another thread."""
