@@ -325,9 +325,9 @@ chaos-cluster: setup model postgres ## fifty kills -9 of three servers over one 
 mutants: setup   ## small faults of the source that no test finds: make mutants MUTANTS=300 SEED=1 ROOMS="gate store"; goes on where it was
 	$(BIN)/python tests/mutants/run.py --count $(or $(MUTANTS),300) --seed $(or $(SEED),1) --workers $(WORKERS) $(if $(ROOMS),--rooms $(ROOMS))
 
-.PHONY: package released
-released: setup  ## whether TAG is the tag of this version, and the changelog has a section for it
-	@$(BIN)/python tests/package/released.py "$(TAG)"
+.PHONY: package release-check
+release-check: setup ## a release rehearsed from the last commit: versions, changelog, packages, notes, bill of materials, digests (TAG=v0.2.0)
+	PYTHONPATH=src:tests $(BIN)/python tests/package/release.py "$(TAG)"
 
 package: docs    ## wheel, sdist and bill of materials: reproducible, complete, typed, audited, and used in empty environments on each Python that is here
 	$(BIN)/python tests/package/run.py
@@ -344,4 +344,4 @@ lock: setup      ## resolve the dependencies of pyproject.toml anew
 	sed -i '/^#/d' requirements/training.lock
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/playground/pages.zip .vllm .ray .lmdeploy .peers .suites .nightly .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist release .venv .oracles .clients .playground .docs site src/antiphon/playground/pages.zip .vllm .ray .lmdeploy .peers .suites .nightly .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import yaml
 
 from antiphon.cli.conformance import Suite
 from antiphon.version import __version__
-from package.released import CHANGELOG, objection
+from package.release import CHANGELOG, missing, section, versions
 
 ROOT = Path(__file__).parents[2]
 GITHUB = ROOT / ".github"
@@ -104,11 +103,8 @@ def test_only_serve_and_model_do_without_the_developers_packages(bare: Path) -> 
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"] == __version__
-    for name in ("editors/vscode", "js/openchatml"):
-        assert json.loads((ROOT / name / "package.json").read_text("utf-8"))["version"] == __version__
-    assert f"antiphon {__version__} serves" in (ROOT / "README.md").read_text("utf-8")
-    assert f"\n## {__version__}" in CHANGELOG.read_text("utf-8")
+    assert versions() == dict.fromkeys(versions(), __version__)
+    assert section(CHANGELOG.read_text("utf-8"))[1].startswith("Prompts rendered")
 
 
 def test_the_changelog_is_short_enough_to_be_read() -> None:
@@ -117,11 +113,14 @@ def test_the_changelog_is_short_enough_to_be_read() -> None:
     assert [bullet for bullet in bullets if len(bullet.split()) > 20] == []
 
 
-def test_a_tag_is_published_with_its_version_and_section_only() -> None:
-    changelog = f"# Changelog\n\n## {__version__} (2026-01-31)\n"
-    assert objection(f"v{__version__}", changelog) == ""
-    assert "the tag is" in objection("v9.9.9", changelog)
-    assert "no section" in objection(f"v{__version__}", "# Changelog\n\n## Unreleased\n")
+def test_a_tag_is_released_with_its_version_its_section_and_a_workflow_that_attests() -> None:
+    changelog = f"# Changelog\n\n## {__version__} (2026-01-31)\n\n- One.\n\n## 0.1.0 (2025-01-31)\n\n- Two.\n"
+    for tag in (f"v{__version__}", ""):
+        assert [reason for reason in missing(tag, changelog) if "docs/index.md" not in reason] == []
+    assert section(changelog) == ("2026-01-31", "- One.\n")
+    assert "the tag is 'v9.9.9'" in next(missing("v9.9.9", changelog))
+    no_day, no_notes, *_ = missing("", "# Changelog\n\n## Unreleased\n\n- Three.\n")
+    assert ("has no section" in no_day, "says nothing" in no_notes) == (True, True)
 
 
 def test_the_image_copies_what_the_wheel_is_built_from() -> None:

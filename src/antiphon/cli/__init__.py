@@ -9,7 +9,7 @@ from antiphon.version import __version__
 
 
 def main() -> None:
-    """The program ``antiphon``. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 server or engine failed, 130 Ctrl-C."""
+    """The program ``antiphon``. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 server or engine, 130 Ctrl-C."""
     if sys.argv[1:] == ["--version"]:
         print(f"antiphon {__version__}")
         return
