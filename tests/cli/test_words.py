@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -159,6 +160,24 @@ def test_the_program_alone_says_what_to_do_next(home: Path, tmp_path_factory: py
     assert (gone.returncode, "antiphon serve" in gone.stdout) == (0, True)
     broken = in_process(home=home, ANTIPHON_SERVER_PORT="x")
     assert (broken.returncode, "server.port" in broken.stdout) == (0, True)
+
+
+IMPORTING = """
+import sys
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "antiphon.cli.serve":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupted())
+from antiphon.cli import main
+main()
+"""
+
+
+def test_ctrl_c_while_the_program_imports_ends_it_without_a_word(home: Path) -> None:
+    command = [sys.executable, "-c", IMPORTING, "serve"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(home), check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_the_line_that_a_server_with_keys_prints_has_a_place_for_one(home: Path) -> None:

@@ -104,6 +104,17 @@ def test_the_links_between_pages_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+INSTALLING = [
+    page for page in PAGES if re.search(r"^pip install|pip install 'antiphon.local", page.read_text("utf-8"), re.M)
+]
+
+
+@pytest.mark.parametrize("page", INSTALLING, ids=lambda page: page.name)
+def test_a_page_that_begins_with_pip_leads_to_how_one_installs_from_a_clone(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert "(index.md#install)" in text or "\n## Install\n" in text
+
+
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.name)
 def test_the_files_that_the_guide_names_are_there(page: Path) -> None:
     named = re.findall(r"`((?:\w+/)+\w+\.\w+)`", page.read_text("utf-8"))

@@ -104,6 +104,19 @@ async def test_the_child_gets_no_secret_of_the_environment(
         assert environment["CUDA_VISIBLE_DEVICES"] == "", "it has to know which devices it may use"
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "spins"),
+    [("MY_PATH", "", "1000"), ("GOMP_SPINCOUNT", "5", "5"), ("OMP_WAIT_POLICY", "active", None)],
+)
+async def test_threads_of_the_engine_wait_briefly_on_the_processor_but_as_the_environment_says(
+    settings: LlamaCppSettings, monkeypatch: pytest.MonkeyPatch, name: str, value: str, spins: str | None
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setenv(name, value)
+    async with started(settings) as engine:
+        assert psutil.Process(engine.pid).environ().get("GOMP_SPINCOUNT") == spins
+
+
 async def test_the_key_and_the_prompts_are_in_no_argument_list(settings: LlamaCppSettings) -> None:
     async with started(settings) as engine:
         line = psutil.Process(engine.pid).cmdline()

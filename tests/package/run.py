@@ -3,7 +3,8 @@
 In environments of their own, on every Python that is supported and here: without extras (each way in says which extra
 it needs), with ``local`` by pip and by `uv tool install` (the default model is fetched and answers), from the sdist;
 the types of all public names; and what every extra brings: a bill of materials, and its known vulnerabilities.
-The files stay in ``dist/``. Exit code 1, with what was run and what it printed, for the first thing that fails.
+The packages stay in ``dist/``, the bill in ``release/``. Exit code 1, with what was run and what it printed, for the
+first thing that fails.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
+BILLS = ROOT / "release"
+"""The packages, and what lies beside them on the page of a release: an index takes nothing but packages."""
 VERSIONS = ("3.11", "3.12", "3.13")
 TOOLS = ("build>=1.2", "twine>=6", "basedpyright>=1.31", "uv>=0.5", "pip-audit>=2.10", "cyclonedx-bom>=7")
 QUESTION, ANSWER = "What is the capital of Japan?", "Tokyo"
@@ -189,7 +192,8 @@ def check_supply(tools: Environment, wheel: Path, work: Path) -> Path:
         extras = Parser().parsestr(files.read(metadata).decode()).get_all("Provides-Extra", [])
     supplied.install(f"antiphon[{','.join(extra for extra in extras if extra != 'dev')}] @ {wheel.as_uri()}")
     python = str(work / "supplied" / "bin" / "python")
-    bill = DIST / f"{wheel.name.partition('-py3')[0]}.cdx.json"
+    BILLS.mkdir(exist_ok=True)
+    bill = BILLS / f"{wheel.name.partition('-py3')[0]}.cdx.json"
     tools.run("cyclonedx-py", "environment", "--output-reproducible", "--output-file", str(bill), python)
     contents = json.loads(bill.read_text())
     for component in contents["components"]:  # where the wheel lay while it was installed is nobody's concern

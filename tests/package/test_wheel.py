@@ -82,7 +82,7 @@ def test_the_wheel_says_what_it_is(wheel: zipfile.ZipFile) -> None:
 def test_the_sdist_can_be_built_and_tested(built: Path) -> None:
     with tarfile.open(built / f"antiphon-{__version__}.tar.gz") as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "requirements/dev.lock"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "requirements/runtime.lock"} <= names
     assert {f"src/antiphon/{name}" for name in tracked("src/antiphon")} <= names
     assert {f"tests/spec/openchatml/{name}" for name in tracked("tests/spec/openchatml")} <= names
     assert not [name for name in names if name.startswith((".venv", "dist", ".oracles"))]

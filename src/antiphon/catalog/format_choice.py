@@ -15,7 +15,7 @@ from msgspec.structs import replace as replace_fields
 
 from antiphon.config import ModelEntry
 from antiphon.engines.gguf_file import GgufFile, GgufValue, read_gguf
-from antiphon.errors import ConfigError, ModelError, Position, TemplateError, TokenError
+from antiphon.errors import ConfigError, ModelError, Position, TemplateError, TokenError, words_of
 from antiphon.formats import Format, FormatRegistry
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.harmony.controls import CONTROLS as HARMONY_CONTROLS
@@ -52,7 +52,7 @@ def replies_file(path: Path) -> ReplyDescription:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the description of replies {path}: {error}") from None
+        raise ConfigError(f"cannot read the description of replies {path}: {words_of(error)}") from None
     from antiphon.formats.template import load_replies  # few models are described by hand
 
     try:
@@ -215,7 +215,7 @@ def template_file(
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the chat template {path}: {error}") from None
+        raise ConfigError(f"cannot read the chat template {path}: {words_of(error)}") from None
     match path.suffix:
         case ".py":
             templates, added = load_template_python(text, str(path))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.config import ToolsConfig
 from antiphon.conversation import Conversation, FinishReason, Message, Role, ToolChoice, visible_to_user
-from antiphon.errors import ConfigError, near
+from antiphon.errors import ConfigError, near, words_of
 from antiphon.errors.extras import require
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
@@ -193,5 +193,5 @@ def mcp_servers(path: Path) -> dict[str, McpServer]:
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", code="mcp_config") from error
+        raise ConfigError(f"{path} cannot be read: {words_of(error)}", code="mcp_config") from error
     return read_mcp_config(text)

@@ -20,7 +20,7 @@ from ruamel.yaml.error import YAMLError
 from tomlkit.exceptions import TOMLKitError
 
 from antiphon.config import Config, find_entry
-from antiphon.errors import ConfigError, NotFoundError, near
+from antiphon.errors import ConfigError, NotFoundError, near, words_of
 from antiphon.writing import write
 
 from .clients import CLIENTS, ClientSettings, Endpoint, Form, check_variable, local_url, present, root_of
@@ -104,7 +104,7 @@ def merge(path: Path, form: Form, content: Any, whole: Any) -> Merge:
         settings = READ[form](before)
         changed = _put(settings, content)
     except (OSError, ValueError, TypeError, TOMLKitError, YAMLError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = words_of(error).partition("\n")[0]
         what = f"{path} cannot be read as {form.upper()}, and stays as it is: {reason}"
         hint = "Without --write, the command prints what to put there by hand."
         raise ConfigError(what, code="client_settings", hint=hint) from None

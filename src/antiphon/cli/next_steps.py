@@ -6,10 +6,12 @@ import json
 import os
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
+from importlib.util import find_spec
 from pathlib import Path
 
 from antiphon.catalog.files.store import ModelStore
 from antiphon.config import Config, find_entry
+from antiphon.engines.llama_cpp import LlamaCpp
 from antiphon.errors import AntiphonError
 
 from .clients import local_url
@@ -38,6 +40,11 @@ def print_next_steps() -> None:
 def steps_of(config: Config) -> Iterator[tuple[str, str]]:
     """Commands, and what each does."""
     name, entry = find_entry(config.model, config.entries)
+    if isinstance(entry.engine, LlamaCpp) and find_spec("xllamacpp") is None:
+        yield "pip install 'antiphon[local]'", f"the embedded engine, which {name} needs"
+        yield "antiphon render FILE --to harmony", "prompts, and all of transcripts, do without"
+        yield "antiphon doctor", "checks this machine"
+        return
     here = not entry.engine.needs_file or ModelStore(Path(config.store.folder)).path(name, entry) is not None
     if not here:
         yield QUESTION, f"fetches {name} ({megabytes(entry.size) or entry.source}) once"

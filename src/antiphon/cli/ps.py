@@ -14,6 +14,8 @@ import msgspec
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
+from antiphon.errors import words_of
+
 from .clients import check_variable
 from .options import JsonOption, megabytes, print_json, print_table
 from .running import RunningServer, memory, run_folder, running_servers
@@ -86,7 +88,7 @@ def state_of(server: RunningServer, key: str = "") -> ServerState:
         reason = "it has keys: --key-variable names one of scope admin" if refused.code in FORBIDDEN else str(refused)
         return msgspec.structs.replace(known, note=reason)
     except (OSError, ValueError) as error:
-        return msgspec.structs.replace(known, note=f"it does not answer: {error}")
+        return msgspec.structs.replace(known, note=f"it does not answer: {words_of(error)}")
     slots, busy = (samples.get(f"antiphon_{name}", {}) for name in ("engine_slots", "turns_running"))
     running, waiting = (samples.get(f"antiphon_requests_{name}", {}) for name in ("running", "waiting"))
     return msgspec.structs.replace(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from antiphon.api.native.templates import CheckedTemplate, PromptChangeFound, checked, template_of
 from antiphon.catalog.files.text import SETTINGS_FILE, TOKENIZER_FILE, ModelText, template_text
 from antiphon.catalog.format_choice import replies_file, responses_of
-from antiphon.errors import ConfigError, TokenError
+from antiphon.errors import ConfigError, TokenError, words_of
 from antiphon.formats.template import JinjaFormat, check_template, jinja_format, program_format, program_of
 from antiphon.tokens import Tokenizer
 
@@ -73,7 +73,7 @@ def _text(folder: Path) -> ModelText:
     try:
         return template_text(folder)
     except (OSError, TokenError) as error:
-        raise ConfigError(f"cannot read the template's folder {folder}: {error}") from None
+        raise ConfigError(f"cannot read the template's folder {folder}: {words_of(error)}") from None
 
 
 def _read(path: Path) -> str:

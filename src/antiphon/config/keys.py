@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar
@@ -76,8 +77,12 @@ def typed(table: Mapping[str, Any], type: type[T], above: KeyPath = (), *, origi
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$")
         path = f"{dotted(above)}{where.rstrip('`')}".removeprefix(".")
+        value: Any = table
+        for name in re.findall(r"[^.\[\]]+", where.rstrip("`")):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        given = f", got {value!r}" if isinstance(value, str | int | float) and "got" not in message else ""
         source = origin(path)
         raise ConfigError(
-            f"{path or 'configuration'}: {message}" + (f" ({source})" if source else ""),
+            f"{path or 'configuration'}: {message}{given}" + (f" ({source})" if source else ""),
             position=Position(path=path) if path else None,
         ) from None

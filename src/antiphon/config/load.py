@@ -14,7 +14,7 @@ import platformdirs
 from antiphon.engines import EngineKinds
 from antiphon.engines.machine import usable_cores
 from antiphon.engines.registry import NO_KINDS
-from antiphon.errors import ConfigError, near
+from antiphon.errors import ConfigError, near, words_of
 from antiphon.store import MEMORY, hidden_password, store_name
 from antiphon.writing import write
 
@@ -200,13 +200,14 @@ def _read(file: Path, *, required: bool) -> dict[str, Any]:
         return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         if required:
-            hint = f"--config or {FILE} names it."
+            beside = [one.name for one in file.parent.glob("*.toml")]
+            hint = near(file.name, beside) if beside else f"No .toml file is in {file.parent.absolute()}."
             raise ConfigError(f"the configuration {file} does not exist", hint=hint) from None
         return {}
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the configuration {file}: {error}") from None
+        raise ConfigError(f"cannot read the configuration {file}: {words_of(error)}") from None
 
 
 def _unknown(key: KeyPath, place: Path | str) -> ConfigError:
@@ -250,7 +251,9 @@ def read_tuned(file: Path) -> Tuned | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, ValueError) as error:
-        raise ConfigError(f"{file}: {error}", hint="Delete it; antiphon doctor --tune writes it anew.") from error
+        raise ConfigError(
+            f"{file}: {words_of(error)}", hint="Delete it; antiphon doctor --tune writes it anew."
+        ) from error
 
 
 def write_tuned(file: Path, tuned: Tuned) -> None:

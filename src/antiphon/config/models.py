@@ -216,4 +216,8 @@ def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
         return own, ModelEntry(source=source)
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
     hint = f"{near(name, known)} Other models: {WAYS}"
+    from antiphon.formats.template import builtin_templates  # a table that a name which is right need not wait for
+
+    if name in {"harmony", "openchatml", *builtin_templates().names}:
+        hint = f"{name} is a format, for `--format` or the table of a model. `antiphon models` lists models."
     raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=hint)

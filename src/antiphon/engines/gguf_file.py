@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from antiphon.errors import ModelError, Position
+from antiphon.errors import ModelError, Position, words_of
 
 GgufValue = int | float | bool | str | list["GgufValue"]
 
@@ -71,7 +71,7 @@ def read_gguf_tensors(path: Path) -> list[str]:
             reader.metadata()
             return [name for name, _ in reader.tensors()]
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read: {error}", code="model_unreadable") from None
+        raise ModelError(f"{path} cannot be read: {words_of(error)}", code="model_unreadable") from None
 
 
 class _Reader:

@@ -171,6 +171,11 @@ class ModelError(AntiphonError):
     default_code = "model_error"
 
 
+def words_of(error: BaseException) -> str:
+    """An error of another library in its words, one of the system without its number and the path."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+
+
 def near(name: str, names: Collection[str]) -> str:
     """A hint that lists the names most like ``name``."""
     names = tuple(dict.fromkeys(names))

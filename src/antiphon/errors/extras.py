@@ -19,14 +19,15 @@ def extra(name: str, user: str) -> Iterator[None]:
     >>> with extra("local", "the embedded engine"):
     ...     import no_such_package
     Traceback (most recent call last):
-    antiphon.errors.ConfigError: the embedded engine needs the extra 'local': No module named 'no_such_package'
+    antiphon.errors.ConfigError: the embedded engine needs the extra 'local': 'no_such_package' is not installed
     """
     try:
         yield
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "antiphon":
             raise
-        raise _missing(name, user, str(error)) from None
+        absent = isinstance(error, ModuleNotFoundError) and error.name
+        raise _missing(name, user, f"{error.name!r} is not installed" if absent else str(error)) from None
 
 
 def require(package: str, name: str, user: str) -> None:
@@ -35,7 +36,7 @@ def require(package: str, name: str, user: str) -> None:
     For what is imported later, or in another process.
     """
     if find_spec(package) is None:
-        raise _missing(name, user, f"No module named {package!r}")
+        raise _missing(name, user, f"{package!r} is not installed")
 
 
 def _missing(name: str, user: str, reason: str) -> ConfigError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
@@ -23,7 +22,7 @@ from antiphon.catalog.describe import described_lines
 from antiphon.catalog.known_formats import check_models
 from antiphon.catalog.loading import OpenEngine, open_here
 from antiphon.catalog.toolbox import client_servers, open_toolbox, sampler, tool_settings
-from antiphon.config import FILE, Config, DialectConfig, ServerConfig, TracesConfig, find_entry, load_config
+from antiphon.config import Config, DialectConfig, ServerConfig, TracesConfig, find_entry
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
@@ -41,6 +40,7 @@ from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 
 from .checks import UnknownOptionError, check_path, checked
+from .opening import read_config
 
 if TYPE_CHECKING:  # few servers fetch anything
     from antiphon.tools.browser import Web
@@ -91,14 +91,6 @@ def open_app(
         hint = "Change the Config instead."
         raise UnknownOptionError(what, position=Position(path="flags"), hint=hint)
     return App(config, preload=preload, **additions)
-
-
-def read_config(
-    file: str | Path | None, flags: Mapping[str, Any] | None = None, engines: EngineKinds = NO_KINDS
-) -> Config:
-    """The configuration of this process, from another file if one is named. Raises `ConfigError`."""
-    environ = dict(os.environ) | ({FILE: str(file)} if file is not None else {})
-    return load_config(environ, flags, engines=engines).config
 
 
 class App:

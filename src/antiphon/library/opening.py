@@ -22,8 +22,9 @@ from msgspec.structs import replace
 from antiphon.catalog import open_catalog
 from antiphon.catalog.files import ModelStore
 from antiphon.catalog.known_formats import NO_FORMATS
-from antiphon.config import Config, ModelEntry, changed_entry, find_entry, load_config
+from antiphon.config import FILE, Config, ModelEntry, changed_entry, find_entry, load_config
 from antiphon.engines import EngineSettings
+from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import ConfigError, EngineError, Position
 from antiphon.formats import FormatFactory
 from antiphon.generation import Model
@@ -166,7 +167,7 @@ def open_model(
     chat_template: str | Path | None = None,
     engine: str | EngineSettings | None = None,
     tokenizer: str | Path | None = None,
-    config: Config | None = None,
+    config: Config | str | Path | None = None,
     fetch: bool = True,
     formats: Mapping[str, FormatFactory] | None = None,
     **settings: Any,
@@ -181,7 +182,7 @@ def open_model(
         engine: A kind ("llama_cpp", "llama_server", "vllm", "sglang", "grpc", "scripted"), or the settings of one
             (``Scripted(reply="Hi.")``). A URL needs the kind of its server.
         tokenizer: The vocabulary of a server's model: a GGUF file, a folder with a tokenizer.json, "o200k_harmony".
-        config: A configuration; None reads that of this process (its file and its environment).
+        config: A configuration, or its TOML file; None is that of this process (its file and its environment).
         fetch: Whether a model that is not on this machine is downloaded first.
         formats: Formats of this program, by names that ``format`` may use.
         settings: More keys of a model's table in the configuration: ``context`` (tokens of prompt and answer),
@@ -198,7 +199,8 @@ def open_model(
     for name, value in settings.items():
         if name in kinds and not (isinstance(value, str) and name != "sampling"):
             check(value, kinds[name], name)
-    for name, value in {"source": source, "format": format, "chat_template": chat_template, **settings}.items():
+    paths = {"source": source, "format": format, "chat_template": chat_template, "config": config, **settings}
+    for name, value in paths.items():
         if isinstance(value, str | Path):
             check_path(value, name)
     given = {"format": format, "chat_template": chat_template, "tokenizer": tokenizer, **settings}
@@ -213,7 +215,7 @@ class Opening:
     _source: Source | Model
     _engine: str | EngineSettings | None
     _settings: dict[str, Any]
-    _config: Config | None
+    _config: Config | str | Path | None
     _fetch: bool
     _formats: Mapping[str, FormatFactory]
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -253,7 +255,7 @@ class Opening:
 
     def _configured(self, source: Source) -> Config:
         """The configuration with this model as its default, fetched if it is not on this machine."""
-        config = self._config or load_config(os.environ).config
+        config = self._config if isinstance(self._config, Config) else read_config(self._config)
         name, entry = entry_of(source, self._engine, self._settings, config)
         store = ModelStore(Path(config.store.folder))
         if self._fetch and entry.engine.needs_file and entry.source and store.path(name, entry) is None:
@@ -289,6 +291,14 @@ def _as_argument(error: ConfigError, name: str) -> ConfigError:
     place = place.removeprefix("engine.") if place != "engine.kind" else "engine"
     message = error.message.replace(error.position.path, place).replace("unknown key", "unknown setting")
     return ConfigError(message, code=error.code, position=Position(path=place), hint=error.hint or _HINT)
+
+
+def read_config(
+    file: str | Path | None, flags: Mapping[str, Any] | None = None, engines: EngineKinds = NO_KINDS
+) -> Config:
+    """The configuration of this process, from another file if one is named. Raises `ConfigError`."""
+    environ = dict(os.environ) | ({FILE: str(file)} if file is not None else {})
+    return load_config(environ, flags, engines=engines).config
 
 
 def is_url(source: str) -> bool:

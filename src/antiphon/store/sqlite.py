@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, words_of
 
 from . import sqlite_leases, sqlite_records
 from .sqlite_file import Access, SqliteThread
@@ -38,7 +38,9 @@ class SqliteStore:
         try:
             self._thread = SqliteThread(path)
         except (sqlite3.Error, OSError) as error:
-            raise ConfigError(f"the session store {path} cannot be opened: {error}", code="store_unusable") from error
+            raise ConfigError(
+                f"the session store {path} cannot be opened: {words_of(error)}", code="store_unusable"
+            ) from error
 
     async def put(
         self, key: Key, record: Record, *entries: bytes, expected: int | None = None, lease: Lease | None = None

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from antiphon.errors import ConfigError, ConflictError, StoreError
+from antiphon.errors import ConfigError, ConflictError, StoreError, words_of
 from antiphon.structs import ready
 
 from .address import MEMORY, store_name
@@ -42,7 +42,9 @@ def migrate(address: str) -> tuple[int, int]:
         before = _version(path) if path.is_file() else 0
         open_file(path, check=True).close()
     except (sqlite3.Error, OSError) as error:
-        raise ConfigError(f"the session store {path} cannot be opened: {error}", code="store_unusable") from error
+        raise ConfigError(
+            f"the session store {path} cannot be opened: {words_of(error)}", code="store_unusable"
+        ) from error
     return before, VERSION
 
 

@@ -306,7 +306,9 @@ def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
         case ResponsesToolChoice() as chosen:
             choice = _chosen(chosen, tools)
     if not something:
-        hint = next(iter(tools.unlisted.values()), "Known without tools: auto, none, required.")
+        hint = next(
+            iter(tools.unlisted.values()), 'Send the tools with it, then name one by {"type": "function", "name": "…"}.'
+        )
         raise refused("tool_choice", "there are no tools to choose from.", hint=hint)
     return choice
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from antiphon.errors import ConfigError, NotFoundError, near
+from antiphon.errors import ConfigError, NotFoundError, near, words_of
 from antiphon.structs import ready
 
 PREFIX = "ak-"
@@ -111,7 +111,7 @@ class KeyFile:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            raise ConfigError(f"cannot read the keys in {self.path}: {error}", code="key_file") from None
+            raise ConfigError(f"cannot read the keys in {self.path}: {words_of(error)}", code="key_file") from None
         if len({key.name for key in keys}) < len(keys):
             raise ConfigError(f"two keys in {self.path} have one name", code="key_file")
         return keys

@@ -84,6 +84,9 @@ def fault_of_error(name: str, error: BaseException) -> McpFault:
     if "ConnectError" in kinds:
         return McpFault("it cannot be connected to", "Check that it runs, and the url of its table.", transient=True)
     leaf = next((each for each in causes(error) if not isinstance(each, BaseExceptionGroup)), error)
+    if isinstance(leaf, OSError) and leaf.filename:
+        what = f"its command {str(leaf.filename)!r} cannot be run: {leaf.strerror}"
+        return McpFault(what, "Check the command of its table, and that PATH has it.")
     return McpFault(first_line(leaf) or type(leaf).__name__, transient=True)
 
 
