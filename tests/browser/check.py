@@ -108,6 +108,8 @@ TEXTS = {
     "long": "word " * 4000,
     "hostile": HOSTILE,
     "json": '{"n":4}',
+    "What is the weather in Oslo? Invent it.": '{"city":"Oslo","sky":"cloudy","degrees":4,"hours":[9,12]}',
+    "Write a long story about a lighthouse keeper.": (PARAGRAPH * 12)[: STEADY // 4],
     "markdown": MARKDOWN,
 }
 

@@ -3,13 +3,15 @@ import { html, Component, copy, seconds, useEffect, useLayoutEffect, useRef, use
 import { Markdown } from "./markdown.js";
 import { t } from "./strings.js";
 import { Card, problemOf } from "./card.js";
+import { First } from "./first_view.js";
 import { hasSetting } from "./requests.js";
+import { figuresOf } from "./time_view.js";
 import { over, textOf } from "./turn.js";
 import { Attach, Images, added, taking } from "./images.js";
 
 const SHOWN = 60;
 
-export function ChatView({ chat }) {
+export function ChatView({ chat, cards }) {
   const path = chat.path();
   const versions = chat.versions();
   const running = chat.running();
@@ -24,12 +26,13 @@ export function ChatView({ chat }) {
   const scrolled = ({ target }) => { follow.current = target.scrollHeight - target.scrollTop - target.clientHeight < 40; };
   return html`<div class="chat">
     <div class="messages" ref=${list} onScroll=${scrolled} tabindex="0" role="log" aria-label=${t("chat")} aria-busy=${running ? "true" : "false"}>
-      ${path.length === 0 && html`<div class="welcome"><h2>${t("ask")}</h2><p class="hint">${t("empty")}</p></div>`}
+      ${path.length === 0 && html`<${First} chat=${chat} cards=${cards} />`}
       ${chat.current.leftOut?.length > 0 && html`<p class="notice">${t("leftOutHere", { what: chat.current.leftOut.join(", ") })}</p>`}
       ${from > 0 && html`<button type="button" onClick=${() => { follow.current = false; setMore(more + SHOWN); }}>${t("earlier", { count: from })}</button>`}
       ${path.slice(from).map((node) => html`<${Message} key=${node.id} node=${node} version=${node.version} chat=${chat}
         count=${versions.get(node.parent)} last=${node.id === chat.current.leaf} running=${running?.node === node} />`)}
     </div>
+    ${chat.durable && running?.node.resumable && path.at(-2)?.text === t("card_lastAsk") && html`<p class="notice how" role="status">${t("lastHow")}</p>`}
     <${Writer} chat=${chat} />
   </div>`;
 }
@@ -78,7 +81,9 @@ function UserMessage({ node, chat }) {
 
 function Answer({ node, chat, last }) {
   const whole = over(node);
+  const model = node.model ?? node.settings?.model;
   return html`<article class="message answer" aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
+    <p class="who">${model || t("assistant")}</p>
     ${!whole && !node.items.length && html`<${Thinking} node=${node} />`}
     ${whole && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.text ?? node.times.last ?? 0), count: node.usage.reasoning })}</p>`}
     ${chat.debug && node.reasoning && html`<details class="reasoning"><summary>${t("reasoning")}</summary><div class="plain" dir="auto">${node.reasoning}</div></details>`}
@@ -93,7 +98,7 @@ function Answer({ node, chat, last }) {
       ${!node.error && html`<button type="button" class="small" onClick=${() => chat.again(node)}>${t("regenerate")}</button>`}
       ${last && isCut(node) && html`<button type="button" class="small" onClick=${() => chat.goOnWith(node)}>${t("continue")}</button>`}
       <button type="button" class="small" onClick=${() => copy(textOf(node))}>${t("copy")}</button>
-      ${node.usage && html`<span class="hint">${t("usage", node.usage)}</span>`}</footer>`}
+      ${node.usage && html`<span class="hint figures" title=${t("usage", node.usage)}>${figuresOf(node).map((one) => html`<span key=${one}>${one}</span>`)}</span>`}</footer>`}
   </article>`;
 }
 
@@ -183,7 +188,7 @@ function Writer({ chat }) {
 }
 
 function wrongSetting(settings) {
-  for (const name of ["tools", "schema"]) {
+  for (const name of ["tools", "schema", "bias"]) {
     if (!settings[name].trim() || !hasSetting(settings.api, name)) continue;
     const problem = problemOf(settings[name]) || (name === "tools" && !Array.isArray(JSON.parse(settings.tools)) ? "[…]" : "");
     if (problem) return `${t(name)}: ${t("badJson", { error: problem })}`;

@@ -1,0 +1,35 @@
+// What a new conversation opens with: who answers, and three things that can be seen at once.
+import { html } from "./ui.js";
+import { abilitiesOf, cardOf, factsOf } from "./models.js";
+import { t } from "./strings.js";
+
+// Asks what spells control tokens, and shows what the model read of it.
+export function askControls(chat, view = "envelopes") {
+  if (chat.current.settings.api === "completions") chat.set({ api: "responses" }); // Completions have no controls.
+  chat.say(t("card_readAsk"));
+  location.hash = view;
+}
+
+function askLong(chat) {
+  chat.set({ api: "responses", survive: "yes" });
+  chat.say(t("card_lastAsk"));
+}
+
+const CARDS = {
+  read: { art: () => html`<span class="chip">What·is</span><span class="chip spelled">${"<|im_end|>"}</span><span class="chip">?</span><span class="chip k-call">${"<|im_end|>"}</span>`, go: askControls },
+  hold: { art: () => html`<span class="chip plain-chip">"sky":"c</span><span class="chip next">lear</span><span class="chip next">loudy</span><span class="chip never">old</span>`, go: () => { location.hash = "schema"; } },
+  last: { art: () => html`<span class="line"></span><span class="cut">↻</span><span class="line on"></span>`, go: askLong },
+};
+
+export function First({ chat, cards }) {
+  const card = cardOf(cards, chat.current.settings.model);
+  const offered = Object.keys(CARDS).filter((one) => one !== "last" || chat.durable);
+  return html`<div class="first">
+    <span class="mark-large" aria-hidden="true"></span>
+    <h2>${card?.id ?? "Antiphon"}</h2>
+    <p class="hint facts">${card && [...factsOf(card), ...abilitiesOf(card)].map((one) => html`<span key=${one}>${one}</span>`)}</p>
+    <ul class="three" aria-label=${t("begin")}>${offered.map((one) => html`<li key=${one}><button type="button" class="begin" data-card=${one} disabled=${!card} onClick=${() => CARDS[one].go(chat)}>
+      <span class="art" aria-hidden="true">${CARDS[one].art()}</span>
+      <strong>${t(`card_${one}`)}</strong><span class="hint">${t(`card_${one}Note`)}</span></button></li>`)}</ul>
+  </div>`;
+}
