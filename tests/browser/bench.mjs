@@ -108,7 +108,7 @@ export async function schema(browser, url) {
   const seen = await opened(browser, url, "schema");
   const { page } = seen;
   await page.getByText("All of it fits, and more must come.").waitFor();
-  check("it opens with an example, and what may come next", (await page.locator(".admitted").innerText()).includes('lear"') && (await page.locator(".admitted").innerText()).includes('loudy"'), await page.locator(".admitted").innerText());
+  check("it opens with an example, and what may come next", (await page.locator(".admitted").innerText()).includes('ear"') && (await page.locator(".admitted").innerText()).includes('oudy"'), await page.locator(".admitted").innerText());
   await state(seen, "schema-example");
   await page.fill("#schema-text", "");
   await page.getByText("Paste a JSON Schema").waitFor();
@@ -128,7 +128,7 @@ export async function schema(browser, url) {
   await page.fill("#schema-answer", '{"city":"Oslo","sky":"clear"}');
   await page.getByText("A whole answer.").waitFor();
   await state(seen, "schema-whole");
-  await page.getByLabel("strict", { exact: true }).check();
+  await page.getByLabel("strict").check();
   await page.getByRole("heading", { name: "Refused" }).waitFor();
   await page.locator(".finding button").click();
   check("what strict refuses is selected", await selected(page, "#schema-text", "true"));
@@ -138,7 +138,7 @@ export async function schema(browser, url) {
   check("the place where JSON ends is named", (await page.locator(".finding").innerText()).startsWith("2:2"), await page.locator(".finding").innerText());
   await state(seen, "schema-not-json");
   await page.fill("#schema-text", '{"type": "string", "pattern": "(x+x+)+y"}');
-  await page.getByLabel("strict", { exact: true }).uncheck();
+  await page.getByLabel("strict").uncheck();
   await page.fill("#schema-answer", `"${"x".repeat(60_000)}<img src=x onerror=window.ran=1>\u202e`);
   await page.locator('.outcome[data-state="ok"] .followed').waitFor();
   check("nothing ran", (await page.evaluate("window.ran")) === undefined && (await page.locator(".view img").count()) === 0);

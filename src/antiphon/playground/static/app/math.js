@@ -47,7 +47,7 @@ export function drawFormulas(root) {
 function draw(code) {
   const displayMode = code.className === "language-math-display";
   try {
-    const mathml = library.renderToString(code.textContent, { ...LIMITS, displayMode });
+    const mathml = library.renderToString(code.textContent, { ...LIMITS, displayMode }).replace(/ style="[^"]*"/g, ""); // The policy has no inline style.
     const fragment = DOMPurify.sanitize(mathml, { ALLOWED_TAGS: TAGS, ALLOWED_ATTR: ATTRIBUTES, ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true });
     const math = fragment.firstElementChild;
     if (math?.localName !== "math") return;

@@ -4,10 +4,10 @@ import { calls, isJson, textOf } from "./turn.js";
 export const DEFAULTS = {
   api: "responses", model: "", instructions: "", effort: "", temperature: "", topP: "", topK: "", minP: "",
   repetition: "", presence: "", frequency: "", stop: "", bias: "", most: "", seed: "", tools: "", serverTools: "",
-  schema: "", survive: "yes", probabilities: "",
+  schema: "", strict: "yes", survive: "yes", probabilities: "",
 };
 // What each API has no field for.
-const WITHOUT = { chat: ["survive"], completions: ["effort", "instructions", "tools", "serverTools", "schema", "survive", "probabilities"], responses: ["bias"] };
+const WITHOUT = { chat: ["survive"], completions: ["effort", "instructions", "tools", "serverTools", "schema", "strict", "survive", "probabilities"], responses: ["bias"] };
 export const hasSetting = (api, name) => !WITHOUT[api].includes(name);
 
 const TOP = 5; // Of each token, so many others that were likely.
@@ -90,7 +90,7 @@ function responsesBody(settings, path, common, survive, own) {
     ...present({ instructions: settings.instructions, max_output_tokens: number(settings.most) }),
     ...(settings.effort && { reasoning: { effort: settings.effort } }),
     ...(tools.length && { tools }),
-    ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } }),
+    ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: settings.strict !== "" } } }),
     ...(settings.probabilities && { top_logprobs: TOP }),
     ...(include.length && { include }),
     input: path.flatMap(inputItems), explain_prefix: true, ...(survive ? { background: true, store: true } : { store: false }), stream: true,
@@ -126,7 +126,7 @@ function chatBody(settings, path, common, own) {
     ...present({ max_completion_tokens: number(settings.most), reasoning_effort: settings.effort }),
     ...(tools.length && { tools }),
     ...(own.length && { server_tools: own.map((tool) => tool.name) }),
-    ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: true } } }),
+    ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: settings.strict !== "" } } }),
     ...(settings.probabilities && { logprobs: true, top_logprobs: TOP }),
     messages: messagesOf(settings, path), explain_prefix: true, stream: true, stream_options: COUNTED,
   };

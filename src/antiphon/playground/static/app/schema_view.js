@@ -22,7 +22,7 @@ const EXAMPLE = {
     },
     required: ["city", "sky"], additionalProperties: false,
   }, null, 2),
-  text: '{"city":"Oslo","sky":"c',
+  text: '{"city":"Oslo","sky":"cl',
   question: "",
 };
 
@@ -33,18 +33,18 @@ export function SchemaView({ chat, models }) {
   const [given, setGiven] = useKept("schema", { ...EXAMPLE, ...(chat.current.settings.schema && { schema: chat.current.settings.schema, text: "", question: "" }), strict: false, follows: false });
   const [go, setGo] = useState(null);
   const set = (fields) => setGiven({ ...given, ...fields });
-  const { schema, strict, question, follows } = given;
+  const { schema, strict, question, follows, failed } = given;
   const answer = follows ? answerIn(chat) : null;
   const text = answer ? textOf(answer) : given.text;
-  useEffect(() => { if (answer && over(answer)) set({ text, follows: false }); });
+  useEffect(() => { if (answer && over(answer)) set({ text, follows: false, failed: answer.error?.message ?? "" }); });
   const [value, wrong] = jsonOf(schema);
   const asked = value !== undefined && schema.length <= MOST_SCHEMA && text.length <= MOST_TEXT ? { schema: value, strict, ...(text && { text }) } : null;
   const { found, problem, busy } = useLive("/v1/schemas/check", asked, models.length, answer ? 0 : undefined);
   const ask = (event) => {
     event.preventDefault();
     if (chat.path().length) chat.create();
-    chat.set({ schema, api: chat.current.settings.api === "completions" ? "responses" : chat.current.settings.api });
-    set({ follows: true });
+    chat.set({ schema, strict: strict ? "yes" : "", api: chat.current.settings.api === "completions" ? "responses" : chat.current.settings.api });
+    set({ follows: true, failed: "" });
     chat.say(question.trim() || t("questionExample"));
   };
   const faults = wrong ? [wrong] : found?.refused ? [refusedAt(schema, found.refused)] : [];
@@ -56,15 +56,15 @@ export function SchemaView({ chat, models }) {
         <${Editor} id="schema-text" label=${t("schemaText")} value=${schema} marks=${faults} go=${go?.field === "schema" ? go : null} rows=${16} onInput=${(one) => set({ schema: one })} />
         <div class="acts">
           <label class="check"><input type="checkbox" checked=${strict} onChange=${(event) => set({ strict: event.target.checked })} /> ${t("strictSchema")}</label>
-          <button type="button" onClick=${() => set({ ...EXAMPLE, follows: false })}>${t("anExample")}</button>
-          <button type="button" disabled=${!found?.ok} onClick=${() => { chat.set({ schema }); location.hash = "chat"; }}>${t("useInChat")}</button>
+          <button type="button" onClick=${() => set({ ...EXAMPLE, follows: false, failed: "" })}>${t("anExample")}</button>
+          <button type="button" disabled=${!found?.ok} onClick=${() => { chat.set({ schema, strict: strict ? "yes" : "" }); location.hash = "chat"; }}>${t("useInChat")}</button>
         </div>
       </div>
       <div class="side">
         <form class="acts asking" onSubmit=${ask}><label>${t("questionText")}<input id="schema-question" value=${question} placeholder=${t("questionExample")} onInput=${(event) => set({ question: event.target.value })} /></label>
           ${answer ? html`<button type="button" onClick=${() => chat.stop()}>${t("stop")}</button>` : html`<button type="submit" disabled=${!found?.enforced}>${t("letAnswer")}</button>`}</form>
-        ${answer?.error && html`<p class="problem" role="alert">${answer.error.message}</p>`}
-        <${Editor} id="schema-answer" label=${t("answerText")} hint=${t("answerHint")} value=${text} marks=${place ? [place] : []} go=${go?.field === "text" ? go : null} rows=${8} onInput=${(one) => set({ text: one, follows: false })} />
+        ${failed && html`<p class="problem" role="alert">${failed}</p>`}
+        <${Editor} id="schema-answer" label=${t("answerText")} hint=${t("answerHint")} value=${text} marks=${place ? [place] : []} go=${go?.field === "text" ? go : null} rows=${8} onInput=${(one) => set({ text: one, follows: false, failed: "" })} />
         <div role="status" aria-live="polite" aria-busy=${busy ? "true" : "false"} class="outcome" data-state=${stateOf(busy, problem, found, wrong)}>
           ${!schema.trim() && html`<p class="hint">${t("schemaEmpty")}</p>`}
           ${tooLong > 0 && html`<p class="problem">${t("tooLong", { count: tooLong })}</p>`}

@@ -32,6 +32,7 @@ export function Settings({ chat, cards, redraw }) {
     <${ServerTools} chat=${chat} />
     <label>${t("tools")}<textarea rows="3" spellcheck="false" class="code" ...${field("tools")}></textarea></label>
     <label>${t("schema")}<textarea rows="3" spellcheck="false" class="code" ...${field("schema")}></textarea></label>
+    <label class="check"><input type="checkbox" ...${check("strict")} /> ${t("strictSchema")}</label>
     <label class="check"><input type="checkbox" ...${check("survive")} aria-describedby="survive-note" /> ${t("survive")}</label>
     <p class="hint" id="survive-note">${t("surviveNote")}</p>
     <label class="check"><input type="checkbox" ...${check("probabilities")} /> ${t("probabilities")}</label>
@@ -45,8 +46,9 @@ export function Settings({ chat, cards, redraw }) {
 // A number with the value that counts without it in grey, and below it whose value that is; or why it cannot be set.
 function NumberField({ name, card, without, field }) {
   const { value, source } = usual(card, FIELDS[name]) ?? { value: NEUTRAL[name] ?? (name === "seed" ? t("randomSeed") : ""), source: "" };
-  const from = without || (source && t(`from_${source.split(" ").at(-1)}`));
-  return html`<div><label>${t(name)}<input type="number" ...${NUMBERS[name]} placeholder=${value} aria-describedby=${from ? `from-${name}` : undefined} ...${field} /></label>
+  const whose = source && t(`from_${source.split(" ").at(-1)}`);
+  const from = without || (field.value === "" ? whose : [value, whose].filter((one) => one !== "").join(" · "));
+  return html`<div><label>${t(name)}<input type="number" ...${NUMBERS[name]} placeholder=${without ? "–" : value} aria-describedby=${from ? `from-${name}` : undefined} ...${field} /></label>
     ${from && html`<span class="from" id=${`from-${name}`}>${from}</span>`}</div>`;
 }
 
