@@ -53,6 +53,7 @@ export async function lasting(browser, urls) {
   await memory.context.close();
   const seen = await chatting(browser, urls.steady, { viewport: { width: 390, height: 844 } });
   const { page } = seen;
+  await page.locator('.begin[data-card="last"]').waitFor();
   await state(seen, "first-phone");
   await page.locator('.begin[data-card="last"]').click();
   await page.getByText("The answer goes on where it was.").waitFor();

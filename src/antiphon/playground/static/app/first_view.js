@@ -5,13 +5,13 @@ import { t } from "./strings.js";
 
 // Asks what spells control tokens, and shows what the model read of it.
 export function askControls(chat, view = "envelopes") {
-  if (chat.current.settings.api === "completions") chat.set({ api: "responses" }); // Completions have no controls.
+  chat.set({ schema: "", ...(chat.current.settings.api === "completions" && { api: "responses" }) }); // Completions have no controls.
   chat.say(t("card_readAsk"));
   location.hash = view;
 }
 
 function askLong(chat) {
-  chat.set({ api: "responses", survive: "yes" });
+  chat.set({ api: "responses", survive: "yes", schema: "" });
   chat.say(t("card_lastAsk"));
 }
 
@@ -28,8 +28,8 @@ export function First({ chat, cards }) {
     <span class="mark-large" aria-hidden="true"></span>
     <h2>${card?.id ?? "Antiphon"}</h2>
     <p class="hint facts">${card && [...factsOf(card), ...abilitiesOf(card)].map((one) => html`<span key=${one}>${one}</span>`)}</p>
-    <ul class="three" aria-label=${t("begin")}>${offered.map((one) => html`<li key=${one}><button type="button" class="begin" data-card=${one} disabled=${!card} onClick=${() => CARDS[one].go(chat)}>
+    ${card && html`<ul class="three" aria-label=${t("begin")}>${offered.map((one) => html`<li key=${one}><button type="button" class="begin" data-card=${one} onClick=${() => CARDS[one].go(chat)}>
       <span class="art" aria-hidden="true">${CARDS[one].art()}</span>
-      <strong>${t(`card_${one}`)}</strong><span class="hint">${t(`card_${one}Note`)}</span></button></li>`)}</ul>
+      <strong>${t(`card_${one}`)}</strong><span class="hint">${t(`card_${one}Note`)}</span></button></li>`)}</ul>`}
   </div>`;
 }

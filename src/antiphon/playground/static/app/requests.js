@@ -10,6 +10,7 @@ export const DEFAULTS = {
 const WITHOUT = { chat: ["survive"], completions: ["effort", "instructions", "tools", "serverTools", "schema", "strict", "survive", "probabilities"], responses: ["bias"] };
 export const hasSetting = (api, name) => !WITHOUT[api].includes(name);
 
+// A schema is `compact`, so that an answer is written as the Schema view follows one.
 const TOP = 5; // Of each token, so many others that were likely.
 
 // Each sampler of the settings, and its field in the requests of every API.
@@ -90,7 +91,7 @@ function responsesBody(settings, path, common, survive, own) {
     ...present({ instructions: settings.instructions, max_output_tokens: number(settings.most) }),
     ...(settings.effort && { reasoning: { effort: settings.effort } }),
     ...(tools.length && { tools }),
-    ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: settings.strict !== "" } } }),
+    ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: settings.strict !== "", compact: true } } }),
     ...(settings.probabilities && { top_logprobs: TOP }),
     ...(include.length && { include }),
     input: path.flatMap(inputItems), explain_prefix: true, ...(survive ? { background: true, store: true } : { store: false }), stream: true,
@@ -126,7 +127,7 @@ function chatBody(settings, path, common, own) {
     ...present({ max_completion_tokens: number(settings.most), reasoning_effort: settings.effort }),
     ...(tools.length && { tools }),
     ...(own.length && { server_tools: own.map((tool) => tool.name) }),
-    ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: settings.strict !== "" } } }),
+    ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: settings.strict !== "" }, compact: true } }),
     ...(settings.probabilities && { logprobs: true, top_logprobs: TOP }),
     messages: messagesOf(settings, path), explain_prefix: true, stream: true, stream_options: COUNTED,
   };

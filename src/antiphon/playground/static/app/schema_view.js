@@ -43,9 +43,11 @@ export function SchemaView({ chat, models }) {
   const ask = (event) => {
     event.preventDefault();
     if (chat.path().length) chat.create();
-    chat.set({ schema, strict: strict ? "yes" : "", api: chat.current.settings.api === "completions" ? "responses" : chat.current.settings.api });
+    const { schema: former, strict: formerly, api } = chat.current.settings;
+    chat.set({ schema, strict: strict ? "yes" : "", ...(api === "completions" && { api: "responses" }) });
     set({ follows: true, failed: "" });
     chat.say(question.trim() || t("questionExample"));
+    chat.set({ schema: former, strict: formerly }); // It was for this question alone.
   };
   const faults = wrong ? [wrong] : found?.refused ? [refusedAt(schema, found.refused)] : [];
   const place = placeOf(text, found?.text);
