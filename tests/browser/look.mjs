@@ -87,6 +87,28 @@ export async function who(browser, urls) {
   await page.context().close();
 }
 
+// The same question to two models, their answers side by side; the conversation goes on with the one that is chosen.
+export async function compared(browser, urls) {
+  const seen = await chatting(browser, urls.two);
+  const { page } = seen;
+  await say(page, "markdown");
+  await page.getByLabel("Compare with…").selectOption("second");
+  const columns = page.locator(".beside .column");
+  await page.locator('.column article[data-status="done"]').nth(1).waitFor();
+  check("compared: each with its model and its figures", (await columns.locator(".who").allInnerTexts()).join() === "first,second" && (await columns.locator(".figures").count()) === 2, (await columns.allInnerTexts()).join(" | "));
+  const [left, right] = await columns.evaluateAll((all) => all.map((one) => one.getBoundingClientRect().toJSON()));
+  check("compared: side by side", left.top === right.top && left.right < right.left, JSON.stringify([left, right]));
+  await state(seen, "compared");
+  await page.setViewportSize({ width: 360, height: 700 });
+  await page.emulateMedia({ colorScheme: "dark" });
+  await state(seen, "compared-narrow");
+  await columns.first().getByRole("button", { name: "Go on with this one" }).click();
+  await page.locator(".beside").waitFor({ state: "detached" });
+  check("compared: the chosen one is the conversation's", (await page.locator("article.answer .who").innerText()) === "first" && (await page.locator(".versions").innerText()).includes("1/2"));
+  check("compared: the next question is for the conversation's own model", (await (await say(page, "hello")).locator(".who").innerText()) === "first");
+  await page.context().close();
+}
+
 // Each sampler with what counts without it; what the engine or the API does not take is grey, and says why.
 export async function samplers(browser, urls) {
   const seen = await chatting(browser, urls.two);
