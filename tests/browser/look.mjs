@@ -204,6 +204,9 @@ export async function timeWords(browser, urls) {
   await page.locator("article.user textarea").fill("hello you");
   await page.getByRole("button", { name: "Save and send" }).click();
   await page.locator('article.answer[data-status="done"]').waitFor();
+  await view(page, "time");
+  check("time: an edited question is another one", (await timing.first().innerText()).includes("this is another question, or an earlier message was changed"), await timing.first().innerText());
+  await view(page, "chat");
   await say(page, "bears");
   await view(page, "time");
   check("time: what went on is kept", (await timing.first().innerText()).includes("were kept: only what is new was read."), await timing.first().innerText());

@@ -36,7 +36,7 @@ function toolTime(items) {
 }
 
 const answerTime = (node) => partsOf(node).find(([name]) => name === "answerPart")?.[1] ?? 0;
-const rateOf = (tokens, ms) => (tokens && ms > 10 ? (tokens / (ms / 1000)).toFixed(1) : null);
+const rateOf = (tokens, ms) => (tokens && ms > 10 ? (tokens / (ms / 1000)).toFixed(tokens / ms < 0.1 ? 1 : 0) : null);
 const written = (node) => (node.usage ? node.usage.completion - node.usage.reasoning : 0);
 
 // What is written under an answer: tokens as the server counts them, and the seconds between its events here.
@@ -56,7 +56,8 @@ export function TimeView({ chat }) {
   const answers = chat.path().filter((node) => node.role === "assistant" && node.times?.last);
   if (!answers.length) return html`<section class="view"><h2>${t("time")}</h2><p>${t("noAnswersNote")}</p><${Legend} />
     <button type="button" class="primary" onClick=${() => askControls(chat, "time")}>${t("askExample")}</button> <span class="hint">${t("card_readAsk")}</span></section>`;
-  const first = chat.path().find((node) => node.role === "assistant");
+  const [asked, answer] = chat.path();
+  const first = asked && answer && chat.siblings(asked).length + chat.siblings(answer).length === 2 ? answer : null; // Nothing came before it, not even another version.
   return html`<section class="view"><h2>${t("time")}</h2>
     <${Totals} answers=${answers} />
     ${answers.slice(-SHOWN).reverse().map((node) => html`<${AnswerTime} key=${node.id} node=${node} first=${node === first} question=${chat.current.nodes[node.parent]?.text} />`)}</section>`;
