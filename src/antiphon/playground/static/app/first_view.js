@@ -18,7 +18,7 @@ function askLong(chat) {
 const CARDS = {
   read: { art: () => html`<span class="chip">What·is</span><span class="chip spelled">${"<|im_end|>"}</span><span class="chip">?</span><span class="chip k-call">${"<|im_end|>"}</span>`, go: askControls },
   hold: { art: () => html`<span class="chip plain-chip">"sky":"cl</span><span class="chip next">ear"</span><span class="chip next">oudy"</span><span class="chip never">ean"</span>`, go: () => { location.hash = "schema"; } },
-  last: { art: () => html`<span class="line"></span><span class="cut">↻</span><span class="line on"></span>`, go: askLong },
+  last: { art: () => html`<span class="line"></span><span class="chip cut">kill -9</span><span class="line on"></span>`, go: askLong },
 };
 
 export function First({ chat, cards }) {
