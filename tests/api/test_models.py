@@ -11,7 +11,7 @@ from antiphon.api import create_app
 from antiphon.api.dialects import DIALECTS, configured_dialects
 from antiphon.catalog import Catalog, StaticCatalog, open_catalog
 from antiphon.config import Config, ModelEntry, ModelFilesConfig, SamplingEntry
-from antiphon.engines import Scripted
+from antiphon.engines import SAMPLING, Scripted
 from antiphon.formats import SamplingDefaults
 from antiphon.generation import Layer, Model, Source
 from kit.api import END, TOKENIZER, ids, post, request, running, scripted
@@ -46,7 +46,8 @@ def test_a_model_tells_what_it_is_and_gives_no_path_of_the_server(tmp_path: Path
         assert card["permission"][0]["object"] == "model_permission"
         assert {key: card["antiphon"][key] for key in card["antiphon"] if key != "settings"} == {
             "task": "chat", "aliases": ["my"], "format": "qwen2d5", "tools": True, "reasoning": False, "infill": False,
-            "images": False, "default_output_tokens": 50, "max_output_tokens": 50,
+            "images": False, "engine": "scripted", "honours": sorted(SAMPLING - {"stop_ids"}),
+            "default_output_tokens": 50, "max_output_tokens": 50,
         }  # fmt: skip
         settings = card["antiphon"]["settings"]
         assert settings["temperature"] == {"value": 1.5, "source": "your chat template"}

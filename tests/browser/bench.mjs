@@ -3,11 +3,12 @@ import { check, say, state, view, visit } from "./kit.mjs";
 
 const OCM = '---\nversion: "2.2"\n---\n<|start|>user name=Ada<|message|>Hi <b onclick="window.ran=1">there</b> \u202egnp<|end|>\n<|start|>assistant<|message|>Hello.<|return|>';
 const FAULTY = '---\nversion: "2.2"\n---\n<|start|>user foo=<|message|>Hi<|end|>\n<|start|>assistant<|message|>x';
+const LEAVES = '{"city":"Oslo","sky":"claudy"}';
 const JINJA = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 async function opened(browser, url, view, options = {}) {
   const seen = await visit(browser, `${url}#${view}`, options);
-  await seen.page.locator(`nav.views a[href="#${view}"][aria-current="page"]`).waitFor();
+  await seen.page.locator(`#${view}[aria-current="page"]`).waitFor();
   return seen;
 }
 
@@ -22,8 +23,11 @@ const selected = (page, id, text) => page.waitForFunction(([one, wanted]) => {
 export async function convert(browser, url) {
   const seen = await opened(browser, url, "convert");
   const { page } = seen;
+  await settled(page, "ok");
+  check("it opens with an example that is converted", (await value(page, "#convert-output")).includes("<|start|>user name=Ada") && (await page.locator(".losses li").count()) > 0, await value(page, "#convert-output"));
+  await state(seen, "convert-example");
+  await page.fill("#convert-input", "");
   await page.getByText("Paste a conversation").waitFor();
-  await state(seen, "convert-empty");
   await page.fill("#convert-input", OCM);
   await page.locator("#convert-to").selectOption("chat");
   await settled(page, "ok");
@@ -103,9 +107,13 @@ async function stale({ page }) {
 export async function schema(browser, url) {
   const seen = await opened(browser, url, "schema");
   const { page } = seen;
+  await page.getByText("All of it fits, and more must come.").waitFor();
+  check("it opens with an example, and what may come next", (await page.locator(".admitted").innerText()).includes('ear"') && (await page.locator(".admitted").innerText()).includes('oudy"'), await page.locator(".admitted").innerText());
+  await state(seen, "schema-example");
+  await page.fill("#schema-text", "");
   await page.getByText("Paste a JSON Schema").waitFor();
-  await state(seen, "schema-empty");
   await page.getByRole("button", { name: "Example" }).click();
+  await page.fill("#schema-answer", LEAVES);
   await page.locator(".followed mark").waitFor();
   check("three lists", (await page.locator(".when").count()) === 3 && (await page.locator(".when-judged").innerText()).includes("uniqueItems"));
   check("it leaves the grammar there", (await page.locator(".verdict").innerText()).includes("1:25") && (await page.locator(".followed mark").innerText()) === "a", await page.locator(".verdict").innerText());
@@ -120,7 +128,7 @@ export async function schema(browser, url) {
   await page.fill("#schema-answer", '{"city":"Oslo","sky":"clear"}');
   await page.getByText("A whole answer.").waitFor();
   await state(seen, "schema-whole");
-  await page.getByLabel("strict", { exact: true }).check();
+  await page.getByLabel("strict").check();
   await page.getByRole("heading", { name: "Refused" }).waitFor();
   await page.locator(".finding button").click();
   check("what strict refuses is selected", await selected(page, "#schema-text", "true"));
@@ -130,7 +138,7 @@ export async function schema(browser, url) {
   check("the place where JSON ends is named", (await page.locator(".finding").innerText()).startsWith("2:2"), await page.locator(".finding").innerText());
   await state(seen, "schema-not-json");
   await page.fill("#schema-text", '{"type": "string", "pattern": "(x+x+)+y"}');
-  await page.getByLabel("strict", { exact: true }).uncheck();
+  await page.getByLabel("strict").uncheck();
   await page.fill("#schema-answer", `"${"x".repeat(60_000)}<img src=x onerror=window.ran=1>\u202e`);
   await page.locator('.outcome[data-state="ok"] .followed').waitFor();
   check("nothing ran", (await page.evaluate("window.ran")) === undefined && (await page.locator(".view img").count()) === 0);
@@ -149,8 +157,7 @@ export async function bench(browser, url) {
   const { page } = seen;
   await page.locator(".view .envelopes li").first().waitFor();
   check("a model that is no template says so", (await page.getByText("is no Jinja template").count()) === 1);
-  await page.getByRole("button", { name: "A reply with a call" }).click();
-  await page.locator(".read .card").first().waitFor();
+  await page.locator(".read .card").first().waitFor(); // It opens with a reply that is read back.
   check("a reply is read", (await page.locator(".read .card").allInnerTexts()).join("\n").includes("functions.weather"), (await page.locator(".read .card").allInnerTexts()).join("\n"));
   await state(seen, "bench-model");
   const slider = page.locator(".slider input");
@@ -200,7 +207,7 @@ export async function benchNarrow(browser, url) {
   await settled(page, "ok");
   await state(seen, "narrow-convert-zh");
   await view(page, "schema");
-  await page.getByRole("button", { name: "示例" }).click();
+  await page.fill("#schema-answer", LEAVES);
   await page.locator(".followed mark").waitFor();
   await state(seen, "narrow-schema-zh");
   await view(page, "template");
@@ -214,13 +221,14 @@ export async function benchNarrow(browser, url) {
 export async function benchKeyboard(browser, url) {
   const seen = await opened(browser, url, "convert", { colorScheme: "dark" });
   const { page } = seen;
-  await page.getByText("Paste a conversation").waitFor();
+  await settled(page, "ok");
   await page.locator("main").focus();
   const reached = [];
   for (let step = 0; step < 6 && !reached.includes("convert-input"); step += 1) {
     await page.keyboard.press("Tab");
     reached.push(await page.evaluate("document.activeElement.id || document.activeElement.textContent.slice(0, 12)"));
   }
+  await page.keyboard.press("Control+A");
   await page.keyboard.insertText(FAULTY);
   await settled(page, "faulty");
   for (let step = 0; step < 16; step += 1) {

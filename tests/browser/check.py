@@ -22,12 +22,13 @@ from starlette.applications import Starlette
 from antiphon.api import create_app
 from antiphon.catalog.static import StaticCatalog
 from antiphon.config import Limits
-from antiphon.engines import ScriptedEngine
+from antiphon.engines import SAMPLING, ScriptedEngine
 from antiphon.engines.engine import Sampling, Step
 from antiphon.engines.scripted import Reply
 from antiphon.errors import EngineLostError
+from antiphon.formats import SamplingDefaults
 from antiphon.formats.harmony import Harmony
-from antiphon.generation import Model
+from antiphon.generation import Layer, Model, Source
 from antiphon.generation.compile import ReplyCompiler
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.site import PLAYGROUND
@@ -91,6 +92,28 @@ for number in range(10):
 ```
 
 """
+MATHS = r"""It costs $5 and $6, or from $5,000-$6,000; echo $HOME/$USER.
+
+Einstein: $E = mc^2$, and \(a_1 \le b\), and
+
+$$
+x = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a}
+
+$$
+
+\[ \sum_{n=1}^{\infty} \frac{1}{n^2} = \frac{\pi^2}{6} \]
+
+Bad: $\href{javascript:window.ran=9}{x}$ and $\includegraphics{https://evil.example/x.png}$
+and $\text{<img src=x onerror=window.ran=9>}$.
+
+| the first of the columns | four | a long heading of a column | another long heading | the last |
+|---|---|---|---|---|
+| Supercalifragilistic | four | unbreakablewordsstaywhole | anotherverylongwordhere | one_more_long_word |
+
+```python
+print("a line of code that is long enough to reach below where a button would be", "and further")
+```
+"""
 STEADY = 8000
 """Characters of an answer in 2,000 steps, four each, of which the engine makes a hundred a second."""
 CALLS = {
@@ -108,7 +131,10 @@ TEXTS = {
     "long": "word " * 4000,
     "hostile": HOSTILE,
     "json": '{"n":4}',
+    "What is the weather in Oslo? Invent it.": '{"city":"Oslo","sky":"cloudy","degrees":4,"hours":[9,12]}',
+    "Write a long story about a lighthouse keeper.": (PARAGRAPH * 12)[: STEADY // 4],
     "markdown": MARKDOWN,
+    "maths": MATHS,
 }
 
 
@@ -153,6 +179,7 @@ def servers(folder: Path) -> tuple[dict[str, Starlette], str]:
         "loose": app(engine, wires=[PLAYGROUND]),
         "tools": speaking(engine, tools=toolbox(folder)),
         "harmony": harmony(),
+        "two": two(engine),
         "eyes": create_app(StaticCatalog({"m": seeing_model(seeing_engine(counted, chunk=4))}), wires=[PLAYGROUND]),
         "thinks": speaking(scripted(script, delay=0.05, chunk=4, context=60_000, end_ids=engine.info.end_ids)),
         "loading": app(scripted(script), wires=[PLAYGROUND]),
@@ -201,6 +228,18 @@ def harmony() -> Starlette:
     engine = ScriptedEngine(reply, end_ids=frozenset({vocabulary.controls[end]}))
     oss = Model(name="oss", engine=engine, tokenizer=vocabulary, format=Harmony())
     return create_app(StaticCatalog({"oss": oss}), wires=[PLAYGROUND])
+
+
+def two(engine: ScriptedEngine) -> Starlette:
+    """Two models: one that recommends how it is sampled, and one whose engine takes few settings."""
+    chat, narrow = model(engine), scripted(script, honours=SAMPLING - {"seed", "min_p", "logit_bias"})
+    layer = Layer(Source.MODEL, SamplingDefaults(temperature=0.3, top_k=7), "its files")
+    return create_app(
+        StaticCatalog(
+            {"first": replace(chat, name="first", layers=(layer,)), "second": replace(model(narrow), name="second")}
+        ),
+        wires=[PLAYGROUND],
+    )
 
 
 def main(chromium: str, folder: str) -> int:

@@ -74,8 +74,9 @@ export async function say(page, text, status = "done") {
 
 // Goes to a view, and waits until it is drawn.
 export async function view(page, name) {
-  await page.click(`nav.views a[href="#${name}"]`);
-  await page.locator(`nav.views a[href="#${name}"][aria-current="page"]`).waitFor();
+  if (!(await page.locator(`#${name}`).isVisible())) await page.click(`.group:has(#${name}) .of-group`); // On phones a group is opened first.
+  await page.click(`#${name}`);
+  await page.locator(`#${name}[aria-current="page"]`).waitFor();
 }
 
 export async function set(page, fields) {

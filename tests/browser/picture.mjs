@@ -24,7 +24,7 @@ const done = page.waitForSelector('article.answer[data-status="done"]').then(() 
 while (!(await Promise.race([done, new Promise((resolve) => setTimeout(resolve, 60, false))]))) await frame(80);
 await frame(900);
 for (const view of ["envelopes", "time", "wire"]) {
-  await page.click(`nav.views a[href="#${view}"]`);
+  await page.click(`#${view}`);
   await page.waitForTimeout(300);
   await frame(1000);
 }

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import * as benches from "./bench.mjs";
 import { chatting, check, conversationOf, failures, leaks, open, say, set, state, stored, view, visit } from "./kit.mjs";
+import * as looks from "./look.mjs";
 import * as pace from "./pace.mjs";
 
 const [chromium, folder, given] = process.argv.slice(2);
@@ -289,10 +290,10 @@ async function continued() {
   const seen = await chatting(browser, urls.main);
   const { page } = seen;
   for (const api of ["responses", "chat", "completions"]) {
-    await set(page, { API: api, "Most tokens": "5" });
+    await set(page, { API: api, "Max tokens": "5" });
     const cut = await say(page, "hello");
-    check(`${api}: cut`, (await cut.innerText()).startsWith("Hello\n"), await cut.innerText());
-    await set(page, { "Most tokens": "" });
+    check(`${api}: cut`, (await cut.locator(".body").innerText()) === "Hello", await cut.innerText());
+    await set(page, { "Max tokens": "" });
     await cut.getByRole("button", { name: "Continue" }).click();
     await page.locator("article.answer").last().getByText("2/2").waitFor();
     await page.waitForFunction(() => document.querySelector("article:last-of-type")?.dataset.status === "done");
@@ -409,7 +410,7 @@ async function keyboard() {
   const seen = await chatting(browser, urls.main);
   const { page } = seen;
   const reached = [];
-  for (let step = 0; step < 16 && !reached.includes("message"); step += 1) {
+  for (let step = 0; step < 24 && !reached.includes("message"); step += 1) {
     await page.keyboard.press("Tab");
     reached.push(await page.evaluate("document.activeElement.id || document.activeElement.textContent.slice(0, 20)"));
   }
@@ -418,7 +419,7 @@ async function keyboard() {
   await page.keyboard.press("Enter");
   await page.getByText("Hello yourself.").waitFor();
   await state(seen, "keyboard");
-  await set(page, { API: "completions", Temperature: "0.5", "Most tokens": "5", Seed: "7" });
+  await set(page, { API: "completions", Temperature: "0.5", "Max tokens": "5", Seed: "7" });
   const cut = await say(page, "hello");
   check("completions, cut short", (await cut.innerText()).includes("Hello\n") && (await cut.innerText()).includes("length"), await cut.innerText());
   await set(page, { API: "responses", Effort: "low", "Top p": "0.9" });
@@ -490,7 +491,7 @@ async function views() {
   await view(page, "time");
   await page.locator(".timing").nth(1).waitFor();
   const newest = await page.locator(".timing").nth(1).innerText();
-  check("a prefix is explained", /40 of the 40 tokens before were kept/.test(newest), newest);
+  check("a prefix is explained", /All 40 tokens of the question and answer before were kept/.test(newest), newest);
   await state(seen, "time");
   await page.setViewportSize({ width: 360, height: 700 });
   await page.emulateMedia({ colorScheme: "dark" });
@@ -696,7 +697,8 @@ async function slowCode() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...BENCHES };
+const LOOKS = Object.fromEntries(Object.entries(looks).map(([name, one]) => [name, () => one(browser, urls)]));
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...BENCHES, ...LOOKS };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

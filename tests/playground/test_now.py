@@ -8,6 +8,7 @@ from pathlib import Path
 from antiphon.http.gate.keys import new_key
 from antiphon.playground.routes import PROGRESS, TOOLS
 from antiphon.playground.site import PLAYGROUND
+from antiphon.store import SqliteStore
 from antiphon.tools import FunctionToolSet, Toolbox
 from antiphon.tools.browser import Browser, Corpus
 from kit.api import END, THINK, UNTHINK, app, ids, post, request, running, scripted
@@ -22,9 +23,11 @@ def shout(text: str) -> str:
     return text.upper()
 
 
-def test_a_server_without_tools_lists_none() -> None:
+def test_a_server_without_tools_lists_none_and_says_whether_answers_outlive_it(tmp_path: Path) -> None:
     with running(app(THOUGHT, wires=[PLAYGROUND])) as base:
-        assert request(base, "GET", TOOLS).json == {"offered": False, "tools": []}
+        assert request(base, "GET", TOOLS).json == {"offered": False, "durable": False, "tools": []}
+    with running(app(THOUGHT, wires=[PLAYGROUND], store=SqliteStore(tmp_path / "sessions.db"))) as base:
+        assert request(base, "GET", TOOLS).json == {"offered": False, "durable": True, "tools": []}
 
 
 def test_what_is_listed_can_be_requested_as_it_is_listed(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     ``trained_context`` are the positions that it was trained on, ``size`` is in bytes; None: its files do not say.
     ``chat_template`` and ``file`` are its files'; None where they have none, and of models without files here.
     ``format`` is what it speaks and ``format_origin`` why, for people; None of one that embeds. ``layers`` are who has
-    an opinion about its settings.
+    an opinion about its settings. ``engine`` is the name of the engine that it is loaded in, and ``honours`` are the
+    settings that it takes; None of a model that is not loaded.
     """
 
     task: str
@@ -111,6 +112,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     chat_template: str | None = None
     file: FileFacts | None = None
     capabilities: Capabilities = Capabilities()
+    engine: str | None = None
+    honours: frozenset[str] | None = None
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -194,10 +197,16 @@ class Model:
     @property
     def facts(self) -> ModelFacts:
         """Its facts, for people and programs that choose a model."""
+        info = self.engine.info
         if self.described is not None:
-            return replace_fields(self.described, context=self.context, images=bool(self.image_mark))
+            return replace_fields(
+                self.described, context=self.context, images=bool(self.image_mark),
+                engine=info.name, honours=info.honours,
+            )  # fmt: skip
         return ModelFacts(
             task=self.task,
+            engine=info.name,
+            honours=info.honours,
             context=self.context,
             vocabulary=self.tokenizer.size,
             layers=self.layers,

@@ -171,9 +171,10 @@ class ListedTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """``offered``: requests that list none get all of them."""
+    """``offered``: requests that list none get all of them. ``durable``: an answer in the background outlives it."""
 
     offered: bool
+    durable: bool
     tools: list[ListedTool]
 
 
@@ -194,7 +195,8 @@ class Now:
     async def tools(self, request: Request) -> Response:
         tools = self._context.tools
         listed = [] if tools is None else list(_listed(tools.offered(builtins=True)))
-        return json_response(ListedTools(offered=self._context.offer_tools, tools=listed))
+        durable = self._context.stored_runs.records(background=True, stream=True, stored=True)
+        return json_response(ListedTools(offered=self._context.offer_tools, durable=durable, tools=listed))
 
     async def progress(self, request: Request) -> Response:
         """The progress of a response that this server makes for the same key. Raises `NotFoundError` for any other."""

@@ -29,7 +29,10 @@ class ModelSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields of Antiphon's own. ``default_output_tokens`` null: an answer may be as long as the context allows."""
+    """Fields of Antiphon's own. ``default_output_tokens`` null: an answer may be as long as the context allows.
+
+    ``engine`` and ``honours``, the settings of a request that the engine takes, are null of a model that is not loaded.
+    """
 
     task: str
     aliases: list[str]
@@ -38,6 +41,8 @@ class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: bool
     infill: bool
     images: bool
+    engine: str | None
+    honours: list[str] | None
     default_output_tokens: int | None
     max_output_tokens: int | None
     settings: dict[str, ModelSetting]
@@ -140,6 +145,10 @@ def facts_under(facts: ModelFacts, dialect: Dialect) -> ModelFacts:
     return replace(facts, layers=(*facts.layers, documented, fallback), max_output_tokens=min(limits, default=None))
 
 
+_NO_FIELDS = frozenset({"images", "stop_ids"})
+"""Abilities of an engine that are no fields of a request."""
+
+
 def _details(facts: ModelFacts, aliases: tuple[str, ...]) -> ModelDetails:
     writes = facts.task == "chat"
     chosen = [one for one in facts.settings if one.name not in ("context", "max_tokens")] if writes else []
@@ -151,6 +160,8 @@ def _details(facts: ModelFacts, aliases: tuple[str, ...]) -> ModelDetails:
         reasoning=facts.reasoning,
         infill=facts.infill,
         images=facts.images,
+        engine=facts.engine,
+        honours=None if facts.honours is None or not writes else sorted(facts.honours - _NO_FIELDS),
         default_output_tokens=facts.default_output_tokens if writes else None,
         max_output_tokens=facts.max_output_tokens if writes else None,
         settings={one.name: ModelSetting(value=one.value, source=one.source.words) for one in chosen},

@@ -41,7 +41,7 @@ export const BENCH_WORDS = {
   schemaText: ["JSON Schema", "JSON Schema", "JSON Schema"],
   answerText: ["An answer", "Ответ", "一个回答"],
   answerHint: ["As a model writes it: without blanks between the tokens of JSON.", "Как его пишет модель: без пробелов между элементами JSON.", "按模型的写法：JSON 记号之间没有空格。"],
-  strictSchema: ["strict", "strict", "strict"],
+  strictSchema: ["strict (the whole schema holds while it is written)", "strict (вся схема соблюдается при записи)", "strict（书写时整个模式都强制）"],
   useInChat: ["Use in chat", "Взять в чат", "用于对话"],
   whileSampling: ["While sampling", "При генерации", "采样时"],
   atTheEnd: ["At the end", "В конце", "结束时"],

@@ -3,48 +3,81 @@ import { html, Component, copy, seconds, useEffect, useLayoutEffect, useRef, use
 import { Markdown } from "./markdown.js";
 import { t } from "./strings.js";
 import { Card, problemOf } from "./card.js";
+import { First } from "./first_view.js";
+import { writes } from "./models.js";
 import { hasSetting } from "./requests.js";
+import { figuresOf } from "./time_view.js";
 import { over, textOf } from "./turn.js";
 import { Attach, Images, added, taking } from "./images.js";
 
 const SHOWN = 60;
 
-export function ChatView({ chat }) {
+export function ChatView({ chat, cards }) {
   const path = chat.path();
   const versions = chat.versions();
   const running = chat.running();
+  const names = cards.filter(writes).map((one) => one.id).join("\n");
   const [more, setMore] = useState(0);
+  const [beside, setBeside] = useState(null); // The question whose answers stand side by side.
   const from = Math.max(0, path.length - SHOWN - more);
   const list = useRef(null);
   const follow = useRef(true);
   useLayoutEffect(() => {
     if (follow.current) list.current.scrollTop = list.current.scrollHeight;
   });
-  useEffect(() => { setMore(0); follow.current = true; }, [chat.current.id]);
+  useEffect(() => { setMore(0); setBeside(null); follow.current = true; }, [chat.current.id]);
   const scrolled = ({ target }) => { follow.current = target.scrollHeight - target.scrollTop - target.clientHeight < 40; };
   return html`<div class="chat">
     <div class="messages" ref=${list} onScroll=${scrolled} tabindex="0" role="log" aria-label=${t("chat")} aria-busy=${running ? "true" : "false"}>
-      ${path.length === 0 && html`<div class="welcome"><h2>${t("ask")}</h2><p class="hint">${t("empty")}</p></div>`}
+      ${path.length === 0 && html`<${First} chat=${chat} cards=${cards} />`}
       ${chat.current.leftOut?.length > 0 && html`<p class="notice">${t("leftOutHere", { what: chat.current.leftOut.join(", ") })}</p>`}
       ${from > 0 && html`<button type="button" onClick=${() => { follow.current = false; setMore(more + SHOWN); }}>${t("earlier", { count: from })}</button>`}
-      ${path.slice(from).map((node) => html`<${Message} key=${node.id} node=${node} version=${node.version} chat=${chat}
+      ${path.slice(from).map((node) => html`<${Message} key=${node.id} node=${node} version=${versionOf(chat, node, beside)} chat=${chat} names=${names} beside=${beside} setBeside=${setBeside}
         count=${versions.get(node.parent)} last=${node.id === chat.current.leaf} running=${running?.node === node} />`)}
     </div>
+    ${chat.durable && running?.node.resumable && path.at(-2)?.text === t("card_lastAsk") && html`<p class="notice how" role="status">${t("lastHow")}</p>`}
     <${Writer} chat=${chat} />
   </div>`;
 }
 
 class Message extends Component {
   shouldComponentUpdate(next) {
-    return ["node", "version", "count", "last", "running"].some((name) => next[name] !== this.props[name]);
+    return ["node", "version", "count", "last", "running", "names", "beside"].some((name) => next[name] !== this.props[name]);
   }
 
-  render({ node, chat, last }) {
-    return node.role === "user" ? html`<${UserMessage} node=${node} chat=${chat} />` : html`<${Answer} node=${node} chat=${chat} last=${last} />`;
+  render({ node, chat, last, names, beside, setBeside }) {
+    if (node.role === "user") return html`<${UserMessage} node=${node} chat=${chat} />`;
+    const all = beside === node.parent ? besides(chat, node) : [];
+    if (all.length < 2) return html`<${Answer} node=${node} chat=${chat} last=${last} names=${names} setBeside=${setBeside} />`;
+    return html`<div class="beside" role="group" aria-label=${t("sideBySide")}>${all.map((one) => html`<div key=${one.id} class="column"><${Answer} node=${one} chat=${chat} last=${false} />
+      ${over(one) && html`<button type="button" onClick=${() => { chat.select(one); setBeside(null); }}>${t("goOnWith")}</button>`}</div>`)}</div>`;
   }
 }
 
-function Versions({ node, chat }) {
+// The answer and the one before it to the same question; of its first, the one after it.
+function besides(chat, node) {
+  const all = chat.siblings(node);
+  const place = Math.max(1, all.findIndex((one) => one.id === node.id));
+  return all.slice(place - 1, place + 1);
+}
+
+const versionOf = (chat, node, beside) => (beside !== null && beside === node.parent ? besides(chat, node).map((one) => one.version).join() : node.version);
+
+// Asks another model the same question, and puts its answer beside this one.
+function Compare({ node, chat, names, setBeside }) {
+  const others = names.split("\n").filter((one) => one && one !== node.model);
+  if (!others.length) return null;
+  const ask = ({ target }) => {
+    const { model } = chat.current.settings;
+    chat.set({ model: target.value });
+    setBeside(node.parent);
+    chat.again(node);
+    chat.set({ model }); // It was for this answer alone.
+  };
+  return html`<select class="small" aria-label=${t("compareWith")} onChange=${ask}><option value="">${t("compareWith")}</option>${others.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select>`;
+}
+
+function Versions({ node, chat, setBeside }) {
   const all = chat.siblings(node);
   const place = all.findIndex((one) => one.id === node.id);
   if (all.length < 2) return null;
@@ -52,6 +85,7 @@ function Versions({ node, chat }) {
     <button type="button" class="small" aria-label=${t("previous")} disabled=${place === 0} onClick=${() => chat.select(all[place - 1])}>‹</button>
     ${place + 1}/${all.length}
     <button type="button" class="small" aria-label=${t("next")} disabled=${place === all.length - 1} onClick=${() => chat.select(all[place + 1])}>›</button>
+    ${setBeside && html`<button type="button" class="small" onClick=${() => setBeside(node.parent)}>${t("sideBySide")}</button>`}
   </span>`;
 }
 
@@ -76,9 +110,11 @@ function UserMessage({ node, chat }) {
   </article>`;
 }
 
-function Answer({ node, chat, last }) {
+function Answer({ node, chat, last, names, setBeside }) {
   const whole = over(node);
+  const model = node.model ?? node.settings?.model;
   return html`<article class="message answer" aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
+    <p class="who">${model || t("assistant")}</p>
     ${!whole && !node.items.length && html`<${Thinking} node=${node} />`}
     ${whole && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.text ?? node.times.last ?? 0), count: node.usage.reasoning })}</p>`}
     ${chat.debug && node.reasoning && html`<details class="reasoning"><summary>${t("reasoning")}</summary><div class="plain" dir="auto">${node.reasoning}</div></details>`}
@@ -89,11 +125,12 @@ function Answer({ node, chat, last }) {
     ${["stopped", "interrupted", "gone", "elsewhere"].includes(node.status) && html`<p class="notice" role="status">${t(node.status === "stopped" && countOf(node) ? "stoppedAfter" : node.status, { count: countOf(node) })}</p>`}
     ${node.status === "done" && !["", "stop", "tool_calls"].includes(node.finish) && html`<p class="hint">${t("cutShort", { reason: node.finish })}</p>`}
     ${node.error && html`<${Failure} node=${node} chat=${chat} />`}
-    ${whole && html`<footer><${Versions} node=${node} chat=${chat} />
+    ${whole && html`<footer>${setBeside && html`<${Versions} node=${node} chat=${chat} setBeside=${setBeside} />`}
       ${!node.error && html`<button type="button" class="small" onClick=${() => chat.again(node)}>${t("regenerate")}</button>`}
       ${last && isCut(node) && html`<button type="button" class="small" onClick=${() => chat.goOnWith(node)}>${t("continue")}</button>`}
       <button type="button" class="small" onClick=${() => copy(textOf(node))}>${t("copy")}</button>
-      ${node.usage && html`<span class="hint">${t("usage", node.usage)}</span>`}</footer>`}
+      ${last && !node.error && html`<${Compare} node=${node} chat=${chat} names=${names} setBeside=${setBeside} />`}
+      ${node.usage && html`<span class="hint figures" title=${t("usage", node.usage)}>${figuresOf(node).map((one) => html`<span key=${one}>${one}</span>`)}</span>`}</footer>`}
   </article>`;
 }
 
@@ -183,7 +220,7 @@ function Writer({ chat }) {
 }
 
 function wrongSetting(settings) {
-  for (const name of ["tools", "schema"]) {
+  for (const name of ["tools", "schema", "bias"]) {
     if (!settings[name].trim() || !hasSetting(settings.api, name)) continue;
     const problem = problemOf(settings[name]) || (name === "tools" && !Array.isArray(JSON.parse(settings.tools)) ? "[…]" : "");
     if (problem) return `${t(name)}: ${t("badJson", { error: problem })}`;

@@ -1,13 +1,18 @@
 // A chat request as an export of conversations, which the chat takes as it takes a file. What a conversation here has no
 // place for is listed in it.
 import { isImage } from "./images.js";
+import { SAMPLERS } from "./requests.js";
 
 const textOf = (content) => (typeof content === "string" ? content : Array.isArray(content) ? content.map((part) => part?.text ?? "").join("") : "");
 
 const imageOf = (part) => (part?.type === "image_url" && isImage(part.image_url?.url) ? part.image_url.url : null);
 const imagesOf = (content) => (Array.isArray(content) ? content.map(imageOf).filter(Boolean) : []);
 
-const SETTINGS = { model: "model", temperature: "temperature", top_p: "topP", max_tokens: "most", max_completion_tokens: "most", seed: "seed", reasoning_effort: "effort" };
+const SETTINGS = {
+  ...Object.fromEntries(Object.entries(SAMPLERS).map(([name, field]) => [field, name])),
+  model: "model", stop: "stop", logit_bias: "bias", max_tokens: "most", max_completion_tokens: "most", reasoning_effort: "effort",
+};
+const asSetting = (value) => ([value].flat().every((one) => typeof one !== "object") ? [value].flat().map((one) => String(one).replaceAll("\n", "\\n")).join("\n") : JSON.stringify(value));
 const KNOWN = ["role", "content", "tool_calls", "tool_call_id"];
 
 // The places of what is left out, or put elsewhere.
@@ -37,7 +42,7 @@ export function conversationOf(chatJson, losses = []) {
   }
   const title = Object.values(nodes).find((node) => node.role === "user")?.text ?? "";
   const functions = tools.map((tool) => tool.function ?? tool);
-  const given = Object.entries(rest).filter(([name, value]) => name in SETTINGS && value !== null).map(([name, value]) => [SETTINGS[name], String(value)]);
+  const given = Object.entries(rest).filter(([name, value]) => name in SETTINGS && value !== null).map(([name, value]) => [SETTINGS[name], asSetting(value)]);
   const settings = { ...Object.fromEntries(given), instructions: instructions.join("\n\n"), ...(functions.length && { tools: JSON.stringify(functions, null, 1) }) };
   return JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: [{ title, nodes, leaf: parent, settings, leftOut: [...losses.filter((one) => one.kind === "semantic").map((one) => one.path), ...leftOutOf(messages, rest)] }] });
 }

@@ -13,7 +13,6 @@ const MOST = 2_000_000;
 const NAMES = { openchatml: "OpenChatML 2.2", harmony: "Harmony", "harmony-ids": "Harmony ids", "harmony-json": "Harmony JSON", chat: "Chat JSON", responses: "Responses JSON" };
 const ENDINGS = { openchatml: "ocm", harmony: "txt", "harmony-ids": "txt" };
 const KINDS = { semantic: "loss_semantic", derivable: "loss_derivable", spelling: "loss_spelling" };
-const FIRST = { text: "", from: "", to: "openchatml", lenient: false };
 const EXAMPLE = JSON.stringify({
   messages: [
     { role: "system", content: "Be brief." },
@@ -24,6 +23,7 @@ const EXAMPLE = JSON.stringify({
   ],
   temperature: 0.2, user: "ada@example.org",
 }, null, 2);
+const FIRST = { text: EXAMPLE, from: "", to: "openchatml", lenient: false };
 
 const named = (form) => NAMES[form] ?? form;
 
@@ -34,7 +34,7 @@ export function ConvertView({ chat, models }) {
   const [said, setSaid] = useState("");
   const file = useRef(null);
   const set = (fields) => { setSaid(""); setGiven({ ...given, ...fields }); };
-  useEffect(() => { call("/v1/convert", { method: "GET" }).then(setForms, () => {}); }, [models.length]); // With a key, once it is given.
+  useEffect(() => { call("/v1/convert", { method: "GET", aside: true }).then(setForms, () => {}); }, [models.length]); // With a key, once it is given.
   const { text, from, to, lenient } = given;
   const asked = text.trim() && text.length <= MOST ? { input: text, to, ...(from && { from }), ...(lenient && { lenient }) } : null;
   const { found, problem, busy } = useLive("/v1/convert", asked, models.length);

@@ -1,7 +1,8 @@
 // A prompt as the model read it, and the reply: each message a row, each token a pill.
 import { html, copy, revealed, useEffect, useMemo, useState } from "./ui.js";
-import { SPELLED, difference, foundIn, glyphs, isSpelled, kindOf, nameOf, rowsOf, textOfToken, tokensOf } from "./pieces.js";
+import { SPELLED, difference, foundIn, glyphs, kindOf, nameOf, rowsOf, spelledIn, textOfToken, tokensOf } from "./pieces.js";
 import { both, ownersOf } from "./prompts.js";
+import { askControls } from "./first_view.js";
 import { t } from "./strings.js";
 import { over } from "./turn.js";
 export { glyphs, kindOf, rowsOf, textOfToken } from "./pieces.js";
@@ -12,23 +13,23 @@ const OWNERS = ["template", "system", "user", "assistant", "tool"];
 const percent = (logprob) => `${(100 * Math.exp(logprob)).toFixed(logprob > -4.6 ? 1 : 3)} %`;
 const level = (logprob) => (logprob > -0.22 ? 0 : logprob > -0.7 ? 1 : logprob > -2.3 ? 2 : 3);
 
-export function EnvelopesView({ chat }) {
+export function EnvelopesView({ chat, cards }) {
   const [chosen, setChosen] = useState("");
   const [found, setFound] = useState(null);
   const [problem, setProblem] = useState("");
   const [form, setForm] = useState("tokens");
   const [wanted, setWanted] = useState("");
   const [shown, setShown] = useState("");
-  const path = chat.path();
+  const asked = chat.path();
+  const path = asked.length ? asked : [{ id: "example", role: "user", text: t("card_readAsk") }];
   const answers = path.filter((node) => node.role === "assistant");
   const answer = path.at(-1)?.role === "user" ? null : answers.find((node) => node.id === chosen) ?? answers.at(-1);
   const before = answer ? answers[answers.indexOf(answer) - 1] : answers.at(-1);
   const settings = answer?.settings ?? chat.current.settings;
-  const marked = `${chat.current.id} ${answer?.id ?? path.at(-1)?.id} ${answer && over(answer) ? answer.version : ""} ${chat.debug} ${JSON.stringify(settings)}`;
+  const marked = `${chat.current.id} ${answer?.id ?? path.at(-1)?.id} ${answer && over(answer) ? answer.version : ""} ${chat.debug} ${JSON.stringify(settings)} ${cards.length}`;
   useEffect(() => {
     let wanted = true;
     setProblem("");
-    if (!path.length) return setFound(null);
     both(chat, path, answer, before, settings).then((both) => wanted && setFound(both), (error) => wanted && (setProblem(error.message), setFound(null)));
     return () => { wanted = false; };
   }, [marked]);
@@ -37,7 +38,7 @@ export function EnvelopesView({ chat }) {
   return html`<section class="view"><h2>${t("envelopes")}</h2>
     <p class="hint">${t("envelopesNote")}</p>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    ${!path.length && html`<p class="hint">${t("noMessages")}</p>`}
+    ${!asked.length && html`<p class="notice">${t("exampleShown")} <button type="button" onClick=${() => askControls(chat)}>${t("askExample")}</button></p>`}
     ${found && html`<div class="tools">
         <fieldset><legend>${t("form")}</legend>${Object.entries(FORMS).map(([one, word]) => html`<label class="check" key=${one}><input type="radio" name="form" checked=${form === one} onChange=${() => setForm(one)} /> ${t(word)}</label>`)}</fieldset>
         <input type="search" aria-label=${t("search")} placeholder=${t("search")} value=${wanted} onInput=${(event) => setWanted(event.target.value)} /></div>
@@ -103,6 +104,7 @@ function Row({ row, form, wanted, name, given = null, kind = "" }) {
   const [at, setAt] = useState(null);
   const tokens = useMemo(() => tokensOf(row), [row]);
   const hits = useMemo(() => foundIn(tokens, wanted), [tokens, wanted]);
+  const spelling = useMemo(() => spelledIn(tokens, given), [tokens, given]);
   if (wanted && !hits.size) return null;
   const shown = all ? tokens : tokens.slice(0, MOST_PILLS);
   const moved = (event) => {
@@ -113,10 +115,10 @@ function Row({ row, form, wanted, name, given = null, kind = "" }) {
   };
   const pressed = (event) => setAt(event.target.closest("[data-at]") ? Number(event.target.closest("[data-at]").dataset.at) : null);
   return html`<li class=${kind}><p class="title">${name} <span class="state">${t("tokensInAll", { count: tokens.length })}${wanted ? ` · ${t("found", { count: hits.size })}` : ""}</span></p>
-    ${isSpelled(row, given) && html`<p class="warning">${t("spelled")}</p>`}
+    ${spelling.size > 0 && html`<p class="warning">${t("spelled")}</p>`}
     <div class="pills" dir="ltr" tabindex="0" role="group" aria-label=${name} onKeyDown=${moved} onClick=${pressed}>${form === "text"
       ? row.map((piece, place) => (piece.control ? html`<span key=${place} class=${`pill k-${kindOf(piece.control)}`}>${piece.control}</span>` : html`<${Text} key=${place} text=${piece.text} />`))
-      : shown.map((token, place) => html`<${Pill} key=${place} place=${place} token=${token} form=${form} hit=${hits.has(place) || at === place} />`)}</div>
+      : shown.map((token, place) => html`<${Pill} key=${place} place=${place} token=${token} form=${form} hit=${hits.has(place) || at === place} spells=${spelling.has(place)} />`)}</div>
     ${at !== null && shown[at] && form !== "text" && html`<p class="hint" role="status">${t("tokenNumber", { at })}: ${detailOf(shown[at])}</p>`}
     ${form !== "text" && shown.length < tokens.length && html`<button type="button" onClick=${() => setAll(true)}>${t("showTokens", { count: tokens.length })}</button>`}
   </li>`;
@@ -144,10 +146,10 @@ function detailOf(token) {
   return [glyphsOf(token), ...whose, ...(token.id === undefined ? [] : [`${t("id")} ${token.id}`]), hexOf(token), ...likely, ...others].join(" · ");
 }
 
-function Pill({ token, form, place, hit }) {
+function Pill({ token, form, place, hit, spells }) {
   const body = { ids: String(token.id), hex: hexOf(token) }[form] ?? glyphsOf(token);
   const colour = token.owner ? `owned o-${token.owner}${token.sampled ? " sampled" : ""}${token.dropped ? " dropped" : ""}${token.control ? " control" : ""}` : token.control ? `k-${kindOf(token.control)}` : token.logprob === undefined ? `h${(token.id * 2654435761 % 4294967296) % 6}` : `l${level(token.logprob)}`;
-  return html`<bdi class=${`pill ${colour}${hit ? " hit" : ""}`} data-at=${place} title=${detailOf(token)}>${body}${token.control && form === "tokens" ? html` <small>${token.id}</small>` : ""}</bdi>`;
+  return html`<bdi class=${`pill ${colour}${hit ? " hit" : ""}${spells ? " spells" : ""}`} data-at=${place} title=${detailOf(token)}>${body}${token.control && form === "tokens" ? html` <small>${token.id}</small>` : ""}</bdi>`;
 }
 
 // This prompt against the one before: what was kept, what is not there any more, what came.

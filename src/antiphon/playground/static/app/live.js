@@ -5,7 +5,7 @@ import { call } from "./api.js";
 const PAUSE = 250;
 
 // `body` null asks nothing; another `again` asks anew. Gives {found, problem, busy}; `found` stays until the next answer comes.
-export function useLive(path, body, again) {
+export function useLive(path, body, again, pause = PAUSE) {
   const [state, setState] = useState({ found: null, problem: null, busy: false });
   const retry = useRef(0);
   const spelled = body === null ? null : JSON.stringify(body);
@@ -26,7 +26,7 @@ export function useLive(path, body, again) {
         if (error.retryAfter) retry.current = setTimeout(ask, error.retryAfter * 1000);
       }
     };
-    const timer = setTimeout(ask, PAUSE);
+    const timer = setTimeout(ask, pause);
     return () => { clearTimeout(timer); clearTimeout(retry.current); abort.abort(); };
   }, [path, spelled, again]);
   return state;

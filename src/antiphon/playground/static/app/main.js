@@ -6,6 +6,7 @@ import { ChatView } from "./chat_view.js";
 import { ConvertView } from "./convert_view.js";
 import { EnvelopesView } from "./envelopes.js";
 import { warm } from "./markdown.js";
+import { Picker } from "./models.js";
 import { Rail } from "./rail.js";
 import { SchemaView } from "./schema_view.js";
 import { Settings } from "./settings.js";
@@ -17,9 +18,10 @@ import { WireView } from "./wire_view.js";
 
 const VIEWS = { chat: ChatView, envelopes: EnvelopesView, time: TimeView, template: TemplateView, schema: SchemaView, convert: ConvertView, wire: WireView, stored: StoredView };
 const TITLES = { schema: "schemaView" };
+const GROUPS = [["", ["chat"]], ["see", ["envelopes", "time", "wire"]], ["try", ["template", "schema", "convert"]], ["", ["stored"]]];
 const POLL = 2000;
 
-const server = { state: "starting", models: [], wrong: false };
+const server = { state: "starting", models: [], cards: [], wrong: false };
 const draw = batched(() => render(html`<${Page} />`, document.getElementById("app")), 50);
 const chat = new Chat(() => {
   if (Object.values(chat.current.nodes).some((node) => node.error?.kind === "key")) server.state = "key";
@@ -28,11 +30,11 @@ const chat = new Chat(() => {
 
 async function connect() {
   try {
-    await call("/health", { method: "GET" });
-    const listed = await call("/v1/models", { method: "GET" });
-    server.models = listed.data.map((one) => one.id);
-    const { offered, tools } = await call("/playground/api/tools", { method: "GET", aside: true });
-    Object.assign(chat, { offered, listed: tools });
+    await call("/health", { method: "GET", aside: true });
+    server.cards = (await call("/v1/models", { method: "GET", aside: true })).data;
+    server.models = server.cards.map((one) => one.id);
+    const { offered, durable, tools } = await call("/playground/api/tools", { method: "GET", aside: true });
+    Object.assign(chat, { offered, durable, listed: tools });
     server.state = "ready";
     server.wrong = false;
     loaded.then(() => chat.goOn());
@@ -60,15 +62,18 @@ function Page() {
     <header class="bar">
       <button type="button" class="drawer" aria-expanded=${panel === "rail" ? "true" : "false"} onClick=${() => toggle("rail")}>${t("conversations")}</button>
       <h1>Antiphon</h1>
-      <nav class="views" aria-label=${t("views")}>${Object.keys(VIEWS).map((one) => html`<a key=${one} id=${one} href=${`#${one}`} aria-current=${one === name ? "page" : "false"}>${t(TITLES[one] ?? one)}</a>`)}</nav>
+      <nav class="views" aria-label=${t("views")}>${GROUPS.map(([group, views], at) => html`<div key=${at} class="group" data-open=${views.includes(name) ? "yes" : "no"}>
+        ${group && html`<a class="of-group" href=${`#${views[0]}`}>${t(group)}</a>`}
+        ${views.map((one) => html`<a key=${one} id=${one} href=${`#${one}`} aria-current=${one === name ? "page" : "false"}>${t(TITLES[one] ?? one)}</a>`)}</div>`)}</nav>
+      <${Picker} chat=${chat} cards=${server.cards} />
       <button type="button" class="gear" aria-expanded=${panel === "settings" ? "true" : "false"} onClick=${() => toggle("settings")}>${t("settings")}</button>
     </header>
     ${chat.debug && html`<p class="debug" role="status">${t("debugOn")}</p>`}
     <${State} />
     <div class="columns">
       <${Rail} chat=${chat} chosen=${() => { setPanel(""); location.hash = "chat"; }} />
-      <main id="content" tabindex=${name === "chat" ? "-1" : "0"}><${VIEWS[name]} chat=${chat} models=${server.models} /></main>
-      ${panel === "settings" && html`<aside aria-label=${t("settings")}><${Settings} chat=${chat} models=${server.models} redraw=${draw} />
+      <main id="content" tabindex=${name === "chat" ? "-1" : "0"}><${VIEWS[name]} chat=${chat} models=${server.models} cards=${server.cards} /></main>
+      ${panel === "settings" && html`<aside aria-label=${t("settings")}><${Settings} chat=${chat} cards=${server.cards} redraw=${draw} />
         <button type="button" onClick=${() => setPanel("")}>${t("close")}</button></aside>`}
     </div>
     ${server.state === "key" && html`<${KeyDialog} />`}

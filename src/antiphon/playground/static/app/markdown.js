@@ -2,6 +2,7 @@
 import { Marked } from "../vendor/marked.js";
 import DOMPurify from "../vendor/purify.js";
 import { highlighted } from "./highlighting.js";
+import { FORMULAS, drawFormulas } from "./math.js";
 import { html, copy, useLayoutEffect, useMemo, useRef, useState, Component } from "./ui.js";
 import { t } from "./strings.js";
 
@@ -14,6 +15,7 @@ const TAGS = "a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre stron
 const escaped = (text) => text.replace(/[&<>"']/g, (one) => `&#${one.codePointAt(0)};`);
 const marked = new Marked({
   gfm: true,
+  extensions: FORMULAS,
   renderer: {
     html: ({ text }) => escaped(text),
     image: ({ href, text }) => `<code>${escaped(`![${text}](${href})`)}</code>`,
@@ -21,7 +23,7 @@ const marked = new Marked({
   },
 });
 
-const CLASSES = { CODE: /^language-[\w+#.-]{1,40}$/, SPAN: /^(hljs-[\w-]+_?( [\w-]+_)?)$/ };
+const CLASSES = { CODE: /^language-[\w+#.-]{1,40}$/, SPAN: /^(hljs-[\w-]+_?( [\w-]+_)?)$/, mtd: /^tml-(left|right)$/ };
 
 function attributesChecked(node) {
   if (node.hasAttribute?.("class") && !CLASSES[node.tagName]?.test(node.className)) node.removeAttribute("class");
@@ -57,7 +59,7 @@ export function blocksOf(text) {
   let current = [];
   let fence = "";
   for (const line of text.split("\n")) {
-    const mark = line.match(/^ {0,3}(`{3,}|~{3,})/)?.[1] ?? "";
+    const mark = line.match(/^ {0,3}(`{3,}|~{3,}|\$\$(?=\s*$))/)?.[1] ?? "";
     if (fence) {
       if (mark.startsWith(fence)) fence = "";
     } else if (mark) {
@@ -93,23 +95,33 @@ async function coloured(pre) {
   if (colours && code.isConnected) code.replaceChildren(DOMPurify.sanitize(colours, { ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], RETURN_DOM_FRAGMENT: true }));
 }
 
-// Code with a button that copies it.
+const element = (name, fields) => Object.assign(document.createElement(name), fields);
+
+// Code below a bar with its language and a button that copies it.
 function copied(code) {
-  const box = document.createElement("div");
-  const button = document.createElement("button");
-  Object.assign(button, { type: "button", className: "small", textContent: t("copy"), onclick: () => copy(code.textContent) });
-  box.className = "code-block";
+  const bar = element("div", { className: "code-bar" });
+  const box = element("div", { className: "code-block" });
+  const language = code.querySelector("code")?.className.replace(/^language-/, "") ?? "";
+  bar.append(element("span", { textContent: language }), element("button", { type: "button", className: "small", textContent: t("copy"), onclick: () => copy(code.textContent) }));
   code.replaceWith(box);
-  box.append(code, button);
+  box.append(bar, code);
+}
+
+// A wide table scrolls, and breaks no word.
+function scrolled(table) {
+  const box = element("div", { className: "scroll", tabIndex: 0 });
+  table.replaceWith(box);
+  box.append(table);
 }
 
 function Marked1({ text }) {
   const place = useRef(null);
   useLayoutEffect(() => {
     const fragment = fragmentOf(text);
-    for (const wide of fragment.querySelectorAll("pre, table")) wide.setAttribute("tabindex", "0");
-    for (const code of fragment.querySelectorAll("pre")) copied(code);
+    for (const code of fragment.querySelectorAll("pre")) { code.setAttribute("tabindex", "0"); copied(code); }
+    fragment.querySelectorAll("table").forEach(scrolled);
     place.current.replaceChildren(fragment);
+    drawFormulas(place.current);
     const all = [...place.current.querySelectorAll("pre")];
     const timer = all.length ? setTimeout(() => { all.forEach(coloured); }, AT_REST) : 0;
     return () => clearTimeout(timer);

@@ -39,8 +39,6 @@ export function piecesOf(tokens) {
   return pieces.map((piece) => (piece.control ? piece : { ...piece, text: textOfToken(piece.tokens.map((token) => token.bytes).join("")) }));
 }
 
-// Whether the text of a row has what looks like a control, of those that are in `given`; null: whatever it has.
-export const isSpelled = (row, given = null) => row.some((piece) => piece.text?.match(SPELLED)?.some((one) => given === null || given.includes(one)));
 export const glyphs = (text) => revealed(text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "→"));
 
 const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
@@ -53,21 +51,37 @@ export function textOfToken(hex) {
   }
 }
 
+// Tokens as one text, and where in it each begins; `controls` says what stands for a control.
+function joined(tokens, controls) {
+  const starts = [];
+  let text = "";
+  for (const token of tokens) {
+    starts.push(text.length);
+    text += token.control ? controls(token.control) : textOfToken(token.bytes);
+  }
+  return { starts, text };
+}
+
+function addPlaces(places, starts, at, end) {
+  for (let place = starts.findLastIndex((start) => start <= at); place < starts.length && starts[place] < end; place += 1) places.add(place);
+}
+
 // The places of the tokens that a text is found in, or whose id it is.
 export function foundIn(tokens, wanted) {
   const places = new Set();
   if (!wanted) return places;
-  const starts = [];
-  let text = "";
-  tokens.forEach((token, place) => {
-    if (String(token.id) === wanted) places.add(place);
-    starts.push(text.length);
-    text += token.control ?? textOfToken(token.bytes);
-  });
+  const { starts, text } = joined(tokens, (control) => control);
+  tokens.forEach((token, place) => { if (String(token.id) === wanted) places.add(place); });
   const [where, what] = [text.toLowerCase(), wanted.toLowerCase()];
-  for (let at = where.indexOf(what); at >= 0; at = where.indexOf(what, at + what.length)) {
-    for (let place = starts.findLastIndex((start) => start <= at); place < starts.length && starts[place] < at + what.length; place += 1) places.add(place);
-  }
+  for (let at = where.indexOf(what); at >= 0; at = where.indexOf(what, at + what.length)) addPlaces(places, starts, at, at + what.length);
+  return places;
+}
+
+// The places of text tokens that spell a control, of those that are in `given`; null: any.
+export function spelledIn(tokens, given = null) {
+  const places = new Set();
+  const { starts, text } = joined(tokens, () => "\u0000");
+  for (const { 0: spelling, index } of text.matchAll(SPELLED)) if (given === null || given.includes(spelling)) addPlaces(places, starts, index, index + spelling.length);
   return places;
 }
 

@@ -2,17 +2,32 @@
 import { calls, isJson, textOf } from "./turn.js";
 
 export const DEFAULTS = {
-  api: "responses", model: "", instructions: "", effort: "", temperature: "", topP: "", most: "", seed: "", tools: "", serverTools: "",
-  schema: "", survive: "yes", probabilities: "",
+  api: "responses", model: "", instructions: "", effort: "", temperature: "", topP: "", topK: "", minP: "",
+  repetition: "", presence: "", frequency: "", stop: "", bias: "", most: "", seed: "", tools: "", serverTools: "",
+  schema: "", strict: "yes", survive: "yes", probabilities: "",
 };
 // What each API has no field for.
-const WITHOUT = { chat: ["survive"], completions: ["effort", "instructions", "tools", "serverTools", "schema", "survive", "probabilities"], responses: [] };
+const WITHOUT = { chat: ["survive"], completions: ["effort", "instructions", "tools", "serverTools", "schema", "strict", "survive", "probabilities"], responses: ["bias"] };
 export const hasSetting = (api, name) => !WITHOUT[api].includes(name);
 
+// A schema is `compact`, so that an answer is written as the Schema view follows one.
 const TOP = 5; // Of each token, so many others that were likely.
 
+// Each sampler of the settings, and its field in the requests of every API.
+export const SAMPLERS = {
+  temperature: "temperature", topP: "top_p", topK: "top_k", minP: "min_p", repetition: "repetition_penalty", presence: "presence_penalty",
+  frequency: "frequency_penalty", seed: "seed",
+};
+
+function sampling(settings) {
+  const stop = (settings.stop ?? "").split("\n").filter(Boolean).map((one) => one.replaceAll("\\n", "\n"));
+  const bias = hasSetting(settings.api, "bias") ? parsed(settings.bias ?? "") : undefined;
+  const numbers = Object.entries(SAMPLERS).map(([name, field]) => [field, number(settings[name])]);
+  return { ...Object.fromEntries(numbers), ...(stop.length && { stop }), ...(bias && { logit_bias: bias }) };
+}
+
 const parsed = (text) => (text.trim() ? JSON.parse(text) : undefined);
-const number = (text) => (String(text).trim() === "" ? undefined : Number(text));
+const number = (text) => (String(text ?? "").trim() === "" ? undefined : Number(text));
 const present = (fields) => Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== ""));
 
 export function functionsOf(text) {
@@ -38,7 +53,7 @@ const wholeCalls = (node) => calls(node).filter((item) => isJson(item.arguments 
 // The path and body of the request that goes on from `path`, a list of nodes from the first to the last. With `debug`
 // it asks for what hidden channels say, and so for nothing that the server would store. `listed` are the server's tools.
 export function requestOf(settings, path, { debug = false, listed = [] } = {}) {
-  const common = present({ model: settings.model, temperature: number(settings.temperature), top_p: number(settings.topP), seed: number(settings.seed) });
+  const common = present({ model: settings.model, ...sampling(settings) });
   const ids = settings.probabilities && debug ? { return_token_ids: true } : {};
   const own = chosenTools(settings, listed);
   if (settings.api === "responses") return ["/v1/responses", { ...responsesBody(settings, path, common, Boolean(settings.survive) && !debug, own), ...ids }];
@@ -71,13 +86,12 @@ function responsesBody(settings, path, common, survive, own) {
     ...(own.length ? ["web_search_call.action.sources", "code_interpreter_call.outputs"] : []),
   ];
   const schema = parsed(settings.schema);
-  const { seed, ...rest } = common;
   return {
-    ...rest,
-    ...present({ seed, instructions: settings.instructions, max_output_tokens: number(settings.most) }),
+    ...common,
+    ...present({ instructions: settings.instructions, max_output_tokens: number(settings.most) }),
     ...(settings.effort && { reasoning: { effort: settings.effort } }),
     ...(tools.length && { tools }),
-    ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } }),
+    ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: settings.strict !== "", compact: true } } }),
     ...(settings.probabilities && { top_logprobs: TOP }),
     ...(include.length && { include }),
     input: path.flatMap(inputItems), explain_prefix: true, ...(survive ? { background: true, store: true } : { store: false }), stream: true,
@@ -113,7 +127,7 @@ function chatBody(settings, path, common, own) {
     ...present({ max_completion_tokens: number(settings.most), reasoning_effort: settings.effort }),
     ...(tools.length && { tools }),
     ...(own.length && { server_tools: own.map((tool) => tool.name) }),
-    ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: true } } }),
+    ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: settings.strict !== "" }, compact: true } }),
     ...(settings.probabilities && { logprobs: true, top_logprobs: TOP }),
     messages: messagesOf(settings, path), explain_prefix: true, stream: true, stream_options: COUNTED,
   };

@@ -1,11 +1,11 @@
 // A JSON Schema: what of it holds when, and where a text leaves it.
-import { html, revealed, useState } from "./ui.js";
+import { html, revealed, useEffect, useState } from "./ui.js";
 import { Editor, Findings } from "./editor.js";
 import { jsonOf } from "./json_text.js";
 import { useKept, useLive } from "./live.js";
 import { columnOf, lineOf, rangeOf, unitOf } from "./places.js";
 import { t } from "./strings.js";
-import { isJson } from "./turn.js";
+import { isJson, over, textOf } from "./turn.js";
 
 const MOST_SCHEMA = 300_000;
 const MOST_TEXT = 65_536;
@@ -22,17 +22,33 @@ const EXAMPLE = {
     },
     required: ["city", "sky"], additionalProperties: false,
   }, null, 2),
-  text: '{"city":"Oslo","sky":"claudy"}',
+  text: '{"city":"Oslo","sky":"cl',
+  question: "",
 };
 
+// The answer that is being written now, or was written last.
+const answerIn = (chat) => { const last = chat.path().at(-1); return last?.role === "assistant" ? last : null; };
+
 export function SchemaView({ chat, models }) {
-  const [given, setGiven] = useKept("schema", { schema: chat.current.settings.schema ?? "", text: "", strict: false });
+  const [given, setGiven] = useKept("schema", { ...EXAMPLE, ...(chat.current.settings.schema && { schema: chat.current.settings.schema, text: "", question: "" }), strict: false, follows: false });
   const [go, setGo] = useState(null);
   const set = (fields) => setGiven({ ...given, ...fields });
-  const { schema, text, strict } = given;
+  const { schema, strict, question, follows, failed } = given;
+  const answer = follows ? answerIn(chat) : null;
+  const text = answer ? textOf(answer) : given.text;
+  useEffect(() => { if (answer && over(answer)) set({ text: textOf(answer), follows: false, failed: answer.error?.message ?? "" }); });
   const [value, wrong] = jsonOf(schema);
   const asked = value !== undefined && schema.length <= MOST_SCHEMA && text.length <= MOST_TEXT ? { schema: value, strict, ...(text && { text }) } : null;
-  const { found, problem, busy } = useLive("/v1/schemas/check", asked, models.length);
+  const { found, problem, busy } = useLive("/v1/schemas/check", asked, models.length, answer ? 0 : undefined);
+  const ask = (event) => {
+    event.preventDefault();
+    if (chat.path().length) chat.create();
+    const { schema: former, strict: formerly, api } = chat.current.settings;
+    chat.set({ schema, strict: strict ? "yes" : "", ...(api === "completions" && { api: "responses" }) });
+    set({ follows: true, failed: "" });
+    chat.say(question.trim() || t("questionExample"));
+    chat.set({ schema: former, strict: formerly }); // It was for this question alone.
+  };
   const faults = wrong ? [wrong] : found?.refused ? [refusedAt(schema, found.refused)] : [];
   const place = placeOf(text, found?.text);
   const tooLong = schema.length > MOST_SCHEMA ? schema.length : text.length > MOST_TEXT ? text.length : 0;
@@ -42,12 +58,15 @@ export function SchemaView({ chat, models }) {
         <${Editor} id="schema-text" label=${t("schemaText")} value=${schema} marks=${faults} go=${go?.field === "schema" ? go : null} rows=${16} onInput=${(one) => set({ schema: one })} />
         <div class="acts">
           <label class="check"><input type="checkbox" checked=${strict} onChange=${(event) => set({ strict: event.target.checked })} /> ${t("strictSchema")}</label>
-          <button type="button" onClick=${() => setGiven({ ...EXAMPLE, strict })}>${t("anExample")}</button>
-          <button type="button" disabled=${!found?.ok} onClick=${() => { chat.set({ schema }); location.hash = "chat"; }}>${t("useInChat")}</button>
+          <button type="button" onClick=${() => set({ ...EXAMPLE, follows: false, failed: "" })}>${t("anExample")}</button>
+          <button type="button" disabled=${!found?.ok} onClick=${() => { chat.set({ schema, strict: strict ? "yes" : "" }); location.hash = "chat"; }}>${t("useInChat")}</button>
         </div>
       </div>
       <div class="side">
-        <${Editor} id="schema-answer" label=${t("answerText")} hint=${t("answerHint")} value=${text} marks=${place ? [place] : []} go=${go?.field === "text" ? go : null} rows=${8} onInput=${(one) => set({ text: one })} />
+        <form class="acts asking" onSubmit=${ask}><label>${t("questionText")}<input id="schema-question" value=${question} placeholder=${t("questionExample")} onInput=${(event) => set({ question: event.target.value })} /></label>
+          ${answer ? html`<button type="button" onClick=${() => chat.stop()}>${t("stop")}</button>` : html`<button type="submit" disabled=${!found?.enforced}>${t("letAnswer")}</button>`}</form>
+        ${failed && html`<p class="problem" role="alert">${failed}</p>`}
+        <${Editor} id="schema-answer" label=${t("answerText")} hint=${t("answerHint")} value=${text} marks=${place ? [place] : []} go=${go?.field === "text" ? go : null} rows=${8} onInput=${(one) => set({ text: one, follows: false, failed: "" })} />
         <div role="status" aria-live="polite" aria-busy=${busy ? "true" : "false"} class="outcome" data-state=${stateOf(busy, problem, found, wrong)}>
           ${!schema.trim() && html`<p class="hint">${t("schemaEmpty")}</p>`}
           ${tooLong > 0 && html`<p class="problem">${t("tooLong", { count: tooLong })}</p>`}

@@ -1,31 +1,38 @@
-// The settings of a conversation.
+// The settings of a conversation: of each field what counts where it is empty, and who says so.
 import { html, useRef } from "./ui.js";
-import { hasSetting } from "./requests.js";
+import { cardOf, honours, usual } from "./models.js";
+import { SAMPLERS, hasSetting } from "./requests.js";
 import { LANGUAGES, choose, current, t } from "./strings.js";
 
-export function Settings({ chat, models, redraw }) {
+const APIS = { responses: "Responses", chat: "Chat Completions", completions: "Completions" };
+const NUMBERS = {
+  temperature: { min: 0, max: 2, step: 0.1 }, topP: { min: 0, max: 1, step: 0.05 }, topK: { min: 0, step: 1 }, minP: { min: 0, max: 1, step: 0.01 },
+  repetition: { min: 0.1, max: 2, step: 0.05 }, presence: { min: -2, max: 2, step: 0.1 }, frequency: { min: -2, max: 2, step: 0.1 },
+  most: { min: 1, step: 1 }, seed: { step: 1 },
+};
+const FIELDS = { ...SAMPLERS, most: "max_tokens", bias: "logit_bias", probabilities: "logprobs" };
+const NEUTRAL = { presence: 0, frequency: 0 };
+
+export function Settings({ chat, cards, redraw }) {
   const settings = chat.current.settings;
-  const without = (name) => !hasSetting(settings.api, name);
-  const field = (name) => ({ value: settings[name], disabled: without(name), onInput: (event) => chat.set({ [name]: event.target.value }) });
-  const check = (name) => ({ checked: settings[name] !== "" && !without(name), disabled: without(name), onChange: (event) => chat.set({ [name]: event.target.checked ? "yes" : "" }) });
-  const option = (value, text = value) => html`<option value=${value} selected=${settings.api === value}>${text}</option>`;
+  const card = cardOf(cards, settings.model);
+  const without = (name) => (!hasSetting(settings.api, name) ? t("noField", { api: APIS[settings.api] }) : !honours(card, FIELDS[name] ?? "max_tokens") ? t("notTaken", { engine: card.antiphon.engine }) : "");
+  const field = (name) => ({ value: settings[name], disabled: without(name) !== "", title: without(name) || null, onInput: (event) => chat.set({ [name]: event.target.value }) });
+  const check = (name) => ({ checked: settings[name] !== "" && !without(name), disabled: without(name) !== "", onChange: (event) => chat.set({ [name]: event.target.checked ? "yes" : "" }) });
+  const option = (value) => html`<option key=${value} value=${value} selected=${settings.api === value}>${APIS[value]}</option>`;
   return html`<div class="settings">
-    <label>${t("model")}<select ...${field("model")}><option value="">${t("byDefault")}</option>
-      ${models.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
-    <label>${t("api")}<select ...${field("api")}>${option("responses", "Responses")}${option("chat", "Chat Completions")}${option("completions", "Completions")}</select></label>
-    <label>${t("effort")}<select ...${field("effort")}><option value="">${t("byDefault")}</option>
-      ${["low", "medium", "high"].map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
-    <div class="row">
-      <label>${t("temperature")}<input type="number" min="0" max="2" step="0.1" ...${field("temperature")} /></label>
-      <label>${t("topP")}<input type="number" min="0" max="1" step="0.05" ...${field("topP")} /></label>
-    </div><div class="row">
-      <label>${t("most")}<input type="number" min="1" step="1" ...${field("most")} /></label>
-      <label>${t("seed")}<input type="number" step="1" ...${field("seed")} /></label>
-    </div>
+    <label>${t("api")}<select ...${field("api")}>${Object.keys(APIS).map(option)}</select></label>
     <label>${t("instructions")}<textarea rows="3" dir="auto" ...${field("instructions")}></textarea></label>
+    <label>${t("effort")}<select ...${field("effort")}><option value="">${t("byDefault")}</option>
+      ${["low", "medium", "high"].map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
+    <fieldset class="choices"><legend>${t("samplers")}</legend><p class="hint" id="samplers-note">${t("samplersNote")}</p>
+    <div class="fields">${Object.keys(NUMBERS).map((name) => html`<${NumberField} key=${name} name=${name} card=${card} without=${without(name)} field=${field(name)} />`)}</div></fieldset>
+    <label>${t("stopStrings")}<textarea rows="1" class="code" spellcheck="false" ...${field("stop")}></textarea></label>
+    <label>${t("bias")}<input type="text" class="code" spellcheck="false" placeholder="{}" ...${field("bias")} />${without("bias") && html`<span class="from">${without("bias")}</span>`}</label>
     <${ServerTools} chat=${chat} />
     <label>${t("tools")}<textarea rows="3" spellcheck="false" class="code" ...${field("tools")}></textarea></label>
     <label>${t("schema")}<textarea rows="3" spellcheck="false" class="code" ...${field("schema")}></textarea></label>
+    <label class="check"><input type="checkbox" ...${check("strict")} /> ${t("strictSchema")}</label>
     <label class="check"><input type="checkbox" ...${check("survive")} aria-describedby="survive-note" /> ${t("survive")}</label>
     <p class="hint" id="survive-note">${t("surviveNote")}</p>
     <label class="check"><input type="checkbox" ...${check("probabilities")} /> ${t("probabilities")}</label>
@@ -34,6 +41,15 @@ export function Settings({ chat, models, redraw }) {
     <label>${t("language")}<select value=${current()} onChange=${(event) => { choose(event.target.value); redraw(); }}>
       ${Object.entries(LANGUAGES).map(([name, text]) => html`<option value=${name} lang=${name}>${text}</option>`)}</select></label>
   </div>`;
+}
+
+// A number with the value that counts without it in grey, and below it whose value that is; or why it cannot be set.
+function NumberField({ name, card, without, field }) {
+  const { value, source } = usual(card, FIELDS[name]) ?? { value: NEUTRAL[name] ?? (name === "seed" ? t("randomSeed") : ""), source: "" };
+  const whose = source && t(`from_${source.split(" ").at(-1)}`);
+  const from = without || (field.value === "" ? whose : [value, whose].filter((one) => one !== "").join(" · "));
+  return html`<div><label>${t(name)}<input type="number" ...${NUMBERS[name]} placeholder=${without ? "–" : value} aria-describedby=${from ? `from-${name}` : undefined} ...${field} /></label>
+    ${from && html`<span class="from" id=${`from-${name}`}>${from}</span>`}</div>`;
 }
 
 // The tools that run at the server: those that are chosen are offered to the model.

@@ -13,7 +13,11 @@ const OWN = "*";
 const MESSAGES = JSON.stringify([{ role: "system", content: "Be brief." }, { role: "user", content: "What is the weather in Oslo?" }], null, 2);
 const TOOLS = JSON.stringify([{ type: "function", function: { name: "weather", description: "The weather.", parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } } }], null, 2);
 const REPLY = '<think>\nI had better look.\n</think>\n\nLet me see.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>';
-const FIRST = { of: "", template: "", controls: "", messages: MESSAGES, tools: "", reply: "", opens: true };
+const HARMONY = '<|channel|>analysis<|message|>I had better look.<|end|><|start|>assistant<|channel|>commentary to=functions.weather<|constrain|>json<|message|>{"city": "Oslo"}<|call|>';
+const FIRST = { of: "", template: "", controls: "", messages: MESSAGES, tools: TOOLS, reply: null, opens: true };
+
+// A reply with a call in the words of the format, as far as its stops say which that is.
+const replyFor = (stops = []) => (stops.includes("<|call|>") ? HARMONY : REPLY + (stops[0] ?? ""));
 
 export function TemplateView({ chat, models }) {
   const [given, setGiven] = useKept("bench", FIRST);
@@ -30,6 +34,7 @@ export function TemplateView({ chat, models }) {
   const checked = own ? { template: template ?? "", ...(controls.length && { controls }) } : { ...(model && { model }) };
   const asked = ready ? { ...checked, messages, add_generation_prompt: given.opens, ...(tools?.length && { tools }), ...(given.reply && { reply: given.reply }) } : null;
   const { found, problem, busy } = useLive("/v1/templates/try", asked, models.length);
+  useEffect(() => { if (found && given.reply === null) set({ reply: replyFor(found.stop) }); }, [found]);
   const fault = problem ? placed(problem, given, own) : null;
   const marks = (field) => [badMessages, badTools, fault].filter((one) => one?.field === field);
   const faults = [badMessages, badTools, fault].filter(Boolean);
@@ -59,8 +64,8 @@ export function TemplateView({ chat, models }) {
           <${Findings} found=${faults} go=${setGo} />
         </div>
         ${found && html`<${PromptRows} pieces=${found.pieces} />`}
-        <${Editor} id="bench-reply" label=${t("replyText")} value=${given.reply} rows=${7} onInput=${(value) => set({ reply: value })} />
-        <div class="acts"><button type="button" onClick=${() => set({ reply: REPLY + (found?.stop[0] ?? ""), tools: given.tools || TOOLS })}>${t("replyExample")}</button></div>
+        <${Editor} id="bench-reply" label=${t("replyText")} value=${given.reply ?? ""} rows=${7} onInput=${(value) => set({ reply: value })} />
+        <div class="acts"><button type="button" onClick=${() => set({ reply: replyFor(found?.stop), tools: given.tools || TOOLS })}>${t("replyExample")}</button></div>
         ${found?.reply && html`<${ReadBack} reply=${found.reply} />`}
       </div>
     </div>
@@ -74,7 +79,7 @@ function useSource(model, again) {
     let current = true;
     setKnown({ text: "", controls: "" });
     if (model === null) return undefined;
-    call(`/v1/tokenizer_info${model ? `?model=${encodeURIComponent(model)}` : ""}`, { method: "GET" })
+    call(`/v1/tokenizer_info${model ? `?model=${encodeURIComponent(model)}` : ""}`, { method: "GET", aside: true })
       .then((info) => current && setKnown({ text: info.chat_template ?? "", controls: info.additional_special_tokens.slice(0, 4000).join("\n") }), () => {});
     return () => { current = false; };
   }, [model, again]);

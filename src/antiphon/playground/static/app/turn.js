@@ -40,6 +40,7 @@ export function fold(node, event, at) {
 
 function begun(node, response) {
   node.responseId = response.id;
+  node.model = response.model;
 }
 
 // Each: its text, its bytes in hex, how likely it was, and the likeliest with how likely they were.
@@ -59,6 +60,7 @@ function failed(node, error) {
 
 function foldChoices(node, event, at) {
   const choice = event.choices?.[0];
+  node.model ??= event.model;
   if (event.usage) node.usage = usageOf(event.usage);
   if (event.antiphon?.prefix) node.prefix = event.antiphon.prefix;
   if (!choice) return;

@@ -1,20 +1,31 @@
 // The exact requests and answers of this tab, and each as a command or a program.
 import { html, copy, revealed, seconds, useState } from "./ui.js";
 import { address, records } from "./api.js";
+import { askControls } from "./first_view.js";
+import { useKept } from "./live.js";
 import { t } from "./strings.js";
 
 const SHOWN = 500;
+const ASKS = ["/v1/responses", "/v1/chat/completions", "/v1/completions"];
+const asks = (record) => record.method === "POST" && ASKS.includes(record.path);
+const answers = (record) => asks(record) || (record.method === "GET" && record.path.startsWith("/v1/responses/"));
 const pretty = (value) => (value === undefined ? "" : JSON.stringify(value, null, 2));
 
-export function WireView() {
+// The requests of the conversations, the last question first; those that the page sends for itself only where they are wanted.
+export function WireView({ chat }) {
   const [chosen, setChosen] = useState(null);
   const [filter, setFilter] = useState("");
-  const record = records.includes(chosen) ? chosen : records.find((one) => !one.aside) ?? records[0];
-  if (!record) return html`<section class="view"><h2>${t("wire")}</h2><p class="hint">${t("noRequests")}</p></section>`;
+  const [own, setOwn] = useKept("wire-own", false);
+  const listed = own ? records : records.filter(answers);
+  const record = listed.includes(chosen) ? chosen : listed.find(asks) ?? listed[0];
+  const toggle = html`<label class="check"><input type="checkbox" checked=${own} onChange=${(event) => setOwn(event.target.checked)} /> ${t("ownTraffic")}</label>`;
+  if (!record) return html`<section class="view"><h2>${t("wire")}</h2><p>${t("noRequestsNote")}</p>
+    <p><button type="button" class="primary" onClick=${() => askControls(chat, "wire")}>${t("askExample")}</button> <span class="hint">${t("card_readAsk")}</span></p>${toggle}</section>`;
   const events = record.events.filter((event) => event.data.includes(filter));
   return html`<section class="view"><h2>${t("wire")}</h2>
-    <label>${t("requests")}<select value=${String(records.indexOf(record))} onChange=${(event) => setChosen(records[event.target.value])}>
-      ${records.map((one, at) => html`<option value=${String(at)}>${one.at.toLocaleTimeString()} ${one.method} ${one.path} ${one.status ?? one.error ?? "…"}</option>`)}</select></label>
+    <label>${t("requests")}<select value=${String(listed.indexOf(record))} onChange=${(event) => setChosen(listed[event.target.value])}>
+      ${listed.map((one, at) => html`<option value=${String(at)}>${one.at.toLocaleTimeString()} ${one.method} ${one.path} ${one.status ?? one.error ?? "…"}</option>`)}</select></label>
+    ${toggle}
     <h3>${t("request")}</h3>
     <p class="row">${Object.entries(COPIES).map(([name, write]) => html`<button type="button" onClick=${() => copy(write(record))}>${t("copyAs", { name })}</button>`)}</p>
     <pre class="plain" tabindex="0">${`${record.method} ${record.path}\n${revealed(pretty(record.body).slice(0, 100_000))}`}</pre>
