@@ -91,7 +91,7 @@ const idOf = async (seen) => {
     const request = indexedDB.open("antiphon-playground");
     request.onsuccess = () => {
       const all = request.result.transaction("running").objectStore("running").getAll();
-      all.onsuccess = () => { request.result.close(); window.answering = all.result[0]?.node; resolve(Boolean(window.answering?.responseId)); };
+      all.onsuccess = () => { request.result.close(); window.answering = all.result[0]; resolve(Boolean(window.answering?.responseId)); };
     };
   }));
   return seen.page.evaluate("window.answering.responseId");
