@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import * as benches from "./bench.mjs";
 import { chatting, check, conversationOf, failures, leaks, open, say, set, state, stored, view, visit } from "./kit.mjs";
 import * as pace from "./pace.mjs";
+import * as tabs from "./tabs.mjs";
 
 const [chromium, folder, given] = process.argv.slice(2);
 const urls = JSON.parse(given);
@@ -409,7 +410,7 @@ async function keyboard() {
   const seen = await chatting(browser, urls.main);
   const { page } = seen;
   const reached = [];
-  for (let step = 0; step < 16 && !reached.includes("message"); step += 1) {
+  for (let step = 0; step < 20 && !reached.includes("message"); step += 1) {
     await page.keyboard.press("Tab");
     reached.push(await page.evaluate("document.activeElement.id || document.activeElement.textContent.slice(0, 20)"));
   }
@@ -464,10 +465,10 @@ async function views() {
   await state(seen, "envelopes-text");
   await page.getByRole("button", { name: "Copy as Python" }).click();
   check("ids are copied", /^ids = \[\d+(, \d+)+\]$/.test(await page.evaluate("navigator.clipboard.readText()")));
-  await page.getByPlaceholder("Search").fill("spell");
+  await page.getByPlaceholder("Search text or id").fill("spell");
   await page.getByText("5 found").waitFor();
   check("rows without what is searched are away", (await page.locator(".envelopes .title").count()) === 1);
-  await page.getByPlaceholder("Search").fill("");
+  await page.getByPlaceholder("Search text or id").fill("");
   await page.getByLabel("Compare with the prompt before").check();
   await page.getByText(/tokens kept, 0 lost, \d+ new/).waitFor();
   await state(seen, "envelopes-compared");
@@ -696,7 +697,8 @@ async function slowCode() {
 }
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...BENCHES };
+const TABS = Object.fromEntries(Object.entries(tabs).map(([name, one]) => [name, () => one(browser, urls)]));
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...TABS, ...BENCHES };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

@@ -87,10 +87,13 @@ function UserMessage({ node, chat }) {
   const [all, setAll] = useKept(`all ${node.id}`, false);
   const field = useRef(null);
   const edits = text !== null;
+  const edited = useRef(edits); // A field that was open before takes no focus when it is drawn again.
   useEffect(() => {
-    if (!edits) return;
-    field.current.focus();
-    field.current.setSelectionRange(text.length, text.length);
+    if (edits && !edited.current) {
+      field.current.focus();
+      field.current.setSelectionRange(text.length, text.length);
+    }
+    edited.current = edits;
   }, [edits]);
   const left = () => {
     setText(null);
