@@ -418,7 +418,8 @@ export async function narrowRail(browser, urls) {
   await page.getByRole("button", { name: "Вернуть" }).click();
   await page.locator(".rail .name").waitFor();
   await page.click("button.drawer");
-  await page.click("button.keys");
+  await page.locator("main").focus();
+  await page.keyboard.press("?");
   await page.locator("dialog.shortcuts").waitFor();
   await state(seen, "narrow-shortcuts");
   await seen.context.close();

@@ -52,13 +52,14 @@ export function Rail({ chat, chosen }) {
   return html`<nav class="rail" aria-label=${t("conversations")}>
     <button type="button" class="wide" onClick=${() => { chat.create(); chosen(); }}>${t("newConversation")}</button>
     <input type="search" id="search" class="wide" aria-label=${t("searchConversations")} placeholder=${t("searchConversations")} value=${wanted} onInput=${(event) => setWanted(event.target.value)} onKeyDown=${pressed} />
-    <p class="hint" role="status">${wanted.trim() ? t("conversationsFound", { count: shown.length }) : said}</p>
+    <p class="hint" role="status">${wanted.trim() && t("conversationsFound", { count: shown.length })}</p>
     <ul>${shown.map((one) => html`<${Entry} key=${one.id} chat=${chat} one=${one} hit=${wanted.trim() ? hits.get(one.id) : undefined} open=${open} />`)}</ul>
     <div class="row"><button type="button" onClick=${async () => download("antiphon-conversations.json", await chat.exported())}>${t("exportAll")}</button>
       <button type="button" onClick=${() => file.current.click()}>${t("importAll")}</button>
       <button type="button" disabled=${!chat.path().length} title=${t("asOpenChatML")} onClick=${written}>OpenChatML</button>
       <button type="button" class="danger" disabled=${!chat.conversations.length} onClick=${(event) => deleted(chat, chat.conversations, event)}>${t("deleteEach")}</button>
       <input type="file" hidden ref=${file} onChange=${read} aria-label=${t("importAll")} /></div>
+    <p class="hint" role="status">${said}</p>
   </nav>`;
 }
 
