@@ -445,7 +445,8 @@ async function drawn() {
 const speed = async () => {
   await pace.paint(browser, urls.main);
   await pace.streaming(browser, urls.steady, 0);
-  await pace.streaming(browser, urls.steady, 500);
+  await pace.streaming(browser, urls.steady, 1000);
+  await pace.opening(browser, urls.main, 1000);
 };
 
 async function views() {

@@ -101,12 +101,13 @@ export async function growing(browser, urls) {
   }
 }
 
-async function withOld(browser, url) {
+// A page that finds an older database; `held` leaves a connection open, as an older page that does not close does.
+async function withOld(browser, url, old = OLD, held = false) {
   const context = await browser.browser.newContext({ viewport: { width: 1180, height: 760 }, locale: "en-US" });
   const page = await context.newPage();
   page.setDefaultTimeout(30_000);
   await page.goto(`${url}/playground/icon.svg`);
-  await page.evaluate((old) => new Promise((resolve) => {
+  await page.evaluate(([old, held]) => new Promise((resolve) => {
     const request = indexedDB.open("antiphon-playground", old.version);
     request.onupgradeneeded = () => {
       for (const name of ["conversations", "running"]) {
@@ -114,10 +115,11 @@ async function withOld(browser, url) {
         for (const one of old[name]) table.put(one);
       }
     };
-    request.onsuccess = () => { request.result.close(); resolve(); };
-  }), OLD);
+    request.onsuccess = () => { window.held = request.result; if (!held) window.held.close(); resolve(); };
+  }), [old, held]);
   const seen = { page, context, folder: browser.folder, errors: [], pending: [], received: [] };
   page.on("pageerror", (error) => seen.errors.push(String(error)));
+  if (held) return { ...seen, page: await context.newPage(), holder: page };
   await page.addInitScript(() => { window.violations = []; });
   await page.goto(url);
   return seen;
@@ -156,6 +158,27 @@ export async function oldDatabase(browser, urls) {
   await state(seen, "old-database");
   await outdated(seen);
   await seen.context.close();
+  await unread(browser, urls.main);
+  await blocked(browser, urls.main);
+}
+
+// An answer whose own page stored no more than its beginning is cut there, and the conversation can be gone on with.
+async function unread(browser, url) {
+  const { page, context } = await withOld(browser, url, { ...OLD, running: [] });
+  await page.getByText("The page was closed while this was written").waitFor();
+  await say(page, "hello");
+  await context.close();
+}
+
+// An older page that does not let go is named, and the conversations are there when it is closed.
+async function blocked(browser, url) {
+  const { page, holder, context } = await withOld(browser, url, OLD, true);
+  await page.goto(url);
+  await page.getByText("An older version of this page is open").waitFor();
+  await holder.close();
+  await listed(page, ["long", "hello", "weather"]);
+  await page.getByText("An older version of this page is open").waitFor({ state: "detached" });
+  await context.close();
 }
 
 // A page whose database a newer one needs says that it stores nothing any more.
@@ -380,7 +403,7 @@ export async function shortcuts(browser, urls) {
   await page.keyboard.press("Escape");
   await page.waitForFunction(() => document.activeElement.id === "message");
   await page.keyboard.press("Control+.");
-  await page.getByLabel("Temperature").waitFor();
+  await page.waitForFunction(() => document.activeElement.closest("aside"));
   await page.keyboard.press("Escape");
   await page.getByLabel("Temperature").waitFor({ state: "detached" });
   await page.fill("#message", "long");

@@ -19,6 +19,8 @@ function goesOn(node, former) {
   Object.assign(node, { items, continues: { id: former.id, role: "assistant", items: former.items } });
 }
 
+// A message as it is stored, with what only this page has of it.
+const drawn = (row, former) => ({ ...row, reasoning: former?.reasoning ?? "", sampled: former?.sampled, version: (former?.version ?? -1) + 1 });
 const settingsOf = (given) => ({ ...DEFAULTS, ...given });
 
 export class Chat {
@@ -82,7 +84,8 @@ export class Chat {
   async opened(conversation) {
     if (conversation.nodes) return;
     const rows = await store.nodesOf(conversation.id);
-    conversation.nodes ??= Object.fromEntries(rows.map((one) => [one.id, { ...one, version: 0 }]));
+    conversation.nodes ??= Object.fromEntries(rows.map((one) => [one.id, drawn(one)]));
+    for (const one of rows) if (one.role === "assistant" && !over(one)) this.watch(conversation.id, one.id);
   }
 
   // What another tab wrote, deleted or asks for.
@@ -98,8 +101,7 @@ export class Chat {
     if (!conversation?.nodes || this.running(conversation)?.node.id === id) return;
     const row = await store.node(conversation.id, id);
     if (row === null) return;
-    const former = conversation.nodes[id];
-    if (row) conversation.nodes[id] = { ...row, version: (former?.version ?? 0) + 1 };
+    if (row) conversation.nodes[id] = drawn(row, conversation.nodes[id]);
     else delete conversation.nodes[id];
     if (row && row.role === "assistant" && !over(row)) this.watch(conversation.id, id);
   }
@@ -154,7 +156,7 @@ export class Chat {
     const row = conversation && !conversation.deleted && (await store.node(id, nodeId));
     if (!row || over(row)) return this.dropped(nodeId);
     await this.opened(conversation);
-    const node = { ...row, version: (conversation.nodes[nodeId]?.version ?? 0) + 1 };
+    const node = drawn(row, conversation.nodes[nodeId]);
     conversation.nodes[nodeId] = node;
     if (!node.resumable || !node.responseId) return this.interrupted(conversation, node);
     const answering = new Answering(conversation, node, { changed: () => this.changed() });

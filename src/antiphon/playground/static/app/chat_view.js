@@ -52,6 +52,8 @@ function usePlace(chat, path, list) {
     chat.target = undefined;
     const found = document.getElementById(`m${path[target].id}`);
     found.scrollIntoView({ block: "center" });
+    found.tabIndex = -1; // Until the focus goes elsewhere: a click into a message gives it none.
+    found.addEventListener("blur", () => found.removeAttribute("tabindex"), { once: true });
     found.focus({ preventScroll: true });
   });
   return {
@@ -110,7 +112,7 @@ function UserMessage({ node, chat }) {
     left();
   };
   const shown = all ? node.text : node.text.slice(0, 20_000);
-  return html`<article class="message user" id=${`m${node.id}`} tabindex="-1" aria-label=${t("you")}>
+  return html`<article class="message user" id=${`m${node.id}`} aria-label=${t("you")}>
     ${text === null
       ? html`<${Images} images=${node.images} /><div class="body plain" dir="auto">${shown}</div>
         ${shown.length < node.text.length && html`<button type="button" onClick=${() => setAll(true)}>${t("showAll", { count: node.text.length })}</button>`}`
@@ -124,7 +126,7 @@ function UserMessage({ node, chat }) {
 
 function Answer({ node, chat, last }) {
   const whole = over(node);
-  return html`<article class="message answer" id=${`m${node.id}`} tabindex="-1" aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
+  return html`<article class="message answer" id=${`m${node.id}`} aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
     ${!whole && !node.items.length && html`<${Thinking} node=${node} />`}
     ${whole && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.text ?? node.times.last ?? 0), count: node.usage.reasoning })}</p>`}
     ${chat.debug && node.reasoning && html`<details class="reasoning"><summary>${t("reasoning")}</summary><div class="plain" dir="auto">${node.reasoning}</div></details>`}

@@ -32,7 +32,7 @@ function checked(given) {
   }
   const leaf = names.get(given.leaf) ?? [...names.values()].at(-1) ?? null;
   const settings = Object.fromEntries(Object.entries(DEFAULTS).map(([name, usual]) => [name, String(given.settings?.[name] ?? usual)]));
-  return { id: newId(), title: String(given.title ?? "").slice(0, 60), changed: Number(given.changed) || Date.now(), settings, nodes, leaf, leftOut: (given.leftOut ?? []).slice(0, 50).map(String) };
+  return { id: newId(), title: String(given.title ?? "").slice(0, 200), changed: Number(given.changed) || Date.now(), settings, nodes, leaf, leftOut: (given.leftOut ?? []).slice(0, 50).map(String) };
 }
 
 function itemOf(item) {

@@ -62,11 +62,11 @@ function Page() {
   const chosen = () => { if (panel === "rail") setPanel(""); location.hash = "chat"; };
   const rail = () => { if (getComputedStyle(document.querySelector(".rail")).display === "none") setPanel("rail"); };
   const acts = {
-    search: () => { rail(); focusLater("search"); },
-    create: () => { chat.create(); chosen(); focusLater("message"); },
-    settings: () => toggle("settings"),
+    search: () => { rail(); focusLater("#search"); },
+    create: () => { chat.create(); chosen(); focusLater("#message"); },
+    settings: () => { toggle("settings"); focusLater("aside :is(select, input)"); },
     shortcuts: () => setListed(true),
-    rename: () => { rail(); chat.renaming = chat.current; draw(); },
+    rename: () => { if (chat.conversations.includes(chat.current)) { rail(); chat.renaming = chat.current; draw(); } },
   };
   useEffect(() => {
     const pressed = (event) => {
@@ -92,7 +92,7 @@ function Page() {
     </header>
     ${chat.debug && html`<p class="debug" role="status">${t("debugOn")}</p>`}
     <${State} />
-    ${storing.problem && html`<p class="banner" role="alert">${storing.problem === "outdated" ? t("outdated") : t("notStored", { message: storing.problem })}</p>`}
+    ${storing.problem && html`<p class="banner" role="alert">${["outdated", "blocked"].includes(storing.problem) ? t(storing.problem) : t("notStored", { message: storing.problem })}</p>`}
     <div class="columns">
       <${Rail} chat=${chat} chosen=${chosen} />
       <main id="content" tabindex=${name === "chat" ? "-1" : "0"}><${VIEWS[name]} chat=${chat} models=${server.models} /></main>
@@ -105,7 +105,7 @@ function Page() {
   </div>`;
 }
 
-const focusLater = (id) => setTimeout(() => document.getElementById(id)?.focus(), 100); // Once it is drawn.
+const focusLater = (which) => setTimeout(() => document.querySelector(which)?.focus(), 100); // Once it is drawn.
 
 function State() {
   if (!["loading", "offline", "busy"].includes(server.state)) return null;

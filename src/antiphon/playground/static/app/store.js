@@ -4,13 +4,14 @@ import { DRAFTS, HEADS, NODES, RUNNING, VERSION, upgraded } from "./migration.js
 const NAME = "antiphon-playground";
 const PATIENCE = 300; // Milliseconds in which a tab answers another.
 const channel = new BroadcastChannel(NAME);
-export const state = { problem: "", told: () => {} }; // Why nothing is stored: "outdated" where a newer page has the database, else the browser's words.
+export const state = { problem: "", told: () => {} }; // Why nothing is stored: "outdated" where a newer page has the database, "blocked" where an older one does not leave it, else the browser's words.
 let opened;
 
 function open() {
   opened ??= new Promise((resolve) => {
     const request = indexedDB.open(NAME, VERSION);
     request.onupgradeneeded = upgraded;
+    request.onblocked = () => failed("blocked");
     request.onsuccess = () => {
       const database = request.result;
       database.onversionchange = () => { // A newer page of another tab needs it.
@@ -18,6 +19,7 @@ function open() {
         opened = Promise.resolve(null);
         failed("outdated");
       };
+      if (state.problem) failed("");
       resolve(database);
     };
     request.onerror = () => {

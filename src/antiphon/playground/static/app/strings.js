@@ -219,6 +219,7 @@ const WORDS = {
   deletedMany: ["{count} conversations are deleted.", "Удалено бесед: {count}.", "已删除 {count} 个会话。"],
   undo: ["Undo", "Вернуть", "撤销"],
   outdated: ["A newer version of this page is open in another tab. Load this one again: it stores nothing any more.", "В другой вкладке открыта более новая версия страницы. Обновите эту: она больше ничего не сохраняет.", "另一个标签页打开了本页的新版本。请重新加载：此页不再保存任何内容。"],
+  blocked: ["An older version of this page is open in another tab. Close it: until then nothing is stored here.", "В другой вкладке открыта старая версия страницы. Закройте её: до тех пор здесь ничего не сохраняется.", "另一个标签页打开了本页的旧版本。请将其关闭：在此之前这里不保存任何内容。"],
   notStored: ["This browser does not store the conversations: {message}", "Браузер не сохраняет беседы: {message}", "浏览器未保存会话：{message}"],
   shortcuts: ["Keyboard shortcuts", "Сочетания клавиш", "键盘快捷键"],
   or: ["or", "или", "或"],
