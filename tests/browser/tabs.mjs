@@ -82,6 +82,7 @@ export async function growing(browser, urls) {
     const other = await beside(seen, urls.steady);
     await page.fill("#message", "slow");
     await page.press("#message", "Enter");
+    await other.page.locator(".rail .name.busy").waitFor();
     await named(other.page, "slow").click();
     await other.page.locator('article.answer[data-status="streaming"] code').nth(1).waitFor();
     check(`${name}: nothing else may be asked meanwhile`, await other.page.getByRole("button", { name: "Stop" }).isVisible());
@@ -410,6 +411,10 @@ export async function shortcuts(browser, urls) {
   await page.press("#message", "Enter");
   await page.locator('article[data-status="streaming"]').waitFor();
   await page.locator("main").focus();
+  await page.keyboard.press("?");
+  await page.keyboard.press("Escape");
+  await page.locator("dialog.shortcuts").waitFor({ state: "detached" });
+  check("shortcuts: the Escape of a dialog stops no answer", (await page.locator('article[data-status="streaming"]').count()) === 1);
   await page.keyboard.press("Escape");
   await page.getByText("Stopped after").waitFor();
   await page.locator("main").focus();

@@ -90,7 +90,9 @@ export class Chat {
 
   // What another tab wrote, deleted or asks for.
   async heard({ heads = [], nodes = [], drafts = [], stop }) {
-    for (const [conversation, id] of nodes) await this.heardNode(this.all.find((one) => one.id === conversation), id);
+    const known = (id) => this.all.find((one) => one.id === id);
+    for (const id of heads.filter((one) => !known(one))) await this.heardHead(id, await store.head(id));
+    for (const [conversation, id] of nodes) await this.heardNode(known(conversation), id);
     for (const id of heads) await this.heardHead(id, await store.head(id));
     for (const id of drafts) await this.drafts.load(id);
     for (const run of [...this.runs.values()]) if (run.node.id === stop) this.stop(run.conversation);
@@ -98,11 +100,11 @@ export class Chat {
   }
 
   async heardNode(conversation, id) {
-    if (!conversation?.nodes || this.running(conversation)?.node.id === id) return;
+    if (!conversation || this.running(conversation)?.node.id === id) return;
     const row = await store.node(conversation.id, id);
     if (row === null) return;
-    if (row) conversation.nodes[id] = drawn(row, conversation.nodes[id]);
-    else delete conversation.nodes[id];
+    if (row && conversation.nodes) conversation.nodes[id] = drawn(row, conversation.nodes[id]);
+    if (!row) delete conversation.nodes?.[id];
     if (row && row.role === "assistant" && !over(row)) this.watch(conversation.id, id);
   }
 

@@ -77,11 +77,12 @@ function Page() {
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
   });
-  const escaped = () => {
+  const escaped = ({ target }) => {
+    if (target.closest("dialog")) return;
     if (panel) setPanel("");
     else if (name === "chat" && chat.growing) chat.stop();
   };
-  return html`<div class="page" data-panel=${panel} onKeyDown=${(event) => event.key === "Escape" && escaped()}>
+  return html`<div class="page" data-panel=${panel} onKeyDown=${(event) => event.key === "Escape" && escaped(event)}>
     <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.getElementById("content").focus(); }}>${t("skip")}</a>
     <header class="bar">
       <button type="button" class="drawer" aria-expanded=${panel === "rail" ? "true" : "false"} onClick=${() => toggle("rail")}>${t("conversations")}</button>

@@ -88,7 +88,7 @@ function Entry({ chat, one, hit, open }) {
   const rename = (on) => { chat.renaming = on; chat.changed(); };
   const pressed = (event) => {
     if (event.key === "F2") { event.preventDefault(); rename(one); }
-    if (event.key === "Delete") deleted(chat, [one], event);
+    if (["Delete", "Backspace"].includes(event.key)) deleted(chat, [one], event);
   };
   const named = (now) => {
     rename(null);
