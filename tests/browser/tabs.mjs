@@ -412,6 +412,7 @@ export async function shortcuts(browser, urls) {
   await page.locator('article[data-status="streaming"]').waitFor();
   await page.locator("main").focus();
   await page.keyboard.press("?");
+  await page.locator("dialog.shortcuts").waitFor();
   await page.keyboard.press("Escape");
   await page.locator("dialog.shortcuts").waitFor({ state: "detached" });
   check("shortcuts: the Escape of a dialog stops no answer", (await page.locator('article[data-status="streaming"]').count()) === 1);

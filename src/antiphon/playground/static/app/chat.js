@@ -1,17 +1,14 @@
-// The conversations and the turns that run: what the view of the chat shows and its buttons do.
+// The turns that run in the conversations: what the view of the chat shows and its buttons do.
 import { records } from "./api.js";
 import { Answering, deleted } from "./answering.js";
-import { Drafts } from "./drafts.js";
-import { conversationsIn, fileOf } from "./exported.js";
-import { keep, keptOf } from "./kept.js";
+import { Conversations, drawn } from "./conversations.js";
+import { keep } from "./kept.js";
 import { newId } from "./ui.js";
 import * as store from "./store.js";
-import { DEFAULTS, continuationOf, requestOf } from "./requests.js";
+import { continuationOf, requestOf } from "./requests.js";
 import { answerNode, calls, over } from "./turn.js";
 
 const UNREADABLE = "invalid_encrypted_content";
-const UNDO = 10_000; // Milliseconds in which a deletion can be undone.
-const NEW = "new"; // The draft of a conversation that has no message yet.
 
 // Begins with the text of an answer that is gone on with.
 function goesOn(node, former) {
@@ -19,27 +16,14 @@ function goesOn(node, former) {
   Object.assign(node, { items, continues: { id: former.id, role: "assistant", items: former.items } });
 }
 
-// A message as it is stored, with what only this page has of it.
-const drawn = (row, former) => ({ ...row, reasoning: former?.reasoning ?? "", sampled: former?.sampled, version: (former?.version ?? -1) + 1 });
-const settingsOf = (given) => ({ ...DEFAULTS, ...given });
-
-export class Chat {
+export class Chat extends Conversations {
   constructor(changed) {
-    this.changed = changed;
-    this.all = []; // Conversations by the time of their last change; those that were deleted a moment ago too.
-    this.current = this.fresh(settingsOf(keptOf("settings", {})));
-    this.runs = new Map();
+    super(changed);
+    this.runs = new Map(); // What reads an answer in this tab, by conversation.
     this.watched = new Map(); // Answers that another tab reads, and their conversations.
-    this.drafts = new Drafts();
-    this.gone = []; // Conversations whose deletion can be undone here.
     this.debug = false;
     this.listed = []; // The tools that run at the server.
     this.ready = new Promise((resolve) => { this.begin = resolve; });
-    store.state.told = () => this.changed();
-  }
-
-  get conversations() {
-    return this.all.filter((one) => !one.deleted);
   }
 
   // What reads an answer of that conversation in this tab.
@@ -58,34 +42,11 @@ export class Chat {
     return this.running()?.node ?? (last?.role === "assistant" && !over(last) ? last : null);
   }
 
-  fresh(settings = DEFAULTS) {
-    return { id: newId(), title: "", changed: Date.now(), settings: { ...settings }, nodes: {}, leaf: null };
-  }
-
   async load() {
     const loaded = this.loadAll();
     store.listen(async (message) => { await loaded; await this.heard(message); });
     await loaded;
     this.changed();
-  }
-
-  async loadAll() {
-    const known = new Set(this.all.map((one) => one.id));
-    const stored = (await store.heads()).filter((one) => !known.has(one.id));
-    this.all.push(...stored.map((one) => ({ ...one, settings: settingsOf(one.settings) })));
-    await this.drafts.load(NEW);
-    const chosen = keptOf("open");
-    const first = chosen === NEW ? null : this.conversations.find((one) => one.id === chosen) ?? this.conversations[0];
-    if (first && this.current.leaf === null && !this.typed) await this.open(first);
-    this.forgetLater(this.all.filter((one) => one.deleted));
-  }
-
-  // The messages of a conversation are read when it is opened first.
-  async opened(conversation) {
-    if (conversation.nodes) return;
-    const rows = await store.nodesOf(conversation.id);
-    conversation.nodes ??= Object.fromEntries(rows.map((one) => [one.id, drawn(one)]));
-    for (const one of rows) if (one.role === "assistant" && !over(one)) this.watch(conversation.id, one.id);
   }
 
   // What another tab wrote, deleted or asks for.
@@ -106,35 +67,6 @@ export class Chat {
     if (row && conversation.nodes) conversation.nodes[id] = drawn(row, conversation.nodes[id]);
     if (!row) delete conversation.nodes?.[id];
     if (row && row.role === "assistant" && !over(row)) this.watch(conversation.id, id);
-  }
-
-  async heardHead(id, row) {
-    if (row === null) return;
-    const known = this.all.find((one) => one.id === id);
-    if (!known) {
-      if (row) this.all.unshift({ ...row, settings: settingsOf(row.settings) });
-      return;
-    }
-    const { leaf, settings, ...fields } = row ?? { deleted: known.deleted ?? Date.now() };
-    const vanished = !known.deleted && fields.deleted;
-    const returned = known.deleted && !fields.deleted;
-    Object.assign(known, { deleted: undefined }, fields, row && { settings: settingsOf(settings) });
-    if (row && this.isBehind(known, leaf)) known.leaf = leaf;
-    if (vanished) await this.vanished(known);
-    if (returned) {
-      this.forgetLater(this.gone.filter((one) => one !== known));
-      await this.returned(known);
-    }
-    if (!row) this.all = this.all.filter((one) => one !== known);
-  }
-
-  // Whether a message goes on from the one that is shown last: another version does not take its place.
-  isBehind(conversation, leaf) {
-    const { nodes } = conversation;
-    if (!nodes || !nodes[conversation.leaf]) return true;
-    let node = nodes[leaf];
-    while (node && node.id !== conversation.leaf) node = nodes[node.parent];
-    return Boolean(node);
   }
 
   // Goes on reading the answers that a page which was closed, or loaded again, left unread.
@@ -180,24 +112,6 @@ export class Chat {
     await this.dropped(node.id);
   }
 
-  // The nodes from the first to the one that is shown last.
-  path(leaf = this.current.leaf) {
-    const nodes = [];
-    for (let node = this.current.nodes[leaf]; node; node = this.current.nodes[node.parent]) nodes.push(node);
-    return nodes.reverse();
-  }
-
-  siblings(node) {
-    return Object.values(this.current.nodes).filter((other) => other.parent === node.parent).sort((one, other) => one.at - other.at);
-  }
-
-  // How many answers, or questions, each node of the conversation has below it.
-  versions() {
-    const counts = new Map();
-    for (const { parent } of Object.values(this.current.nodes)) counts.set(parent, (counts.get(parent) ?? 0) + 1);
-    return counts;
-  }
-
   // Shows hidden channels from the next answer on; what was received of them is forgotten when it is switched off.
   reveal(on) {
     this.debug = on;
@@ -208,119 +122,6 @@ export class Chat {
         node.version += 1;
       }
     }
-  }
-
-  // Shows that version, and below it what came last.
-  select(node) {
-    const below = new Map();
-    for (const one of Object.values(this.current.nodes)) if (!(below.get(one.parent)?.at > one.at)) below.set(one.parent, one);
-    let leaf = node;
-    while (below.has(leaf.id)) leaf = below.get(leaf.id);
-    this.current.leaf = leaf.id;
-    return this.stored(this.current, { leaf: leaf.id });
-  }
-
-  // Opens a conversation, at a message where one is named.
-  async open(conversation, message = null) {
-    this.wanted = conversation;
-    await Promise.all([this.opened(conversation), this.drafts.load(conversation.id)]);
-    if (this.wanted !== conversation) return; // Another was wanted meanwhile.
-    this.current = conversation;
-    keep("open", this.all.includes(conversation) ? conversation.id : NEW);
-    this.target = conversation.nodes[message]?.id;
-    if (this.target && !this.path().includes(conversation.nodes[message])) this.select(conversation.nodes[message]);
-    this.changed();
-  }
-
-  create(settings = this.current.settings) {
-    keep("settings", settings);
-    return this.open(this.fresh(settings));
-  }
-
-  rename(conversation, title) {
-    conversation.title = title;
-    return this.stored(conversation, { title });
-  }
-
-  // Deletes conversations; for a while this can be undone.
-  async remove(conversations) {
-    const deletedAt = Date.now();
-    this.forgetLater([...this.gone, ...conversations]);
-    for (const one of conversations) {
-      one.deleted = deletedAt;
-      await this.vanished(one);
-    }
-    this.changed();
-    await Promise.all(conversations.map((one) => store.change(one.id, { deleted: deletedAt })));
-  }
-
-  async vanished(conversation) {
-    this.stop(conversation);
-    if (this.current !== conversation) return;
-    const next = this.conversations[0];
-    await (next ? this.open(next) : this.create(conversation.settings));
-    this.left = { conversation, next: this.current };
-  }
-
-  // Opens it again, where it was open and the reader went nowhere else.
-  async returned(conversation) {
-    if (this.left?.conversation === conversation && this.left.next === this.current) await this.open(conversation);
-  }
-
-  async undo() {
-    const gone = this.gone;
-    this.forgetLater([]);
-    for (const one of gone) one.deleted = undefined;
-    for (const one of gone) await this.returned(one);
-    this.changed();
-    await Promise.all(gone.map((one) => store.change(one.id, { deleted: undefined })));
-  }
-
-  // Their rows go when the time is up; `waits` stops the clock.
-  forgetLater(gone, waits = false) {
-    this.gone = gone;
-    clearTimeout(this.clock);
-    if (gone.length && !waits) this.clock = setTimeout(() => this.forget(), UNDO);
-  }
-
-  async forget() {
-    const gone = this.gone;
-    this.forgetLater([]);
-    this.all = this.all.filter((one) => !one.deleted || !gone.includes(one));
-    this.changed();
-    await store.purge(gone.map((one) => one.id));
-  }
-
-  set(fields) {
-    Object.assign(this.current.settings, fields);
-    if (!this.all.includes(this.current)) keep("settings", this.current.settings);
-    return this.stored(this.current, { settings: fields });
-  }
-
-  get draft() {
-    return this.drafts.of(this.draftId);
-  }
-
-  get draftId() {
-    return this.all.includes(this.current) ? this.current.id : NEW;
-  }
-
-  write(fields) {
-    this.typed = true;
-    return this.drafts.write(this.draftId, fields);
-  }
-
-  // Stores fields and messages of a conversation; from its first message on it is listed.
-  async stored(conversation, fields, nodes = []) {
-    const known = this.all.includes(conversation);
-    for (const one of nodes) one.version += 1;
-    if (!known && conversation.leaf !== null) {
-      this.all.unshift(conversation);
-      if (conversation === this.current) keep("open", conversation.id);
-    }
-    this.changed();
-    if (known) await store.change(conversation.id, fields, nodes);
-    else if (conversation.leaf !== null) await store.add(conversation, Object.values(conversation.nodes));
   }
 
   say(text, images = [], parent = this.current.leaf) {
@@ -421,25 +222,5 @@ export class Chat {
     this.ended(answering);
     answering.stop();
     this.changed();
-  }
-
-  // The messages of a conversation in their order, wherever they are.
-  async rowsOf({ id, nodes }) {
-    return nodes ? Object.values(nodes).sort((one, other) => one.at - other.at) : store.nodesOf(id);
-  }
-
-  async exported() {
-    const all = [];
-    for (const one of this.conversations) all.push([one, await this.rowsOf(one)]);
-    return fileOf(all);
-  }
-
-  // Takes the conversations of a file, opens the first, and gives how many they are. Raises for what is no export.
-  async taken(text) {
-    const read = conversationsIn(text);
-    this.all.unshift(...read);
-    for (const one of read) await store.add(one, Object.values(one.nodes));
-    if (read.length) await this.open(read[0]);
-    return read.length;
   }
 }
