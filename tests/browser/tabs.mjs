@@ -467,3 +467,25 @@ export async function unsendable(browser, urls) {
   await page.waitForFunction(() => document.querySelector("article:last-of-type")?.dataset.status === "done");
   await seen.context.close();
 }
+
+// What is asked in a new conversation goes there, with the settings of that moment.
+export async function atOnce(browser, urls) {
+  const seen = await chatting(browser, urls.main);
+  const { page } = seen;
+  const sent = [];
+  page.on("request", (request) => request.method() === "POST" && request.url().endsWith("/v1/responses") && sent.push(request.postDataJSON().temperature));
+  const asked = await page.evaluate(async () => {
+    const { Chat } = await import(new URL("playground/app/chat.js", location.href).href);
+    const chat = new Chat(() => {});
+    await chat.say("hello");
+    chat.create();
+    chat.set({ temperature: "0.25" });
+    const answered = chat.say("bears");
+    chat.set({ temperature: "" });
+    await answered;
+    return chat.path().map((node) => node.text ?? node.items[0].text);
+  });
+  check("at once: in the new conversation", asked.join("|") === "bears|There are bears in Bern.", asked.join("|"));
+  check("at once: with the settings of that moment", JSON.stringify(sent) === "[null,0.25]", JSON.stringify(sent));
+  await seen.context.close();
+}

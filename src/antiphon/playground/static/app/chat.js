@@ -161,7 +161,8 @@ export class Chat extends Conversations {
   answer(parent, { continues = null, asked = [], named = {} } = {}) {
     this.stop();
     const conversation = this.current;
-    const { settings } = conversation;
+    const settings = { ...conversation.settings }; // As they are now: a change comes too late for this answer.
+    const options = { debug: this.debug, listed: this.listed };
     const node = answerNode(parent, continues && settings.api === "responses" ? "chat" : settings.api);
     node.settings = { ...settings, api: node.api };
     if (continues) goesOn(node, continues);
@@ -171,7 +172,6 @@ export class Chat extends Conversations {
     conversation.leaf = node.id;
     this.runs.set(conversation.id, answering);
     const request = () => {
-      const options = { debug: this.debug, listed: this.listed };
       const [path, body] = continues ? continuationOf(settings, [...before, continues], options) : requestOf(settings, before, options);
       return [path, { ...body, ...(body.explain_prefix && { prompt_cache_key: conversation.id }) }]; // Compared within this conversation.
     };

@@ -113,8 +113,11 @@ export class Conversations {
   async open(conversation, message = null) {
     this.wanted = conversation;
     await Promise.all([this.opened(conversation), this.drafts.load(conversation.id)]);
-    if (this.wanted !== conversation) return; // Another was wanted meanwhile.
-    this.current = conversation;
+    if (this.wanted === conversation) this.show(conversation, message); // Else another was wanted meanwhile.
+  }
+
+  show(conversation, message = null) {
+    this.wanted = this.current = conversation;
     keep("open", this.all.includes(conversation) ? conversation.id : NEW);
     this.target = conversation.nodes[message]?.id;
     if (this.target && !this.path().includes(conversation.nodes[message])) this.select(conversation.nodes[message]);
@@ -123,7 +126,7 @@ export class Conversations {
 
   create(settings = this.current.settings) {
     keep("settings", settings);
-    return this.open(this.fresh(settings));
+    this.show(this.fresh(settings));
   }
 
   rename(conversation, title) {
