@@ -70,3 +70,30 @@ export async function streaming(browser, url, messages) {
     return longest(tasks, "cpu");
   });
 }
+
+// A conversation of so many messages, opened from another one after the page was loaded anew: the work of it, and the memory.
+export async function opening(browser, url, messages) {
+  await middle(`${messages} messages are opened`, 2 * TASK, async () => {
+    const seen = await visit(browser, url);
+    const { page, context } = seen;
+    await page.waitForSelector("#message");
+    await conversationOf(page, messages, (place) => `Message ${place}: ${"some **words** of a usual length, and `code`. ".repeat(10)}`);
+    await page.getByRole("button", { name: "New conversation" }).first().click();
+    await say(page, "hello");
+    await page.reload();
+    await page.getByText("Hello yourself.").waitFor();
+    const session = await context.newCDPSession(page);
+    const heap = async () => {
+      await session.send("HeapProfiler.collectGarbage");
+      return ((await session.send("Runtime.getHeapUsage")).usedSize / 1e6).toFixed(1);
+    };
+    const before = await heap();
+    const tasks = tasksOf(await traced(browser.browser, page, async () => {
+      await page.getByRole("button", { name: "Long", exact: true }).click();
+      await page.getByText(`Message ${messages - 1}:`).waitFor();
+    }));
+    console.log(`${messages} messages: opened in ${ms(sum(tasks))} of processor time, the longest task ${ms(longest(tasks, "cpu"))}; heap ${before} MB before, ${await heap()} MB with them`);
+    await context.close();
+    return longest(tasks, "cpu");
+  });
+}

@@ -4,6 +4,7 @@ import * as benches from "./bench.mjs";
 import { chatting, check, conversationOf, failures, leaks, open, say, set, state, stored, view, visit } from "./kit.mjs";
 import * as looks from "./look.mjs";
 import * as pace from "./pace.mjs";
+import * as tabs from "./tabs.mjs";
 
 const [chromium, folder, given] = process.argv.slice(2);
 const urls = JSON.parse(given);
@@ -92,7 +93,7 @@ const idOf = async (seen) => {
     const request = indexedDB.open("antiphon-playground");
     request.onsuccess = () => {
       const all = request.result.transaction("running").objectStore("running").getAll();
-      all.onsuccess = () => { request.result.close(); window.answering = all.result[0]?.node; resolve(Boolean(window.answering?.responseId)); };
+      all.onsuccess = () => { request.result.close(); window.answering = all.result[0]; resolve(Boolean(window.answering?.responseId)); };
     };
   }));
   return seen.page.evaluate("window.answering.responseId");
@@ -410,7 +411,7 @@ async function keyboard() {
   const seen = await chatting(browser, urls.main);
   const { page } = seen;
   const reached = [];
-  for (let step = 0; step < 24 && !reached.includes("message"); step += 1) {
+  for (let step = 0; step < 32 && !reached.includes("message"); step += 1) {
     await page.keyboard.press("Tab");
     reached.push(await page.evaluate("document.activeElement.id || document.activeElement.textContent.slice(0, 20)"));
   }
@@ -445,7 +446,8 @@ async function drawn() {
 const speed = async () => {
   await pace.paint(browser, urls.main);
   await pace.streaming(browser, urls.steady, 0);
-  await pace.streaming(browser, urls.steady, 500);
+  await pace.streaming(browser, urls.steady, 1000);
+  await pace.opening(browser, urls.main, 1000);
 };
 
 async function views() {
@@ -465,10 +467,10 @@ async function views() {
   await state(seen, "envelopes-text");
   await page.getByRole("button", { name: "Copy as Python" }).click();
   check("ids are copied", /^ids = \[\d+(, \d+)+\]$/.test(await page.evaluate("navigator.clipboard.readText()")));
-  await page.getByPlaceholder("Search").fill("spell");
+  await page.getByPlaceholder("Search text or id").fill("spell");
   await page.getByText("5 found").waitFor();
   check("rows without what is searched are away", (await page.locator(".envelopes .title").count()) === 1);
-  await page.getByPlaceholder("Search").fill("");
+  await page.getByPlaceholder("Search text or id").fill("");
   await page.getByLabel("Compare with the prompt before").check();
   await page.getByText(/tokens kept, 0 lost, \d+ new/).waitFor();
   await state(seen, "envelopes-compared");
@@ -698,7 +700,8 @@ async function slowCode() {
 
 const BENCHES = Object.fromEntries(Object.entries(benches).map(([name, one]) => [name, () => one(browser, urls.main)]));
 const LOOKS = Object.fromEntries(Object.entries(looks).map(([name, one]) => [name, () => one(browser, urls)]));
-const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...BENCHES, ...LOOKS };
+const TABS = Object.fromEntries(Object.entries(tabs).map(([name, one]) => [name, () => one(browser, urls)]));
+const ALL = { conversation, survives: () => survives(urls.steady, "stored"), survivesInMemory: () => survives(urls.steadyMemory, "memory"), cut, reconnected, chatTools: () => tools("chat"), responsesTools: () => tools("responses"), serverTools, cancelled, misfitting, continued, pondering, code, transcripts, debug, failing, keyboard, views, owners, stored: stored_, queued, long, keyed, loading, narrow, slowCode, drawn, pictures, ...TABS, ...BENCHES, ...LOOKS };
 const chosen = process.env.ONLY?.split(",") ?? Object.keys(ALL);
 for (const name of chosen) {
   try {

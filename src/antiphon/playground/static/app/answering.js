@@ -19,16 +19,19 @@ export class Answering {
     Object.assign(this, { conversation, node, debug, changed, abort: new AbortController(), stopped: false, saved: 0 });
   }
 
-  // From its request. Another tab that opens meanwhile leaves it alone.
-  begin(path, body) {
-    this.node.resumable = Boolean(body.background);
-    return store.alone(this.node.id, () => this.read(() => this.stream(path, { body })));
+  // From its request, which `request` gives, or raises for settings that give none.
+  begin(request) {
+    return this.read(() => {
+      const [path, body] = request();
+      this.node.resumable = Boolean(body.background);
+      return this.stream(path, { body });
+    });
   }
 
-  // From where it was read to: false where another tab does so.
+  // From where it was read to.
   goOn() {
-    this.node.resumedAt = this.node.lastEvent ?? -1;
-    return store.alone(this.node.id, () => this.read(() => this.follow()));
+    Object.assign(this.node, { status: "resuming", resumedAt: this.node.lastEvent ?? -1 });
+    return this.read(() => this.follow());
   }
 
   async read(first) {
@@ -62,7 +65,7 @@ export class Answering {
         if (node.ended || !this.survives) break;
         throw new ApiError({ kind: "cut", message: "" });
       } catch (error) {
-        if (leaving) return true;
+        if (leaving) return;
         if (this.stopped || error.name === "AbortError") node.status = "stopped";
         else if (this.survives && PASSING.has(error.kind) && (tries = node.lastEvent === before ? tries + 1 : 1) <= WAITS.length) {
           node.status = "resuming";
@@ -77,7 +80,6 @@ export class Answering {
     }
     if (!["failed", "stopped", "gone"].includes(node.status)) node.status = "done";
     this.drawn();
-    return true;
   }
 
   get survives() {
@@ -130,10 +132,11 @@ export class Answering {
     this.anew = false;
     node.events = (node.events ?? 0) + 1;
     if (!over(node)) node.status = "streaming";
+    const unknown = !node.responseId;
     fold(node, event, at);
     if (this.stopped) return this.forget(); // The stop came before the answer had an id.
     this.drawn();
-    this.keep();
+    this.keep(unknown && Boolean(node.responseId));
   }
 
   drawn() {
@@ -144,7 +147,7 @@ export class Answering {
   async keep(now = false) {
     if (!now && (performance.now() - this.saved < SAVED_EVERY)) return;
     this.saved = performance.now();
-    await store.saveRunning(this.conversation.id, this.node).catch(() => {});
+    await store.grown(this.conversation.id, this.node);
   }
 
   // Ends it, here and at the server.

@@ -1,7 +1,7 @@
 // A call of a tool: what it was given, how far it is, what came of it.
 import { html, seconds, useEffect, useState } from "./ui.js";
 import { t } from "./strings.js";
-import { useLive } from "./live.js";
+import { useKept, useLive } from "./live.js";
 import { functionsOf } from "./requests.js";
 import { calls } from "./turn.js";
 
@@ -25,9 +25,16 @@ export function Card({ item, node, chat, live, open }) {
     <pre class="plain" tabindex="0" dir="auto" aria-label=${t("arguments")}>${item.arguments}</pre>
     ${problem && html`<p class="problem">${t("notJson")}: ${problem}</p>`}
     ${asks && html`<${Fault} item=${item} node=${node} />`}
-    ${item.result !== undefined && item.result !== "" && html`<details><summary>${t("result")}</summary><pre class="plain" tabindex="0" dir="auto">${String(item.result)}</pre></details>`}
+    ${item.result !== undefined && item.result !== "" && html`<${Result} name=${placeOf(item, node)} result=${String(item.result)} />`}
     ${asks && html`<${ResultForm} item=${item} node=${node} chat=${chat} />`}
   </div>`;
+}
+
+const placeOf = (item, node) => `${node.id} ${node.items.indexOf(item)}`;
+
+function Result({ name, result }) {
+  const [open, setOpen] = useKept(`open ${name}`, false);
+  return html`<details open=${open} onToggle=${(event) => event.target.open !== open && setOpen(event.target.open)}><summary>${t("result")}</summary><pre class="plain" tabindex="0" dir="auto">${result}</pre></details>`;
 }
 
 // Why the arguments are not what the function's schema asks for, where they are not.
@@ -70,15 +77,19 @@ export function problemOf(text) {
 const CANCELLED = JSON.stringify({ error: "The user cancelled this call." });
 
 function ResultForm({ item, node, chat }) {
-  const [text, setText] = useState("");
+  const [text, setText] = useKept(`result ${placeOf(item, node)}`, "");
+  const give = (result, state) => {
+    setText("");
+    chat.give(node, item, result, state);
+  };
   const given = (event) => {
     event.preventDefault();
-    chat.give(node, item, text);
+    give(text);
   };
   const several = calls(node).filter((one) => one.result === undefined).length > 1;
   return html`<form onSubmit=${given}>
     <label>${t("giveResult", { name: item.name })}<textarea rows="2" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
     <div class="row"><button type="submit">${several ? t("giveThis") : t("sendResults")}</button>
-      <button type="button" onClick=${() => chat.give(node, item, CANCELLED, "cancelled")}>${t("cancelCall")}</button></div>
+      <button type="button" onClick=${() => give(CANCELLED, "cancelled")}>${t("cancelCall")}</button></div>
   </form>`;
 }

@@ -1,10 +1,11 @@
-// The conversations and the turn that runs: what the view of the chat shows and its buttons do.
+// The turns that run in the conversations: what the view of the chat shows and its buttons do.
 import { records } from "./api.js";
 import { Answering, deleted } from "./answering.js";
+import { Conversations, drawn } from "./conversations.js";
+import { keep } from "./kept.js";
 import { newId } from "./ui.js";
-import { isImage } from "./images.js";
 import * as store from "./store.js";
-import { DEFAULTS, continuationOf, requestOf } from "./requests.js";
+import { continuationOf, requestOf } from "./requests.js";
 import { answerNode, calls, over } from "./turn.js";
 
 const UNREADABLE = "invalid_encrypted_content";
@@ -15,184 +16,153 @@ function goesOn(node, former) {
   Object.assign(node, { items, continues: { id: former.id, role: "assistant", items: former.items } });
 }
 
-// Drops what only the server that wrote it can read; false where there is nothing of it.
-function forgotten(path) {
-  const all = path.filter((node) => node.output);
-  for (const node of all) delete node.output;
-  return all.length > 0;
-}
-
-export class Chat {
+export class Chat extends Conversations {
   constructor(changed) {
-    this.changed = changed;
-    this.conversations = [];
-    this.current = this.fresh();
-    this.runs = new Map();
-    this.removed = new WeakSet();
+    super(changed);
+    this.runs = new Map(); // What reads an answer in this tab, by conversation.
+    this.watched = new Map(); // Answers that another tab reads, and their conversations.
     this.debug = false;
     this.listed = []; // The tools that run at the server.
+    this.ready = new Promise((resolve) => { this.begin = resolve; });
   }
 
-  // What reads an answer of that conversation now.
+  // What reads an answer of that conversation in this tab.
   running(conversation = this.current) {
     return this.runs.get(conversation.id);
   }
 
-  fresh(settings = DEFAULTS) {
-    return { id: newId(), title: "", changed: Date.now(), settings: { ...settings }, nodes: {}, leaf: null };
+  // Whether one of its answers is being written, in whichever tab.
+  busy(conversation) {
+    return this.runs.has(conversation.id) || [...this.watched.values()].includes(conversation.id);
+  }
+
+  // The answer that is shown last, while it is being written, in whichever tab.
+  get growing() {
+    const last = this.current.nodes[this.current.leaf];
+    return this.running()?.node ?? (last?.role === "assistant" && !over(last) ? last : null);
   }
 
   async load() {
-    this.conversations = await store.load();
-    const running = await store.loadRunning();
-    for (const { id, conversation, node } of running) {
-      const known = this.conversations.find((one) => one.id === conversation);
-      if (known?.nodes[id] && (!over(known.nodes[id]) || known.nodes[id].status === "elsewhere")) known.nodes[id] = node;
-    }
-    for (const one of this.conversations) {
-      one.settings = { ...DEFAULTS, ...one.settings };
-      for (const node of Object.values(one.nodes)) node.version = 0;
-    }
-    if (this.conversations.length && this.current.leaf === null) this.current = this.conversations[0];
+    const loaded = this.loadAll();
+    store.listen(async (message) => { await loaded; await this.heard(message); });
+    await loaded;
     this.changed();
-    this.left = running;
+  }
+
+  // What another tab wrote, deleted or asks for.
+  async heard({ heads = [], nodes = [], drafts = [], stop }) {
+    const known = (id) => this.all.find((one) => one.id === id);
+    for (const id of heads.filter((one) => !known(one))) await this.heardHead(id, await store.head(id));
+    for (const [conversation, id] of nodes) await this.heardNode(known(conversation), id);
+    for (const id of heads) await this.heardHead(id, await store.head(id));
+    for (const id of drafts) await this.drafts.load(id);
+    for (const run of [...this.runs.values()]) if (run.node.id === stop) this.stop(run.conversation);
+    this.changed();
+  }
+
+  async heardNode(conversation, id) {
+    if (!conversation || this.running(conversation)?.node.id === id) return;
+    const row = await store.node(conversation.id, id);
+    if (row === null) return;
+    if (row && conversation.nodes) conversation.nodes[id] = drawn(row, conversation.nodes[id]);
+    if (!row) delete conversation.nodes?.[id];
+    if (row && row.role === "assistant" && !over(row)) this.watch(conversation.id, id);
   }
 
   // Goes on reading the answers that a page which was closed, or loaded again, left unread.
   async goOn() {
-    const left = this.left ?? [];
-    this.left = [];
-    for (const { id, conversation, node: stored } of left) {
-      const known = this.conversations.find((one) => one.id === conversation);
-      const node = known?.nodes[id];
-      if (node && !over(node) && node.resumable && node.responseId) this.resume(known, node);
-      else store.alone(id, () => this.dropped(id, stored)).catch(() => {});
-    }
-    for (const one of this.conversations) {
-      for (const node of Object.values(one.nodes)) {
-        if (node.role === "assistant" && !over(node) && this.running(one)?.node !== node) this.interrupted(one, node);
-      }
-    }
+    this.begin();
+    for (const { conversation, id } of await store.running()) this.watch(conversation, id);
+  }
+
+  // Takes an answer over from the tab that reads it, should that be closed before its end.
+  async watch(conversation, id) {
+    if (this.watched.has(id) || this.runs.get(conversation)?.node.id === id) return;
+    this.watched.set(id, conversation);
+    await this.ready;
+    await store.alone(id, () => this.takenOver(conversation, id)).catch(() => {});
+    this.watched.delete(id);
+    this.changed();
+  }
+
+  async takenOver(id, nodeId) {
+    const conversation = this.all.find((one) => one.id === id);
+    const row = conversation && !conversation.deleted && (await store.node(id, nodeId));
+    if (!row || over(row)) return this.dropped(nodeId);
+    await this.opened(conversation);
+    const node = drawn(row, conversation.nodes[nodeId]);
+    conversation.nodes[nodeId] = node;
+    if (!node.resumable || !node.responseId) return this.interrupted(conversation, node);
+    const answering = new Answering(conversation, node, { changed: () => this.changed() });
+    this.runs.set(id, answering);
+    await answering.goOn();
+    return this.finished(answering);
   }
 
   // Nothing more is read of it; what the server stores of it is deleted.
-  async dropped(id, node) {
-    if (node.resumable && node.responseId) await deleted(node.responseId);
-    await store.removeRunning(id);
+  async dropped(id) {
+    const left = (await store.running()).find((one) => one.id === id);
+    if (left?.resumable && left.responseId) await deleted(left.responseId);
+    if (left) await store.removeRunning(id);
   }
 
-  interrupted(conversation, node) {
+  async interrupted(conversation, node) {
     node.status = "interrupted";
-    node.version += 1;
-    this.keep(conversation);
-  }
-
-  async resume(conversation, node) {
-    const answering = new Answering(conversation, node, { changed: () => this.changed() });
-    node.status = "resuming";
-    this.runs.set(conversation.id, answering);
-    if (await answering.goOn()) return this.finished(answering);
-    this.ended(answering);
-    node.status = "elsewhere";
-    node.version += 1;
-    return this.changed();
-  }
-
-  // The nodes from the first to the one that is shown last.
-  path(leaf = this.current.leaf) {
-    const nodes = [];
-    for (let node = this.current.nodes[leaf]; node; node = this.current.nodes[node.parent]) nodes.push(node);
-    return nodes.reverse();
-  }
-
-  siblings(node) {
-    return Object.values(this.current.nodes).filter((other) => other.parent === node.parent);
-  }
-
-  // How many answers, or questions, each node of the conversation has below it.
-  versions() {
-    const counts = new Map();
-    for (const { parent } of Object.values(this.current.nodes)) counts.set(parent, (counts.get(parent) ?? 0) + 1);
-    return counts;
+    await this.stored(conversation, {}, [node]);
+    await this.dropped(node.id);
   }
 
   // Shows hidden channels from the next answer on; what was received of them is forgotten when it is switched off.
   reveal(on) {
     this.debug = on;
     if (!on) records.length = 0;
-    for (const one of [this.current, ...this.conversations]) {
-      for (const node of Object.values(one.nodes)) {
+    for (const one of [this.current, ...this.all]) {
+      for (const node of Object.values(one.nodes ?? {})) {
         if (!on) Object.assign(node, { reasoning: "", sampled: [] });
         node.version += 1;
       }
     }
   }
 
-  select(node) {
-    let leaf = node;
-    for (;;) {
-      const below = Object.values(this.current.nodes).filter((other) => other.parent === leaf.id);
-      if (!below.length) break;
-      leaf = below.at(-1);
-    }
-    this.current.leaf = leaf.id;
-    this.keep();
-  }
-
-  open(conversation) {
-    this.current = conversation;
-    this.changed();
-  }
-
-  create() {
-    this.open(this.fresh(this.current.settings));
-  }
-
-  async remove(conversation) {
-    this.removed.add(conversation);
-    this.stop(conversation);
-    this.conversations = this.conversations.filter((one) => one.id !== conversation.id);
-    if (this.current.id === conversation.id) this.current = this.conversations[0] ?? this.fresh(conversation.settings);
-    this.changed();
-    await store.remove(conversation.id);
-  }
-
-  set(fields) {
-    Object.assign(this.current.settings, fields);
-    this.keep();
-  }
-
-  async keep(conversation = this.current) {
-    this.changed();
-    if (conversation.leaf === null) return;
-    conversation.changed = Date.now();
-    if (!this.conversations.includes(conversation)) this.conversations.unshift(conversation);
-    await store.save(conversation);
-  }
-
   say(text, images = [], parent = this.current.leaf) {
-    const node = { id: newId(), parent, role: "user", text, ...(images.length && { images }), version: 0 };
+    const node = { id: newId(), parent, role: "user", text, ...(images.length && { images }), at: Date.now(), version: 0 };
     this.current.nodes[node.id] = node;
-    this.current.title ||= text.trim().slice(0, 60);
-    return this.answer(node.id);
+    const named = this.current.title ? {} : { title: text.trim().slice(0, 60) };
+    Object.assign(this.current, named);
+    return this.answer(node.id, { asked: [node], named });
+  }
+
+  // Opens the field of the last question that is shown; false where there is none.
+  editLast() {
+    const last = this.path().findLast((node) => node.role === "user");
+    if (!last || this.growing) return false;
+    keep(`edit ${last.id}`, last.text);
+    last.version += 1;
+    this.changed();
+    return true;
   }
 
   again(node) {
     return this.answer(node.parent);
   }
 
-  give(node, item, result, state = "completed") {
-    Object.assign(item, { result, state });
-    node.version += 1;
-    this.keep();
-    if (calls(node).every((one) => one.result !== undefined)) this.answer(node.id);
+  // The result of one call: those of its other calls may come from other tabs.
+  async give(node, item, result, state = "completed") {
+    const place = node.items.indexOf(item);
+    const given = (one) => { Object.assign(one.items[place], { result, state }); return one; };
+    const now = given(this.current.nodes[node.id]);
+    now.version += 1;
+    this.changed();
+    await store.changeNode(this.current.id, node.id, given);
+    if (calls(now).every((one) => one.result !== undefined)) await this.answer(node.id);
   }
 
-  // A new answer below the node `parent`; with `continues`, one that begins with what that answer has.
-  async answer(parent, continues = null) {
+  // A new answer below the node `parent`; with `continues`, one that begins with what that answer has. `asked` are new too.
+  answer(parent, { continues = null, asked = [], named = {} } = {}) {
     this.stop();
     const conversation = this.current;
-    const { settings } = conversation;
+    const settings = { ...conversation.settings }; // As they are now: a change comes too late for this answer.
+    const options = { debug: this.debug, listed: this.listed };
     const node = answerNode(parent, continues && settings.api === "responses" ? "chat" : settings.api);
     node.settings = { ...settings, api: node.api };
     if (continues) goesOn(node, continues);
@@ -201,29 +171,43 @@ export class Chat {
     conversation.nodes[node.id] = node;
     conversation.leaf = node.id;
     this.runs.set(conversation.id, answering);
-    const options = { debug: this.debug, listed: this.listed };
-    const [path, body] = continues ? continuationOf(settings, [...before, continues], options) : requestOf(settings, before, options);
-    if (body.explain_prefix) body.prompt_cache_key = conversation.id; // Compared within this conversation.
-    await this.keep();
-    await answering.begin(path, body);
-    if (node.error?.code === UNREADABLE && forgotten(before)) { // Another server wrote it.
-      delete conversation.nodes[node.id];
-      this.ended(answering);
-      return this.answer(parent, continues);
+    const request = () => {
+      const [path, body] = continues ? continuationOf(settings, [...before, continues], options) : requestOf(settings, before, options);
+      return [path, { ...body, ...(body.explain_prefix && { prompt_cache_key: conversation.id }) }]; // Compared within this conversation.
+    };
+    return store.alone(node.id, async () => {
+      await this.stored(conversation, { ...named, leaf: node.id, changed: Date.now() }, [...asked, node]);
+      await answering.begin(request);
+      if (node.error?.code === UNREADABLE && this.forgotten(conversation, before)) { // Another server wrote it.
+        this.ended(answering);
+        delete conversation.nodes[node.id];
+        store.removeNode(conversation.id, node.id);
+        return this.answer(parent, { continues });
+      }
+      return this.finished(answering);
+    }, { fresh: true });
+  }
+
+  // Drops what only the server that wrote it can read; false where there is nothing of it.
+  forgotten(conversation, path) {
+    const all = path.filter((node) => node.output);
+    for (const node of all) {
+      delete node.output;
+      store.changeNode(conversation.id, node.id, ({ output, ...row }) => row);
     }
-    return this.finished(answering);
+    return all.length > 0;
   }
 
   // Goes on with an answer that was stopped or cut, as another version of it.
   goOnWith(node) {
-    return this.answer(node.parent, node);
+    return this.answer(node.parent, { continues: node });
   }
 
   // The answer is stored here before the server forgets it.
   async finished(answering) {
+    if (!over(answering.node)) return; // The page goes.
     this.ended(answering);
-    answering.node.version += 1;
-    if (!this.removed.has(answering.conversation)) await this.keep(answering.conversation);
+    await this.stored(answering.conversation, { changed: Date.now() }, [answering.node]);
     await answering.settle().catch(() => {}); // What is left of it is deleted when the page is opened again.
   }
 
@@ -231,51 +215,12 @@ export class Chat {
     if (this.running(answering.conversation) === answering) this.runs.delete(answering.conversation.id);
   }
 
+  // Ends the answer that is being written; in another tab, where that reads it.
   stop(conversation = this.current) {
     const answering = this.running(conversation);
-    if (!answering) return;
+    if (!answering) return void (conversation === this.current && this.growing && store.tell({ stop: this.growing.id }));
     this.ended(answering);
     answering.stop();
     this.changed();
   }
-
-  exported() {
-    return JSON.stringify({ kind: "antiphon-conversations", version: 1, conversations: this.conversations.map(store.portable) }, null, 1);
-  }
-
-  // How many conversations of a file were taken. Raises for what is no export.
-  async taken(text) {
-    const file = JSON.parse(text);
-    if (file?.kind !== "antiphon-conversations" || !Array.isArray(file.conversations)) throw new SyntaxError("no conversations");
-    const read = file.conversations.map(checked);
-    for (const one of read) {
-      this.conversations.unshift(one);
-      await store.save(one);
-    }
-    this.changed();
-    return read.length;
-  }
-}
-
-// A conversation of a file under a new id, with no more than its known parts; nothing in it is believed to be well formed.
-function checked(given) {
-  const nodes = {};
-  const names = new Map();
-  for (const [former, node] of Object.entries(given.nodes ?? {})) {
-    const id = newId();
-    const plain = { id, parent: names.get(node.parent) ?? null, version: 0 };
-    names.set(former, id);
-    if (node.role === "user") nodes[id] = { ...plain, role: "user", text: String(node.text ?? ""), images: (node.images ?? []).filter(isImage) };
-    else nodes[id] = { ...answerNode(plain.parent, String(node.api)), ...plain, role: "assistant", status: "done", items: (node.items ?? []).map(itemOf) };
-  }
-  const leaf = names.get(given.leaf) ?? [...names.values()].at(-1) ?? null;
-  const settings = Object.fromEntries(Object.entries(DEFAULTS).map(([name, usual]) => [name, String(given.settings?.[name] ?? usual)]));
-  return { id: newId(), title: String(given.title ?? "").slice(0, 60), changed: Number(given.changed) || Date.now(), settings, nodes, leaf, leftOut: (given.leftOut ?? []).slice(0, 50).map(String) };
-}
-
-function itemOf(item) {
-  const text = (value) => (value === undefined ? undefined : String(value));
-  if (item.kind === "text") return { kind: "text", key: text(item.key), text: String(item.text ?? ""), phase: text(item.phase) };
-  const kind = item.kind === "server" ? "server" : "call";
-  return { kind, key: text(item.key), id: text(item.id), name: String(item.name ?? ""), arguments: String(item.arguments ?? ""), state: String(item.state ?? ""), result: text(item.result) };
 }

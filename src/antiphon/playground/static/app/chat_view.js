@@ -1,5 +1,6 @@
 // The chat: messages, tool calls, and the field to write in.
 import { html, Component, copy, seconds, useEffect, useLayoutEffect, useRef, useState } from "./ui.js";
+import { keep, keptOf, useKept } from "./kept.js";
 import { Markdown } from "./markdown.js";
 import { t } from "./strings.js";
 import { Card, problemOf } from "./card.js";
@@ -15,29 +16,58 @@ const SHOWN = 60;
 export function ChatView({ chat, cards }) {
   const path = chat.path();
   const versions = chat.versions();
-  const running = chat.running();
+  const growing = chat.growing;
   const names = cards.filter(writes).map((one) => one.id).join("\n");
-  const [more, setMore] = useState(0);
   const [beside, setBeside] = useState(null); // The question whose answers stand side by side.
-  const from = Math.max(0, path.length - SHOWN - more);
+  useEffect(() => setBeside(null), [chat.current.id]);
   const list = useRef(null);
-  const follow = useRef(true);
-  useLayoutEffect(() => {
-    if (follow.current) list.current.scrollTop = list.current.scrollHeight;
-  });
-  useEffect(() => { setMore(0); setBeside(null); follow.current = true; }, [chat.current.id]);
-  const scrolled = ({ target }) => { follow.current = target.scrollHeight - target.scrollTop - target.clientHeight < 40; };
+  const place = usePlace(chat, path, list);
+  const from = Math.max(0, path.length - SHOWN - place.more);
   return html`<div class="chat">
-    <div class="messages" ref=${list} onScroll=${scrolled} tabindex="0" role="log" aria-label=${t("chat")} aria-busy=${running ? "true" : "false"}>
+    <div class="messages" ref=${list} onScroll=${place.scrolled} tabindex="0" role="log" aria-label=${t("chat")} aria-busy=${growing ? "true" : "false"}>
       ${path.length === 0 && html`<${First} chat=${chat} cards=${cards} />`}
       ${chat.current.leftOut?.length > 0 && html`<p class="notice">${t("leftOutHere", { what: chat.current.leftOut.join(", ") })}</p>`}
-      ${from > 0 && html`<button type="button" onClick=${() => { follow.current = false; setMore(more + SHOWN); }}>${t("earlier", { count: from })}</button>`}
+      ${from > 0 && html`<button type="button" onClick=${() => place.showMore()}>${t("earlier", { count: from })}</button>`}
       ${path.slice(from).map((node) => html`<${Message} key=${node.id} node=${node} version=${versionOf(chat, node, beside)} chat=${chat} names=${names} beside=${beside} setBeside=${setBeside}
-        count=${versions.get(node.parent)} last=${node.id === chat.current.leaf} running=${running?.node === node} />`)}
+        count=${versions.get(node.parent)} last=${node.id === chat.current.leaf} running=${growing === node} />`)}
     </div>
-    ${chat.durable && running?.node.resumable && path.at(-2)?.text === t("card_lastAsk") && html`<p class="notice how" role="status">${t("lastHow")}</p>`}
+    ${chat.durable && growing?.resumable && path.at(-2)?.text === t("card_lastAsk") && html`<p class="notice how" role="status">${t("lastHow")}</p>`}
     <${Writer} chat=${chat} />
   </div>`;
+}
+
+const END = { more: 0, top: 0, follow: true };
+
+// Where the reader is in a conversation: at its end, which is followed, or at a place of theirs, or where a search led.
+function usePlace(chat, path, list) {
+  const { id } = chat.current;
+  const [, draw] = useState(0);
+  const place = useRef(null);
+  if (place.current?.id !== id) place.current = { id, fresh: true, ...keptOf(`place ${id}`, END) };
+  const target = path.findIndex((node) => node.id === chat.target);
+  if (target >= 0) Object.assign(place.current, { follow: false, more: Math.max(place.current.more, path.length - SHOWN - target) });
+  const set = (fields) => {
+    const { more, top, follow } = Object.assign(place.current, fields);
+    keep(`place ${id}`, follow ? undefined : { more, top, follow });
+  };
+  useLayoutEffect(() => {
+    const { follow, fresh, top } = place.current;
+    if (follow) list.current.scrollTop = list.current.scrollHeight;
+    else if (fresh) list.current.scrollTop = top;
+    place.current.fresh = false;
+    if (target < 0) return;
+    chat.target = undefined;
+    const found = document.getElementById(`m${path[target].id}`);
+    found.scrollIntoView({ block: "center" });
+    found.tabIndex = -1; // Until the focus goes elsewhere: a click into a message gives it none.
+    found.addEventListener("blur", () => found.removeAttribute("tabindex"), { once: true });
+    found.focus({ preventScroll: true });
+  });
+  return {
+    more: place.current.more,
+    scrolled: ({ target: { scrollHeight, scrollTop, clientHeight } }) => set({ top: scrollTop, follow: scrollHeight - scrollTop - clientHeight < 40 }),
+    showMore: () => { set({ follow: false, more: place.current.more + SHOWN }); draw((count) => count + 1); },
+  };
 }
 
 class Message extends Component {
@@ -90,20 +120,39 @@ function Versions({ node, chat, setBeside }) {
 }
 
 function UserMessage({ node, chat }) {
-  const [text, setText] = useState(null);
-  const [all, setAll] = useState(false);
+  const [text, setText] = useKept(`edit ${node.id}`, null);
+  const [all, setAll] = useKept(`all ${node.id}`, false);
+  const field = useRef(null);
+  const edits = text !== null;
+  const edited = useRef(edits); // A field that was open before takes no focus when it is drawn again.
+  useEffect(() => {
+    if (edits && !edited.current) {
+      field.current.focus();
+      field.current.setSelectionRange(text.length, text.length);
+    }
+    edited.current = edits;
+  }, [edits]);
+  const left = () => {
+    setText(null);
+    document.getElementById("message")?.focus();
+  };
   const sent = (event) => {
     event.preventDefault();
-    setText(null);
+    left();
     chat.say(text, node.images, node.parent);
   };
+  const pressed = (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    left();
+  };
   const shown = all ? node.text : node.text.slice(0, 20_000);
-  return html`<article class="message user" aria-label=${t("you")}>
+  return html`<article class="message user" id=${`m${node.id}`} aria-label=${t("you")}>
     ${text === null
       ? html`<${Images} images=${node.images} /><div class="body plain" dir="auto">${shown}</div>
         ${shown.length < node.text.length && html`<button type="button" onClick=${() => setAll(true)}>${t("showAll", { count: node.text.length })}</button>`}`
-      : html`<form onSubmit=${sent}><textarea aria-label=${t("edit")} dir="auto" rows="3" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
-        <button type="submit">${t("save")}</button> <button type="button" onClick=${() => setText(null)}>${t("cancel")}</button></form>`}
+      : html`<form onSubmit=${sent}><textarea ref=${field} aria-label=${t("edit")} dir="auto" rows="3" value=${text} onKeyDown=${pressed} onInput=${(event) => setText(event.target.value)}></textarea>
+        <button type="submit">${t("save")}</button> <button type="button" onClick=${left}>${t("cancel")}</button></form>`}
     <footer><${Versions} node=${node} chat=${chat} />
       ${text === null && html`<button type="button" class="small" onClick=${() => setText(node.text)}>${t("edit")}</button>
       <button type="button" class="small" onClick=${() => copy(node.text)}>${t("copy")}</button>`}</footer>
@@ -113,7 +162,7 @@ function UserMessage({ node, chat }) {
 function Answer({ node, chat, last, names, setBeside }) {
   const whole = over(node);
   const model = node.model ?? node.settings?.model;
-  return html`<article class="message answer" aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
+  return html`<article class="message answer" id=${`m${node.id}`} aria-label=${t("assistant")} data-status=${node.status} data-node=${node.id}>
     <p class="who">${model || t("assistant")}</p>
     ${!whole && !node.items.length && html`<${Thinking} node=${node} />`}
     ${whole && node.usage?.reasoning > 0 && html`<p class="hint">${t("thought", { time: seconds(node.times.text ?? node.times.last ?? 0), count: node.usage.reasoning })}</p>`}
@@ -122,7 +171,7 @@ function Answer({ node, chat, last, names, setBeside }) {
       ? html`<div class="cards" key=${place}>${group.map((item) => html`<${Card} item=${item} node=${node} chat=${chat} live=${!whole} open=${whole && last} />`)}</div>`
       : html`<div key=${place} class=${group.phase === "commentary" ? "preamble" : "body"}><${Markdown} text=${group.text} /></div>`)}
     ${node.resumedAt !== undefined && html`<p class="hint" role="status">${t(node.status === "resuming" ? "resuming" : "resumed", { at: node.resumedAt + 1 })}</p>`}
-    ${["stopped", "interrupted", "gone", "elsewhere"].includes(node.status) && html`<p class="notice" role="status">${t(node.status === "stopped" && countOf(node) ? "stoppedAfter" : node.status, { count: countOf(node) })}</p>`}
+    ${["stopped", "interrupted", "gone"].includes(node.status) && html`<p class="notice" role="status">${t(node.status === "stopped" && countOf(node) ? "stoppedAfter" : node.status, { count: countOf(node) })}</p>`}
     ${node.status === "done" && !["", "stop", "tool_calls"].includes(node.finish) && html`<p class="hint">${t("cutShort", { reason: node.finish })}</p>`}
     ${node.error && html`<${Failure} node=${node} chat=${chat} />`}
     ${whole && html`<footer>${setBeside && html`<${Versions} node=${node} chat=${chat} setBeside=${setBeside} />`}
@@ -138,7 +187,7 @@ const countOf = (node) => node.usage?.completion ?? node.progress?.completion_to
 
 // Whether there is a text to go on with, which ended before its end.
 function isCut(node) {
-  const ended = node.status === "elsewhere" || (node.status === "done" && !["length", "max_output_tokens"].includes(node.finish));
+  const ended = node.status === "done" && !["length", "max_output_tokens"].includes(node.finish);
   return !ended && node.items.at(-1)?.kind === "text" && textOf(node) !== "";
 }
 
@@ -191,29 +240,33 @@ function Failure({ node, chat }) {
 }
 
 function Writer({ chat }) {
-  const [text, setText] = useState("");
-  const [images, setImages] = useState([]);
+  const { text, images } = chat.draft;
+  const [, draw] = useState(0);
   const [problem, setProblem] = useState("");
-  const add = (more) => setImages((before) => added(before, more));
+  const write = (fields) => { chat.write(fields); draw((count) => count + 1); };
+  const add = (more) => write({ images: added(chat.draft.images, more) });
   const send = (event) => {
     event?.preventDefault();
-    if (!(text.trim() || images.length) || chat.running()) return;
+    if (!(text.trim() || images.length) || chat.growing) return;
     const wrong = images.length && chat.current.settings.api === "completions" ? t("noImages") : wrongSetting(chat.current.settings);
     setProblem(wrong);
     if (wrong) return;
-    setText("");
-    setImages([]);
+    write({ text: "", images: [] });
     chat.say(text, images);
   };
   const pressed = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
-    if (event.key === "Escape" && chat.running()) chat.stop();
+    if (event.key === "ArrowUp" && !text && chat.editLast()) event.preventDefault();
+    if (event.key === "Escape" && chat.growing) {
+      event.stopPropagation();
+      chat.stop();
+    }
   };
   return html`<form class="writer" onSubmit=${send} ...${taking(add)}>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <${Images} images=${images} remove=${(at) => setImages(images.filter((_, place) => place !== at))} />
-    <div class="field"><${Attach} add=${add} /><textarea id="message" aria-label=${t("message")} placeholder=${t("message")} rows="1" dir="auto" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed}></textarea>
-    ${chat.running()
+    <${Images} images=${images} remove=${(at) => write({ images: images.filter((_, place) => place !== at) })} />
+    <div class="field"><${Attach} add=${add} /><textarea id="message" aria-label=${t("message")} placeholder=${t("message")} rows="1" dir="auto" value=${text} onInput=${(event) => write({ text: event.target.value })} onKeyDown=${pressed}></textarea>
+    ${chat.growing
       ? html`<button type="button" key="stop" onClick=${() => chat.stop()}>${t("stop")}</button>`
       : html`<button type="submit" key="send" disabled=${!(text.trim() || images.length)}>${t("send")}</button>`}</div>
   </form>`;

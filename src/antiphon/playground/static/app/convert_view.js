@@ -54,7 +54,6 @@ export function ConvertView({ chat, models }) {
       const { output, losses, findings } = await call("/v1/convert", { body: { input: text, to: "chat", ...(from && { from }), ...(lenient && { lenient }) } });
       if (output === null) return setSaid(findings[0]?.message ?? "");
       await chat.taken(conversationOf(output, losses));
-      chat.open(chat.conversations[0]);
       location.hash = "chat";
     } catch (error) {
       setSaid(error.message);

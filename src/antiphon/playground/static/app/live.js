@@ -1,6 +1,7 @@
 // What a server makes of something that is typed: asked when the typing pauses, and only the last answer counts.
 import { useEffect, useRef, useState } from "./ui.js";
 import { call } from "./api.js";
+export { useKept } from "./kept.js";
 
 const PAUSE = 250;
 
@@ -30,12 +31,4 @@ export function useLive(path, body, again, pause = PAUSE) {
     return () => { clearTimeout(timer); clearTimeout(retry.current); abort.abort(); };
   }, [path, spelled, again]);
   return state;
-}
-
-// A value that outlives the view, as long as the page is open.
-const kept = {};
-export function useKept(name, first) {
-  const [value, setValue] = useState(kept[name] ?? first);
-  kept[name] = value;
-  return [value, setValue];
 }

@@ -6,10 +6,13 @@ import { ChatView } from "./chat_view.js";
 import { ConvertView } from "./convert_view.js";
 import { EnvelopesView } from "./envelopes.js";
 import { warm } from "./markdown.js";
+import { useKept } from "./kept.js";
 import { Picker } from "./models.js";
-import { Rail } from "./rail.js";
+import { Rail, Undo } from "./rail.js";
 import { SchemaView } from "./schema_view.js";
 import { Settings } from "./settings.js";
+import { Shortcuts, askedBy } from "./shortcuts.js";
+import { state as storing } from "./store.js";
 import { current, t } from "./strings.js";
 import { StoredView } from "./stored_view.js";
 import { TemplateView } from "./template_view.js";
@@ -24,7 +27,7 @@ const POLL = 2000;
 const server = { state: "starting", models: [], cards: [], wrong: false };
 const draw = batched(() => render(html`<${Page} />`, document.getElementById("app")), 50);
 const chat = new Chat(() => {
-  if (Object.values(chat.current.nodes).some((node) => node.error?.kind === "key")) server.state = "key";
+  if (Object.values(chat.current.nodes ?? {}).some((node) => node.error?.kind === "key")) server.state = "key";
   draw();
 });
 
@@ -54,10 +57,34 @@ function viewNamed() {
 }
 
 function Page() {
-  const [panel, setPanel] = useState("");
+  const [panel, setPanel] = useKept("panel", "");
+  const [listed, setListed] = useState(false);
   const name = viewNamed();
   const toggle = (which) => setPanel(panel === which ? "" : which);
-  return html`<div class="page" data-panel=${panel} onKeyDown=${(event) => event.key === "Escape" && setPanel("")}>
+  const chosen = () => { if (panel === "rail") setPanel(""); location.hash = "chat"; };
+  const rail = () => { if (getComputedStyle(document.querySelector(".rail")).display === "none") setPanel("rail"); };
+  const acts = {
+    search: () => { rail(); focusLater("#search"); },
+    create: () => { chat.create(); chosen(); focusLater("#message"); },
+    settings: () => { toggle("settings"); focusLater("aside :is(select, input)"); },
+    shortcuts: () => setListed(true),
+    rename: () => { if (chat.conversations.includes(chat.current)) { rail(); chat.renaming = chat.current; draw(); } },
+  };
+  useEffect(() => {
+    const pressed = (event) => {
+      const act = acts[askedBy(event)];
+      if (act) event.preventDefault();
+      act?.();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  });
+  const escaped = ({ target }) => {
+    if (target.closest("dialog")) return;
+    if (panel) setPanel("");
+    else if (name === "chat" && chat.growing) chat.stop();
+  };
+  return html`<div class="page" data-panel=${panel} onKeyDown=${(event) => event.key === "Escape" && escaped(event)}>
     <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.getElementById("content").focus(); }}>${t("skip")}</a>
     <header class="bar">
       <button type="button" class="drawer" aria-expanded=${panel === "rail" ? "true" : "false"} onClick=${() => toggle("rail")}>${t("conversations")}</button>
@@ -66,19 +93,25 @@ function Page() {
         ${group && html`<a class="of-group" href=${`#${views[0]}`}>${t(group)}</a>`}
         ${views.map((one) => html`<a key=${one} id=${one} href=${`#${one}`} aria-current=${one === name ? "page" : "false"}>${t(TITLES[one] ?? one)}</a>`)}</div>`)}</nav>
       <${Picker} chat=${chat} cards=${server.cards} />
+      <button type="button" class="keys" aria-label=${t("shortcuts")} title=${`${t("shortcuts")} (?)`} onClick=${() => setListed(true)}>?</button>
       <button type="button" class="gear" aria-expanded=${panel === "settings" ? "true" : "false"} onClick=${() => toggle("settings")}>${t("settings")}</button>
     </header>
     ${chat.debug && html`<p class="debug" role="status">${t("debugOn")}</p>`}
     <${State} />
+    ${storing.problem && html`<p class="banner" role="alert">${["outdated", "blocked"].includes(storing.problem) ? t(storing.problem) : t("notStored", { message: storing.problem })}</p>`}
     <div class="columns">
-      <${Rail} chat=${chat} chosen=${() => { setPanel(""); location.hash = "chat"; }} />
+      <${Rail} chat=${chat} chosen=${chosen} />
       <main id="content" tabindex=${name === "chat" ? "-1" : "0"}><${VIEWS[name]} chat=${chat} models=${server.models} cards=${server.cards} /></main>
       ${panel === "settings" && html`<aside aria-label=${t("settings")}><${Settings} chat=${chat} cards=${server.cards} redraw=${draw} />
         <button type="button" onClick=${() => setPanel("")}>${t("close")}</button></aside>`}
     </div>
+    <${Undo} chat=${chat} />
+    ${listed && html`<${Shortcuts} close=${() => setListed(false)} />`}
     ${server.state === "key" && html`<${KeyDialog} />`}
   </div>`;
 }
+
+const focusLater = (which) => setTimeout(() => document.querySelector(which)?.focus(), 100); // Once it is drawn.
 
 function State() {
   if (!["loading", "offline", "busy"].includes(server.state)) return null;

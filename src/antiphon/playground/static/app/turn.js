@@ -4,7 +4,7 @@ import { newId } from "./ui.js";
 export const over = (node) => !["waiting", "streaming", "resuming"].includes(node.status);
 
 export function answerNode(parent, api) {
-  return { id: newId(), parent, role: "assistant", api, items: [], reasoning: "", status: "waiting", error: null, usage: null, finish: "", requestId: "", times: {}, started: Date.now(), version: 0 };
+  return { id: newId(), parent, role: "assistant", api, items: [], reasoning: "", status: "waiting", error: null, usage: null, finish: "", requestId: "", times: {}, started: Date.now(), at: Date.now(), version: 0 };
 }
 
 export const calls = (node) => node.items.filter((item) => item.kind === "call");
