@@ -26,7 +26,7 @@ export async function first(browser, urls) {
 
 // A schema, the characters that may come while the model writes, and an answer that holds it.
 export async function held(browser, urls) {
-  const seen = await chatting(browser, urls.steady);
+  const seen = await chatting(browser, urls.thinks);
   const { page } = seen;
   await page.locator('.begin[data-card="hold"]').click();
   await page.locator(".admitted li").first().waitFor();

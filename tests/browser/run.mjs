@@ -411,7 +411,7 @@ async function keyboard() {
   const seen = await chatting(browser, urls.main);
   const { page } = seen;
   const reached = [];
-  for (let step = 0; step < 24 && !reached.includes("message"); step += 1) {
+  for (let step = 0; step < 32 && !reached.includes("message"); step += 1) {
     await page.keyboard.press("Tab");
     reached.push(await page.evaluate("document.activeElement.id || document.activeElement.textContent.slice(0, 20)"));
   }

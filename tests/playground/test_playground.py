@@ -129,6 +129,7 @@ def test_the_first_load_is_small() -> None:
     assert sum(len(file.compressed) for file in files) <= FIRST_LOAD
     rest = {name for name in static_names() if not name.endswith(".txt")} - first
     later = {"app/highlighting_worker.js", "vendor/highlight.js", "vendor/temml.js"}
+    later |= {f"app/{name}.js" for name in ("convert_view", "prompt_rows", "read_back", "stored_view", "template_view")}
     assert rest == later, "loaded when they are needed"
 
 

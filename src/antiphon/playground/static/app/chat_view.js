@@ -19,6 +19,7 @@ export function ChatView({ chat, cards }) {
   const growing = chat.growing;
   const names = cards.filter(writes).map((one) => one.id).join("\n");
   const [beside, setBeside] = useState(null); // The question whose answers stand side by side.
+  useEffect(() => setBeside(null), [chat.current.id]);
   const list = useRef(null);
   const place = usePlace(chat, path, list);
   const from = Math.max(0, path.length - SHOWN - place.more);

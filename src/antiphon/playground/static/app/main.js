@@ -3,7 +3,6 @@ import { html, render, batched, seconds, useEffect, useRef, useState } from "./u
 import { call, setKey } from "./api.js";
 import { Chat } from "./chat.js";
 import { ChatView } from "./chat_view.js";
-import { ConvertView } from "./convert_view.js";
 import { EnvelopesView } from "./envelopes.js";
 import { warm } from "./markdown.js";
 import { useKept } from "./kept.js";
@@ -14,12 +13,11 @@ import { Settings } from "./settings.js";
 import { Shortcuts, askedBy } from "./shortcuts.js";
 import { state as storing } from "./store.js";
 import { current, t } from "./strings.js";
-import { StoredView } from "./stored_view.js";
-import { TemplateView } from "./template_view.js";
 import { TimeView } from "./time_view.js";
 import { WireView } from "./wire_view.js";
 
-const VIEWS = { chat: ChatView, envelopes: EnvelopesView, time: TimeView, template: TemplateView, schema: SchemaView, convert: ConvertView, wire: WireView, stored: StoredView };
+const VIEWS = { chat: ChatView, envelopes: EnvelopesView, time: TimeView, schema: SchemaView, wire: WireView };
+const LATER = { template: "TemplateView", convert: "ConvertView", stored: "StoredView" }; // Loaded when they are opened.
 const TITLES = { schema: "schemaView" };
 const GROUPS = [["", ["chat"]], ["see", ["envelopes", "time", "wire"]], ["try", ["template", "schema", "convert"]], ["", ["stored"]]];
 const POLL = 2000;
@@ -53,7 +51,17 @@ async function connect() {
 
 function viewNamed() {
   const name = location.hash.slice(1);
-  return name in VIEWS ? name : "chat";
+  return name in VIEWS || name in LATER ? name : "chat";
+}
+
+const Loading = () => html`<section class="view" aria-busy="true"></section>`;
+
+function viewOf(name) {
+  if (!VIEWS[name]) {
+    VIEWS[name] = Loading;
+    import(`./${name}_view.js`).then((loaded) => { VIEWS[name] = loaded[LATER[name]]; draw(); }, () => { delete VIEWS[name]; });
+  }
+  return VIEWS[name];
 }
 
 function Page() {
@@ -101,7 +109,7 @@ function Page() {
     ${storing.problem && html`<p class="banner" role="alert">${["outdated", "blocked"].includes(storing.problem) ? t(storing.problem) : t("notStored", { message: storing.problem })}</p>`}
     <div class="columns">
       <${Rail} chat=${chat} chosen=${chosen} />
-      <main id="content" tabindex=${name === "chat" ? "-1" : "0"}><${VIEWS[name]} chat=${chat} models=${server.models} cards=${server.cards} /></main>
+      <main id="content" tabindex=${name === "chat" ? "-1" : "0"}><${viewOf(name)} chat=${chat} models=${server.models} cards=${server.cards} /></main>
       ${panel === "settings" && html`<aside aria-label=${t("settings")}><${Settings} chat=${chat} cards=${server.cards} redraw=${draw} />
         <button type="button" onClick=${() => setPanel("")}>${t("close")}</button></aside>`}
     </div>
