@@ -269,7 +269,7 @@ docs-check: docs tests/browser/node_modules ## each page of the site in a real b
 docs-picture: setup model tests/browser/node_modules ## docs/picture.webp: the playground at work, drawn anew (needs node and chromium)
 	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 
-newcomer: setup tests/browser/node_modules ## what a newcomer waits for: clone to browser, wheel to terminal, pages to first program, in seconds
+newcomer: setup tests/browser/node_modules ## what a newcomer waits for, from a clone and from the wheel: first answer, first typed answer, first page, in seconds
 	PYTHONPATH=tests $(BIN)/python tests/docs/newcomer.py "$(or $(CHROMIUM),/usr/bin/chromium)"
 
 .PHONY: test-browser playground-vendor

@@ -109,6 +109,18 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "convert {home}/note.txt --to openchatm": (2, "unknown form 'openchatm'", "Did you mean openchatml, chatml"),
     "convert {home}/note.txt --to openai": (2, "unknown form 'openai'", "are the form chat"),
     "bench": (2, "No such command 'bench'", "batch"),
+    "serve --port 99999": (2, "server.port", "got 99999", "flag --port"),
+    "serve --port 0 --slots -1": (2, "engine.slots", "got -1", "flag --slots"),
+    "serve --port 0 --threads -5": (2, "engine.threads", "got -5"),
+    "serve --config {home}/confg.toml": (2, "does not exist", "Did you mean config.toml"),
+    "serve --config /nowhere/at.toml": (2, "does not exist", "No .toml file is in /nowhere"),
+    "chat -m chatml Hi": (2, "chatml is a format"),
+    "template check chatml": (2, "chatml is a format"),
+    "tools list --tools {home}/absent.py": (2, "there is no file"),
+    "tools list --mcp {home}/note.txt": (2, "note.txt: the MCP configuration"),
+    "tools list --mcp {home}/absent.json": (2, "absent.json cannot be read: No such file or directory  ["),
+    "keys remove ada": (2, "No such command 'remove'. There are add, list, set, rm."),
+    "render {home}/not.txt --to harmony": (2, "No such file", "note.txt"),
 }
 """By the words that are typed, and behind ``<<<`` the standard input: the exit code, and words of the error."""
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from starlette.applications import Starlette
@@ -339,4 +340,6 @@ async def _http_error(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         refused = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
         return exchange.refusal(refused, allow=_allowed(request))
-    return exchange.refusal(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url"))
+    close = get_close_matches(path, [route.path for route in request.app.routes], n=1, cutoff=0.8)
+    hint = f"Did you mean {close[0]}?" if close else None
+    return exchange.refusal(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url", hint=hint))

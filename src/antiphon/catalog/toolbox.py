@@ -177,7 +177,8 @@ def load_module(path: Path) -> ModuleType:
     """Runs a Python file that the operator named. Raises `ConfigError` when it is not there or fails."""
     spec = importlib.util.spec_from_file_location(f"antiphon_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise ConfigError(f"{path} is not a Python file", code="tool_file")
+        what = f"{path} is not a Python file" if path.is_file() else f"there is no file {path}"
+        raise ConfigError(what, code="tool_file")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -194,4 +195,7 @@ def mcp_servers(path: Path) -> dict[str, McpServer]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {words_of(error)}", code="mcp_config") from error
-    return read_mcp_config(text)
+    try:
+        return read_mcp_config(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", code=error.code, hint=error.hint) from None

@@ -21,7 +21,7 @@ from .completions import line_to_complete
 from .terminal import QUIET, tell
 
 if TYPE_CHECKING:  # what Typer brings along of Click has no public name
-    from typer._click.core import Context, Parameter
+    from typer._click.core import Command, Context, Parameter
 
 
 # Commands whose help shows no type behind a flag, which takes no value.
@@ -35,7 +35,15 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands with plain flags."""
+    """A group of commands with plain flags; one that it does not have is answered with those that it has."""
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            if "Did you mean" not in error.message:
+                error.message += f" There are {', '.join(self.list_commands(ctx))}."
+            raise
 
     def get_params(self, ctx: Context) -> list[Parameter]:
         return plain(super().get_params(ctx))

@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from antiphon.errors import ConfigError, RequestError
+from antiphon.errors import RequestError
 from antiphon.formats import Format
 from antiphon.tokens import Tokenizer, o200k_harmony
 
+from .files import unreadable
 from .options import Dialect, Types
 
 if TYPE_CHECKING:
@@ -74,4 +75,4 @@ def read_input(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}", code="unreadable_input") from None
+        raise unreadable(file, error) from None

@@ -65,9 +65,9 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rendered for, and their replies are read.
     """
 
-    context: int = 0
-    slots: int = 4
-    threads: int = 0
+    context: CountOrNone = 0
+    slots: Count = 4
+    threads: CountOrNone = 0
     fallback_format: str = "chatml"
     idle_unload: Annotated[float, msgspec.Meta(ge=0, le=1e8)] = 0.0
     memory_mib: Annotated[int, msgspec.Meta(ge=0)] = 0

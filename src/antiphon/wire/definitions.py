@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from antiphon.conversation import FUNCTIONS, JsonSchema, ResponseFormat, ToolNamespace, ToolSpec, described
-from antiphon.errors import Position, RequestError, UnsupportedError
+from antiphon.errors import Position, RequestError, UnsupportedError, near
 from antiphon.grammar.limits import check_pattern
 
 from .errors import refused
@@ -20,7 +20,7 @@ from .projection import CUSTOM_INPUT
 
 
 def chosen_tools(
-    name: str, path: str, own: Iterable[ToolSpec], served: Sequence[ToolSpec], builtins: Sequence[ToolNamespace] = ()
+    name: str, path: str, own: Collection[ToolSpec], served: Sequence[ToolSpec], builtins: Sequence[ToolNamespace] = ()
 ) -> tuple[str, ...]:
     """The recipients that ``name`` stands for: a tool of the caller's ``own``, else those of the server's.
 
@@ -30,7 +30,8 @@ def chosen_tools(
     mine = [tool.recipient for tool in own if name in (tool.name, tool.recipient)]
     found = tuple(mine) or served_by(name, served, builtins)
     if not found:
-        raise refused(path, f"no tool is named {name[:64]!r}.")
+        known = [tool.name for tool in own] or [tool.recipient for tool in served]
+        raise refused(path, f"no tool is named {name[:64]!r}.", hint=near(name[:64], known))
     return found
 
 
