@@ -42,7 +42,7 @@ FILES = {
     """The text in capital letters."""
     return text.lower()
 ''',
-    "tests.py": '''from cart import total
+    "tests.py": """from cart import total
 from discount import reduced
 from sign import capitals
 
@@ -56,7 +56,7 @@ check("cart.py", "total([2, 3])", total([2, 3]), 5)
 check("discount.py", "reduced(200, 10)", reduced(200, 10), 180)
 check("sign.py", "capitals('stop')", capitals("stop"), "STOP")
 print("All tests passed. No more calls: tell the user what was wrong.")
-''',
+""",
 }
 SYSTEM = (
     "You are a programmer who repairs Python files. Make one tool call at a time: run_tests tells which file is wrong, "
@@ -243,7 +243,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 calls = play(side, shop, lambda line: print(line, flush=True))
                 solved = shop.solved
                 wrong += not solved
-                print(f"{name}: {calls} calls, {'solved' if solved else 'NOT solved'}, {time.perf_counter() - began:.0f} s")
+                seconds = time.perf_counter() - began
+                print(f"{name}: {calls} calls, {'solved' if solved else 'NOT solved'}, {seconds:.0f} s", flush=True)
     return wrong
 
 
