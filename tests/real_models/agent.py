@@ -1,8 +1,8 @@
 """An agent's loop: a model repairs a program with tools until its tests pass, by the official clients of three APIs.
 
-The row `agent` of ``make test-models`` runs this file by itself, and prints each call:
+``make agent`` runs this file, which prints each call and its result; the exit code is how many APIs were left unsolved.
 
-PYTHONPATH=tests python tests/real_models/agent.py --models qwen-1.5b --threads 1
+PYTHONPATH=tests python tests/real_models/agent.py --model qwen-1.5b --threads 1
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
 
 
 def announced(entry: ModelEntry, store: ModelStore) -> str:
-    """What a file needs, and what is free for it."""
+    """Tells what a file needs, and what is free for it."""
     room, memory = shutil.disk_usage(existing(store.folder)).free, free_memory()
     size = megabytes(entry.size) or "of a size that is not known"
     needed = f"{megabytes(entry.memory)} of memory" if entry.memory else "more of memory"

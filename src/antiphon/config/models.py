@@ -196,9 +196,9 @@ WAYS = "hf:OWNER/REPO[:QUANT], the path of a GGUF file, or what `antiphon models
 
 
 HUB = re.compile(r"^(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co)/")
-"""How addresses of the hub begin."""
+"""The beginning of an address of the hub."""
 FILE_PAGE = re.compile(r"/(?:blob|resolve)/main/")
-"""What the address of a file has between the repository and the file."""
+"""The part of a file's address between its repository and the file."""
 
 
 def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
@@ -236,7 +236,7 @@ def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
 
 
 def _other_names(name: str, entries: Entries) -> str:
-    """What may be meant, and how else a model is named."""
+    """Names the near models, and the other ways to name one."""
     if re.fullmatch(r"[\w.-]+/[\w.-]+-gguf(?::[\w.-]+)?", name, re.IGNORECASE):
         return f"Of Hugging Face's hub it is hf:{name}. Other models: {WAYS}"
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
