@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.catalog.describe import shipped_file
 from antiphon.catalog.files.sources import HubSource, parse_source
-from antiphon.config import Config, ModelEntry, find_entry, shipped_entries
+from antiphon.config import Config, ModelEntry, find_entry, load_config, shipped_entries
 from antiphon.config.found import MODEL_LAYER
 from antiphon.engines.gguf_file import read_gguf_metadata
 from antiphon.engines.llama_cpp import LlamaCppSettings
@@ -136,3 +137,18 @@ def test_what_another_program_has_is_neither_fetched_nor_removed(ollama: Path, t
 def test_a_mirror_needs_the_digest_of_its_file() -> None:
     with pytest.raises(ConfigError, match=r"models\.m\.mirrors"):
         Config(models={"m": ModelEntry(source="hf:o/r/a.gguf", mirrors=("a.gguf",))})
+
+
+def test_a_large_file_is_known_by_the_digest_in_its_name_and_is_not_read(tmp_path: Path) -> None:
+    entry = CHATS["qwen3-8b"]
+    for name, known in ((f"sha256-{entry.sha256}", "qwen3-8b"), ("mine.gguf", None)):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(entry.size)  # holds nothing
+        assert shipped_file(ModelEntry(), tmp_path / name) == known
+
+
+def test_a_table_whose_name_has_a_dot_and_no_quotes_says_how_to_write_it(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[models.llama3.2-3b]\ncontext = 4096\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config({"ANTIPHON_HOME": str(tmp_path)})
+    assert 'models."llama3.2-3b"' in str(caught.value.hint)
