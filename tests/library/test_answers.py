@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, get_origin
+from typing import Annotated, Any, Literal, get_origin
 from uuid import UUID
 
 import msgspec
@@ -105,9 +106,27 @@ def test_the_last_message_of_the_user_says_which_json_is_wanted(smollm2: antipho
     assert [message.text for message in reply.conversation.messages if "schema" in message.text] == []
 
 
-@pytest.mark.parametrize("kind", [int, bool, str])
-def test_of_a_value_without_parts_nothing_is_said(smollm2: antiphon.ChatModel, kind: type) -> None:
-    assert smollm2.render("2 + 2?", response=kind) == smollm2.render("2 + 2?")
+class Team(Enum):
+    SALES = "sales"
+    LOGIN = "login"
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (int, "Answer with a whole number only."),
+        (float, "Answer with a number only."),
+        (Annotated[int, msgspec.Meta(ge=1, le=5)], "Answer with a whole number only, from 1 up to 5."),
+        (Literal["a", "ü"], 'Answer with one of these only: "a", "ü"'),
+        (Team, 'Answer with one of these only: "login", "sales"'),
+        (date, 'Answer with a date only, as "YYYY-MM-DD".'),
+        (bool, ""),
+        (str, ""),
+    ],
+)
+def test_a_number_a_choice_and_a_date_are_told_in_words(smollm2: antiphon.ChatModel, kind: Any, words: str) -> None:
+    told = f"2 + 2?\n\n{words}" if words else "2 + 2?"
+    assert str(smollm2.render("2 + 2?", response=kind)) == str(smollm2.render(told))
 
 
 @pytest.mark.parametrize("format", ["harmony", "openchatml"])

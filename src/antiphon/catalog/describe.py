@@ -275,12 +275,22 @@ def recognized(name: str, entry: ModelEntry, path: Path | None) -> tuple[ModelEn
     return (entry, name) if shipped is None else (with_catalogue(entry, shipped), shipped)
 
 
+MOST_READ = 2**31
+"""Bytes of a file that are read to recognize it: a second or two."""
+
+
 def shipped_file(entry: ModelEntry, path: Path | None) -> str | None:
-    """The shipped model whose file is at ``path``, whatever it is called here. Only a file of its size is read."""
+    """The shipped model whose file is at ``path``, whatever it is called here. Only a file of its size is read.
+
+    Ollama and the hub's cache call a file by its digest, and a large one is known by that alone.
+    """
     size = path.stat().st_size if path is not None and path.is_file() else None
     for name, shipped in shipped_entries().items():
         same = size is not None and size == shipped.size and entry.task == shipped.task
-        if same and path is not None and file_digest(path) == shipped.sha256:
+        if not same or path is None or shipped.sha256 is None:
+            continue
+        named = shipped.sha256 in path.resolve().name
+        if named or (size is not None and size <= MOST_READ and file_digest(path) == shipped.sha256):
             return name
     return None
 

@@ -73,8 +73,19 @@ def rows_of(settings: Config) -> list[ModelRow]:
 def print_rows(rows: Sequence[ModelRow]) -> None:
     """Prints a line a model."""
     print_table(
-        ("name", "state", "size", "licence", "aliases"),
-        [(row.name, row.state, megabytes(row.size), row.licence, ", ".join(row.aliases)) for row in rows],
+        ("name", "state", "size", "memory", "licence", "aliases", "tested"),
+        [
+            (
+                row.name,
+                row.state,
+                megabytes(row.size),
+                megabytes(row.memory),
+                row.licence,
+                ", ".join(row.aliases),
+                row.tested,
+            )
+            for row in rows
+        ],
     )
 
 
@@ -140,6 +151,8 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str = ""
     aliases: tuple[str, ...] = ()
     size: int | None = None
+    memory: int | None = None
+    tested: str = ""
     licence: str = ""
     format: str | None = None
     source: str | None = None
@@ -161,6 +174,8 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             title=entry.title,
             aliases=entry.aliases,
             size=here.size if here else entry.size,
+            memory=entry.memory,
+            tested=entry.tested,
             licence=entry.licence,
             format=entry.format,
             source=entry.source or entry.engine.address or None,

@@ -183,4 +183,6 @@ def fits(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bool
 
 
 def megabytes(size: int | None) -> str:
-    return "" if size is None else f"{size / 1e6:.1f} MB"
+    if size is None:
+        return ""
+    return f"{size / 1e9:.1f} GB" if size >= 1e10 else f"{size / 1e6:.1f} MB"

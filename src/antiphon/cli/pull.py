@@ -42,6 +42,9 @@ def command(
     store = ModelStore(Path(settings.store.folder))
     for given in names or [settings.model]:
         name, entry = find_entry(given, settings.entries)
+        if ":" in name:  # so other programs' models are called, which are used where they are
+            print_json({"name": name, "source": entry.source}) if json else tell(f"{name} is here: {entry.source}")
+            continue
         model = pull(store, name, entry)
         able, unusable = abilities(settings, given)
         if json:
@@ -63,18 +66,29 @@ def abilities(config: Config, name: str) -> tuple[Capabilities, dict[str, str]]:
 def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
     """Fetches one model, having said what it is where the catalogue does not, and shows how far it is, on stderr."""
     source = parse_source(entry.source) if entry.source else None
-    if isinstance(source, HubSource) and not source.path and store.find(name) is None:
-        file = source.found()
-        entry = msgspec.structs.replace(entry, source=f"hf:{source.repository}/{file.path}", size=file.size)
-        room, memory = shutil.disk_usage(existing(store.folder)).free, free_memory()
-        needed = f"{megabytes(file.size)}, and more of memory to run it" if file.size else "of a size that is not known"
-        free = f"{megabytes(room)} of disk" + (f" and {megabytes(memory)} of memory" if memory else "")
-        tell(f"{file.path} of {source.repository}: {needed}; free are {free}", file=sys.stderr)
-    stages = ("copy",) if isinstance(source, FileSource) else ("download", "copy")
+    if store.find(name) is None and (entry.memory or isinstance(source, HubSource)):
+        what = entry.title or name
+        if isinstance(source, HubSource) and not source.path:
+            file = source.found()
+            entry = msgspec.structs.replace(entry, source=f"hf:{source.repository}/{file.path}", size=file.size)
+            what = f"{file.path} of {source.repository}"
+        tell(f"{what}: {announced(entry, store)}", file=sys.stderr)
+    several = ("download",) if entry.mirrors else ("download", "copy")  # a mirror's wheels come one after the other
+    stages = ("copy",) if isinstance(source, FileSource) else several
     with progress_bar(name, entry.size, patience=0.0, stages=stages) as progress:
         return store.pull(
             name, entry, progress, waiting=lambda: tell(f"waiting: another process pulls {name}", file=sys.stderr)
         )
+
+
+def announced(entry: ModelEntry, store: ModelStore) -> str:
+    """Tells what a file needs, and what is free for it."""
+    room, memory = shutil.disk_usage(existing(store.folder)).free, free_memory()
+    size = megabytes(entry.size) or "of a size that is not known"
+    needed = f"{megabytes(entry.memory)} of memory" if entry.memory else "more of memory"
+    licence = f", licence {entry.licence}" if entry.licence else ""
+    free = f"{megabytes(room)} of disk" + (f" and {megabytes(memory)} of memory" if memory else "")
+    return f"{size}, and {needed} to run it{licence}; free are {free}"
 
 
 def pull_missing(config: Config) -> None:

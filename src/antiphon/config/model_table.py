@@ -80,6 +80,8 @@ def check_keys(name: str, table: Table, settings: type[EngineSettings], file: st
             hint = near(dotted(key), [*(dotted(one) for one in known), *flat])
             if key[0] in FLAT:
                 hint = f"It is a setting of the engine: write it into [models.{name}.engine]."
+            elif len(key) > 1 and key[:1] not in {one[:1] for one in known}:
+                hint = f'Quote a name that has a dot: [models."{name}.{key[0]}"].'
             raise ConfigError(
                 f"unknown key {path!r} in {file}", code="unknown_key", hint=hint, position=Position(path=path)
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
@@ -74,8 +75,10 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One model by name: where its file comes from, and how it is to be run.
 
     ``source`` is a path of a GGUF file, ``wheel:PACKAGE==VERSION/MEMBER``, or ``hf:OWNER/REPO`` with ``/FILE`` or
-    ``:QUANT`` or neither. ``sha256`` and ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF
-    file of it. ``tokenizer`` is the
+    ``:QUANT`` or neither; ``mirrors`` are sources of the same file, each tried where those before it give none.
+    ``sha256`` and ``size`` (bytes) are of the file that is fetched; ``convert`` makes a GGUF file of it.
+    ``memory`` is what it needs, in bytes, with its ``context`` and ``slots``; ``tested`` tells what of it was tried.
+    ``tokenizer`` is the
     vocabulary where no such file has it: a GGUF file, a folder with a ``tokenizer.json``, or ``o200k_harmony``.
     ``format`` None: the file's own chat template. ``replies`` is a file (JSON, TOML) that says how the model writes its
     replies; None: what its files and its template say. ``teach_tools``: prompts that offer tools teach a form of
@@ -95,8 +98,11 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     aliases: tuple[str, ...] = ()
     task: Task = "chat"
     source: str | None = None
+    mirrors: tuple[str, ...] = ()
     sha256: str | None = None
     size: int | None = None
+    memory: int | None = None
+    tested: str = ""
     convert: Literal["bert"] | None = None
     tokenizer: str = ""
     shortens: bool = False
@@ -139,6 +145,8 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             return "harmony", f"a model that {self.task}s speaks no format"
         if self.format and self.chat_template:
             return "chat_template", "a model speaks a format or a chat_template, not both"
+        if self.mirrors and not (self.source and self.sha256):
+            return "mirrors", "other sources are for a source whose file has a sha256"
         if engine.remote and (self.source or self.convert):
             key = "source" if self.source else "convert"
             return key, f"{key} is the server's own matter"
@@ -187,25 +195,35 @@ WAYS = "hf:OWNER/REPO[:QUANT], the path of a GGUF file, or what `antiphon models
 """How else a model may be named, for errors."""
 
 
+HUB = re.compile(r"^(?:https?://)?(?:www\.)?(?:hf\.co|huggingface\.co)/")
+"""The beginning of an address of the hub."""
+FILE_PAGE = re.compile(r"/(?:blob|resolve)/main/")
+"""The part of a file's address between its repository and the file."""
+
+
 def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
     """The entry called ``name``, or by one of its aliases; a path of a file and an ``hf:`` source are their own entry.
 
-    So is a model that another program has on this machine, by its name there. A folder is the entry that
+    So is a model that another program has on this machine, by its name there, though the catalogue has it as an alias;
+    a name of an entry, and an alias that a user gives, come first. A folder is the entry that
     `folder_entries` makes of it, where that is among them.
 
     Raises `NotFoundError` with the names that are near.
     """
     if name in entries:
         return name, entries[name]
-    own = named_by(name, {own: entry.aliases for own, entry in entries.items()})
+    names = {own: (own, *entry.aliases) for own, entry in entries.items()}
+    own = named_by(name, names) or named_by(name.lower(), names)
     if own is None and (folder := folder_name(name)) in entries and entries[folder].tokenizer == name:
         own = folder
+    named = name.startswith(("hf:", "wheel:")) or name.endswith(".gguf")
+    if own is not None and "aliases" not in entries[own].from_catalogue:
+        return own, entries[own]
+    if not named and (found := found_model(name)) is not None:  # which is here, and the catalogue's may not be
+        return found.name, ModelEntry(source=str(found.path), title=f"of {found.program}")
     if own is not None:
         return own, entries[own]
-    named = name.startswith(("hf:", "wheel:")) or name.endswith(".gguf")
-    if not named and (found := found_model(name)) is not None:
-        return found.name, ModelEntry(source=str(found.path), title=f"of {found.program}")
-    source = name.replace("hf.co/", "hf:", 1) if name.startswith("hf.co/") else name
+    source = HUB.sub("hf:", name).removesuffix("?download=true")
     if named or source != name:
         stem = source.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".gguf")
         if not stem.strip("."):
@@ -213,11 +231,18 @@ def find_entry(name: str, entries: Entries) -> tuple[str, ModelEntry]:
             raise ModelError(f"{name!r} names no file", hint=hint)
         repository, _, quant = stem.lower().partition(":")
         own = "-".join(filter(None, (repository.removesuffix("-gguf"), quant)))
-        return own, ModelEntry(source=source)
+        return own, ModelEntry(source=FILE_PAGE.sub("/", source))
+    raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=_other_names(name, entries))
+
+
+def _other_names(name: str, entries: Entries) -> str:
+    """Names the near models, and the other ways to name one."""
+    if re.fullmatch(r"[\w.-]+/[\w.-]+-gguf(?::[\w.-]+)?", name, re.IGNORECASE):
+        return f"Of Hugging Face's hub it is hf:{name}. Other models: {WAYS}"
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
-    hint = f"{near(name, known)} Other models: {WAYS}"
     from antiphon.formats.template import builtin_templates  # a table that a name which is right need not wait for
 
     if name in {"harmony", "openchatml", *builtin_templates().names}:
-        hint = f"{name} is a format, for `--format` or the table of a model. `antiphon models` lists models."
-    raise NotFoundError(f"unknown model {name!r}", code="model_not_found", hint=hint)
+        return f"{name} is a format, for `--format` or the table of a model. `antiphon models` lists models."
+    hint = near(name.lower(), known)
+    return f"{hint if hint.startswith('Did') else near(name, entries.keys())} Other models: {WAYS}"

