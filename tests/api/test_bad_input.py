@@ -117,7 +117,10 @@ def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(base: str
     assert (got.status, got.error["code"], got.error["param"]) == (400, "context_length_exceeded", "messages")
     assert "400" in got.error["message"]
     assert "1019" in got.error["message"]
-    assert chat(base, messages=[{"role": "user", "content": "x" * (room - 1)}]).status == 200
+    (choice,) = chat(base, messages=[{"role": "user", "content": "x" * (room - 1)}]).json["choices"]
+    assert (choice["finish_reason"], len(choice["message"]["content"])) == ("length", 1), "just one token is left"
+    full = chat(base, messages=[{"role": "user", "content": "x" * room}])
+    assert (full.status, full.error["code"]) == (400, "context_length_exceeded")
     assert chat(base, messages=[{"role": "user", "content": "x" * room}]).status == 400
 
 

@@ -16,7 +16,7 @@ from antiphon.errors import AntiphonError
 from antiphon.formats.harmony import Harmony
 from antiphon.formats.openchatml.openchatml import OpenChatML
 from antiphon.generation import Draft, Model, TurnRequest, plan_turn
-from antiphon.generation.constrain import constrain
+from antiphon.generation.constraint import constrain
 from antiphon.generation.reply import as_history, reply_of
 from antiphon.generation.turn import steps
 from antiphon.tokens import ControlScanner, Piece, decode, encode_pieces, spell

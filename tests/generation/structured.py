@@ -34,7 +34,7 @@ from antiphon.formats.template import template_format
 from antiphon.formats.template.format import QWEN
 from antiphon.generation import Model, Plan, Reply, collect, plan_turn, run_turn
 from antiphon.generation.compile import ReplyCompiler
-from antiphon.generation.constrain import shape_of
+from antiphon.generation.constraint import shape_of
 from antiphon.tokens import Control, PieceDecoder, Tokenizer, gguf_tokenizer
 from kit.configurations import CONFIGURATIONS, MOST, THINKING, Configuration
 

@@ -9,7 +9,7 @@ import pytest
 from llguidance import LLMatcher, LLParserLimits
 
 from antiphon.errors import RequestError
-from antiphon.generation.constrain import EVERY, LOOKS, MaskBudget
+from antiphon.generation.constraint import EVERY, LOOKS, MaskBudget
 from antiphon.grammar import LIMITS, Json, Limits, Regex, check_schema, lark
 from antiphon.grammar.compiler import Vocabulary, compile_grammar
 from antiphon.grammar.following import Matcher

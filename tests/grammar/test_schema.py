@@ -469,3 +469,9 @@ def test_a_pattern_that_the_engine_cannot_take_is_checked_at_the_end_or_refused_
     with pytest.raises(RequestError) as refused:
         compiled(schema, strict=True)
     assert "attern" in (refused.value.param or "")
+
+
+@pytest.mark.parametrize("least", [1, 2, 3])
+def test_an_array_has_its_least_items_and_not_one_less(least: int) -> None:
+    grammar = compiled({"type": "array", "items": {"type": "integer"}, "minItems": least})
+    assert [accepts(grammar, [7] * count) for count in (least - 1, least, least + 1)] == [False, True, True]

@@ -153,7 +153,7 @@ ROOMS = (
             "tokens/test_slices.py",
             "tokens/wordpiece.py": "tokens/test_wordpiece.py tokens/test_slices.py",
             "tokens/*.py": "tokens/test_encode.py tokens/test_pieces.py tokens/test_slices.py",
-            "generation/constrain.py": "grammar/test_cost.py generation/test_constrain.py",
+            "generation/constraint.py": "grammar/test_cost.py generation/test_constrain.py",
             "generation/normalize.py": "generation/test_turn.py",
             "http/client.py": "api/test_framing.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",

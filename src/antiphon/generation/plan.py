@@ -183,10 +183,11 @@ def _too_long(model: Model, count: int | None, room: int, path: str, most: int |
 def prompt_of(model: Model, request: TurnRequest, *, opens_reply: bool = True) -> Iterator[Piece]:
     """The pieces of the request's prompt; a `MendedPrompt` where its history cannot be written as it is."""
     format, reply_as = format_of(model, request), Role.ASSISTANT if opens_reply else None
-    given = request.conversation
-    heads = plainly_named(given.messages) if format.framed else given.messages
-    prompt = format.render(replace(given, messages=heads), reply_as=reply_as, history=request.history)
-    return prompt if heads == given.messages else MendedPrompt(prompt, (*incidents_of(prompt), _NAMES))
+    given, history = request.conversation, request.history
+    if not format.framed or (heads := plainly_named(given.messages)) == given.messages:
+        return format.render(given, reply_as=reply_as, history=history)
+    prompt = format.render(replace(given, messages=heads), reply_as=reply_as, history=history)
+    return MendedPrompt(prompt, (*incidents_of(prompt), _NAMES))
 
 
 def _prefix(model: Model, request: TurnRequest, ids: tuple[int, ...]) -> PrefixReport:

@@ -178,6 +178,6 @@ def honoured(info: EngineInfo, asked: Sampling, stated: SamplingDefaults) -> Sam
     Raises `UnsupportedError` for what the request asks of it.
     """
     unasked = [name for name in _RECOMMENDED - info.honours if getattr(stated, name) is None]
-    sampling = replace(asked, **{name: USUAL[name] for name in unasked})
+    sampling = replace(asked, **{name: USUAL[name] for name in unasked}) if unasked else asked
     info.check_honoured(sampling)
     return sampling

@@ -38,7 +38,7 @@ from antiphon.tools import (
 )
 from antiphon.tools.call import dump
 
-from .constrain import prepare_turn
+from .constraint import prepare_turn
 from .images import left_out
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter
 from .plan import Plan

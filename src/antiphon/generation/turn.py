@@ -17,7 +17,7 @@ from msgspec.structs import replace as replace_in
 from antiphon.conversation import Event, FinishReason, Incident, Message, MessageEnded, TextDelta, TurnEnded
 from antiphon.tokens import Control
 
-from .constrain import guard_of
+from .constraint import guard_of
 from .departure import GrammarViolation
 from .meter import UNLIMITED, UNMETERED, Deadline, Meter, TimeLimits
 from .plan import Plan

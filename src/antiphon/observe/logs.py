@@ -104,7 +104,9 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         level = f"{record.levelname}: " if record.levelno > logging.INFO else ""
         # Nothing that could forge another line, or colour a terminal.
-        message = "".join(c if c.isprintable() else "?" for c in record.getMessage())
+        message = record.getMessage()
+        if not message.isprintable():
+            message = "".join(c if c.isprintable() else "?" for c in message)
         line = f"{moment(record)} {level}{message}"
         return "\n".join([line, self.fault(record)]) if record.exc_info else line
 

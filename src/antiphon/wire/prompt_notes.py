@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from antiphon.conversation import TokenLogprob
-from antiphon.generation import PrefixReport
+
+if TYPE_CHECKING:  # to read a request needs no models
+    from antiphon.generation import PrefixReport
 
 NO_LOGPROB = -9999.0
 """JSON has no minus infinity; this is what OpenAI says for it."""

@@ -9,7 +9,7 @@ import msgspec
 
 from antiphon.conversation import Event, Message, Role, ToolChoice, Usage, visible_to_user
 from antiphon.generation import Draft, TurnRequest, reply_of
-from antiphon.generation.constrain import tokens_of
+from antiphon.generation.constraint import tokens_of
 from antiphon.wire.errors import refused
 
 from .event_schema import response_usage

@@ -12,7 +12,7 @@ from starlette.responses import Response as HttpResponse
 from antiphon.conversation import Event
 from antiphon.errors import Position, RequestError
 from antiphon.generation import Model, StepEvents, TurnRequest, constrain
-from antiphon.generation.constrain import tokens_of
+from antiphon.generation.constraint import tokens_of
 from antiphon.generation.recall import draft_turn
 from antiphon.generation.turn import steps
 from antiphon.http.context import Context

@@ -18,7 +18,7 @@ from antiphon.conversation import ReasoningEffort
 from antiphon.errors import RequestError, near
 from antiphon.generation import reasons
 from antiphon.generation.request import RANGES
-from antiphon.tokens import encode_pieces, spell
+from antiphon.tokens import decode
 
 from .session import Session, load, path_of, save, schema_format
 from .talk import Answers
@@ -139,7 +139,8 @@ async def schema(session: Session, rest: str) -> None:
 
 
 async def raw(session: Session, rest: str) -> None:
-    tell(spell(tuple(session.target.model.format.render(session.state.conversation, reply_as=None))))
+    read = session.read
+    tell(decode(session.target.model.tokenizer, read.ids) + read.text)
 
 
 async def save_(session: Session, rest: str) -> None:
@@ -243,7 +244,6 @@ def settings_of(session: Session) -> list[tuple[str, str]]:
 async def show(session: Session, rest: str) -> None:
     state, target = session.state, session.target
     conversation = state.conversation
-    prompt = encode_pieces(list(target.model.format.render(conversation, reply_as=None)), target.model.tokenizer)
     offer = target.offer(state.answers.tools)
     form = conversation.response_format
     rows = [
@@ -251,7 +251,7 @@ async def show(session: Session, rest: str) -> None:
         ("format", target.model.format.name),
         ("engine", target.model.engine.info.name),
         ("messages", str(len(conversation.messages))),
-        ("context", f"{len(prompt)} of {target.model.context} tokens"),
+        ("context", f"{len(session.read.ids)} of {target.model.context} tokens"),
         ("system", " ".join(state.system.split())[:80] or "none"),
         ("tools", ", ".join(offer.router.recipients) if offer else "none"),
         ("effort", str(conversation.settings.reasoning_effort or "the model's default")),
@@ -291,7 +291,7 @@ COMMANDS = {
     "/edit": ChatCommand("[TEXT]", "another question in the place of the last one", edit),
     "/undo": ChatCommand("", "forgets the last question and its answer", undo),
     "/clear": ChatCommand("", "forgets all but the system message", clear),
-    "/raw": ChatCommand("", "the conversation as the model reads it", raw),
+    "/raw": ChatCommand("", "what the model read last and wrote, token by token", raw),
     "/show": ChatCommand("", "the model, the settings, and how full the context is", show),
     "/save": ChatCommand("FILE", "the conversation as OpenChatML, or as JSON where the name ends so", save_),
     "/load": ChatCommand("FILE", "goes on with a saved conversation, or one in another form", load_),

@@ -22,13 +22,13 @@ from antiphon.conversion.convert import source_named
 from antiphon.conversion.detect import detect
 from antiphon.conversion.transcripts import TranscriptTarget
 from antiphon.errors import ConfigError, ParseError, RequestError
-from antiphon.generation import RoundEvent
+from antiphon.generation import RoundEvent, plan_turn
 from antiphon.grammar import check_schema
 from antiphon.tools import Toolbox, ToolLimits
 from antiphon.tools.mcp import McpHost
 
 from .screen import Screen, quiet
-from .talk import ChatState, ChatTarget, answer_form, ended, stream_answer
+from .talk import ChatState, ChatTarget, Seen, answer_form, asked, ended, stream_answer
 
 # Files of a conversation: those that go with a question, transcripts to save and to go on with, schemas.
 
@@ -253,6 +253,18 @@ class Session:
     files: list[TextFile | ImageFile] = field(default_factory=list)
     typed: dict[str, str] = field(default_factory=dict)
     """Typed words of questions that have files, by the whole question."""
+    last: tuple[ChatTarget, ChatState, Seen] | None = None
+    """The target of the last answer, the state that it left, and the ids that the engine had."""
+
+    @property
+    def read(self) -> Seen:
+        """The ids that the model read and wrote last; where anything changed since, those that it is to read next.
+
+        Raises what planning raises.
+        """
+        if self.last is not None and self.last[0] is self.target and self.last[1] is self.state:
+            return self.last[2]
+        return Seen(list(plan_turn(self.target.model, asked(self.target, self.state)).prompt_ids))
 
     @property
     def model(self) -> str:
@@ -291,9 +303,11 @@ class Session:
 
     async def stream(self, state: ChatState) -> tuple[ChatState, list[RoundEvent]]:
         """The answer to the last question of ``state``, shown while it comes unless it is JSON (`stream_answer`)."""
-        screen = None if self.as_json else Screen(reasoning=self.reasoning)
+        screen, seen = None if self.as_json else Screen(reasoning=self.reasoning), Seen()
         try:
-            return await stream_answer(self.target, state, screen.show if screen else quiet)
+            state, events = await stream_answer(self.target, state, screen.show if screen else quiet, seen)
+            self.last = self.target, state, seen
+            return state, events
         finally:
             if screen:
                 screen.finish()

@@ -35,6 +35,7 @@ from antiphon.conversation.json import MessageJson, message_json
 from antiphon.errors import RequestError
 from antiphon.generation import Model, RoundEvent, TurnRequest, prepare_turn, turns_of
 from antiphon.generation.meter import UNLIMITED, Deadline
+from antiphon.generation.resume.tape import Input, ReplayLog, Sampled, TurnBegan
 from antiphon.tools import Offer, Toolbox, ToolCancelled, ToolEnded, ToolStarted
 from antiphon.wire.definitions import chosen_tools
 
@@ -124,15 +125,38 @@ class ChatTarget:
         return offer if chosen is None else offer.only(chosen)
 
 
-async def stream_answer(target: ChatTarget, state: ChatState, show: Show) -> tuple[ChatState, list[RoundEvent]]:
+@dataclass(slots=True)
+class Seen:
+    """Ids that the engine had: the prompt of an answer's last turn, and what was sampled behind it.
+
+    ``text``: what was sampled, of an engine that reports no ids.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    text: str = ""
+
+    def note(self, happened: Input) -> None:
+        match happened:
+            case TurnBegan(kept, more):
+                self.ids[kept:], self.text = more, ""
+            case Sampled():
+                self.ids += happened.ids
+                self.text += happened.text or ""
+
+
+async def stream_answer(
+    target: ChatTarget, state: ChatState, show: Show, seen: Seen
+) -> tuple[ChatState, list[RoundEvent]]:
     """Streams the model's answer to ``show``. Ctrl-C stops it in the engine too; the text until then stays.
+
+    ``seen`` notes the ids that the engine has.
 
     Raises what planning or the engine raises. Without a `TurnEnded` among the events the answer was stopped.
     """
     events: list[RoundEvent] = []
 
     async def read() -> None:
-        async with aclosing(answering(target, state)) as answer:
+        async with aclosing(answering(target, state, seen)) as answer:
             async for event, tokens in answer:
                 events.append(event)
                 show(event, tokens)
@@ -150,12 +174,22 @@ def ended(message: Message) -> Message:
     return replace(message, end=End.END) if message.end is End.NONE else message
 
 
-async def answering(target: ChatTarget, state: ChatState) -> AsyncGenerator[tuple[RoundEvent, int], None]:
+async def answering(target: ChatTarget, state: ChatState, seen: Seen) -> AsyncGenerator[tuple[RoundEvent, int], None]:
     """The events of an answer, with those of the tools that it needs; and how many tokens were sampled until each."""
+    plan, offer = await prepare_turn(target.model, asked(target, state)), target.offer(state.answers.tools)
+    turns = turns_of(plan, offer.router if offer else None, session="chat", log=ReplayLog(seen.note))
+    async with aclosing(turns(Deadline(UNLIMITED))) as steps:
+        async for step in steps:
+            for event in step.events:
+                yield event, step.completion_tokens
+
+
+def asked(target: ChatTarget, state: ChatState) -> TurnRequest:
+    """The request for an answer. Raises `RequestError` for a tool choice that is not there."""
     conversation, how = state.conversation, state.answers
     offer = target.offer(how.tools)
     conversation = replace(conversation, tools=offer.specs if offer else (), builtins=offer.builtins if offer else ())
-    request = TurnRequest(
+    return TurnRequest(
         conversation=conversation,
         temperature=how.temperature,
         top_p=how.top_p,
@@ -163,12 +197,6 @@ async def answering(target: ChatTarget, state: ChatState) -> AsyncGenerator[tupl
         seed=how.seed,
         tool_choice=_choice(how.tool_choice, conversation),
     )
-    plan = await prepare_turn(target.model, request)
-    turns = turns_of(plan, offer.router if offer else None, session="chat")
-    async with aclosing(turns(Deadline(UNLIMITED))) as steps:
-        async for step in steps:
-            for event in step.events:
-                yield event, step.completion_tokens
 
 
 def _choice(given: str | None, conversation: Conversation) -> ToolChoice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ from antiphon.formats import ForeseeingParser
 from antiphon.formats.format import Rest, last_events, rest_of
 from antiphon.formats.offered_calls import MALFORMED, NOT_ALLOWED
 from antiphon.generation.call_ids import CallIds
-from antiphon.generation.constrain import ReplyGuard
+from antiphon.generation.constraint import ReplyGuard
 from antiphon.generation.plan import Draft
 from antiphon.tokens import Control
 
@@ -283,15 +284,16 @@ class ChoiceReader:
                 return event
 
     def _message_ended(self, message: Message) -> MessageEnded:
-        if self._open and self._open.header and self._open.header == message.header:
-            message = replace(message, header=self._open.header)  # which has the ids that were sampled
-        if message.end is End.NONE:
-            message = replace(message, end=self._assumed_end(message))
-        call_id = self._open.call_id if self._open else None
-        self._open = None
+        open, self._open = self._open, None
         self._logprobs.clear()
-        message = replace(message, text=self._ids.as_sampled(message.text))
-        return MessageEnded(replace(message, call_id=call_id) if message.is_call else message)
+        sampled: dict[str, Any] = {"text": self._ids.as_sampled(message.text)}
+        if open and open.header and open.header == message.header:
+            sampled["header"] = open.header  # which has the ids that were sampled
+        if message.end is End.NONE:
+            sampled["end"] = self._assumed_end(message)
+        if message.is_call:
+            sampled["call_id"] = open.call_id if open else None
+        return MessageEnded(replace(message, **sampled))
 
     def _assumed_end(self, message: Message) -> End:
         """How a message ended that nothing in the reply ended (A-H10): a call did where the model stopped."""
