@@ -97,6 +97,16 @@ def test_another_kind_of_body_is_a_415(base: str) -> None:
     assert raw(base, body, content_type="application/json; charset=utf-8").status == 200
 
 
+def test_a_url_and_a_tool_that_are_nearly_right_are_answered_with_the_right_ones(base: str) -> None:
+    lost = request(base, "POST", "/v1/chat/completion", b"{}")
+    assert lost.error["message"].endswith("Did you mean /v1/chat/completions?")
+    tools = [{"type": "function", "function": {"name": "weather"}}]
+    body = {"messages": [{"role": "user", "content": "x"}], "tools": tools, "tool_choice": "weathr"}
+    got = request(base, "POST", "/v1/chat/completions", json.dumps(body).encode())
+    assert (got.status, got.error["param"]) == (400, "tool_choice")
+    assert got.error["message"].endswith("Did you mean weather?")
+
+
 def test_unknown_urls_and_methods_have_openai_s_body(base: str) -> None:
     lost = request(base, "GET", "/v1/nothing")
     assert (lost.status, lost.error["code"]) == (404, "unknown_url")

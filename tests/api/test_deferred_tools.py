@@ -76,7 +76,7 @@ async def test_a_tool_that_nothing_refers_to_is_no_part_of_the_prompt_and_cannot
     refused, _ = await asked(CHATML, [SEARCH, LATER], found("ToolSearch"), tool_choice=chosen)
     assert (refused.status, refused.json["error"]["message"]) == (
         400,
-        "tool_choice.name: no tool is named 'weather'.",
+        "tool_choice.name: no tool is named 'weather'. Known: ToolSearch.",
     )
 
 

@@ -47,7 +47,7 @@ async def test_the_pages_that_come_along_are_our_own_documentation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("brwser", "browser"), ("none.py", "not a Python file"), ("", "unknown tool")]
+    ("name", "says"), [("brwser", "browser"), ("none.py", "there is no file"), ("", "unknown tool")]
 )
 async def test_what_is_unknown_is_refused_with_a_hint(name: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -340,6 +340,6 @@ async def _http_error(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         refused = RequestError(f"{request.method} is not possible on {path}.", code="method_not_allowed")
         return exchange.refusal(refused, allow=_allowed(request))
-    close = get_close_matches(path, [route.path for route in request.app.routes], n=1, cutoff=0.8)
+    close = get_close_matches(path, [route.path for route in request.app.routes], n=1, cutoff=0.9)
     hint = f"Did you mean {close[0]}?" if close else None
     return exchange.refusal(NotFoundError(f"Unknown URL: {request.method} {path}.", code="unknown_url", hint=hint))

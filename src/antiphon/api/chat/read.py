@@ -223,7 +223,7 @@ def _tool_choice(wire: ChatRequest, own: tuple[ToolSpec, ...], server: Offer | N
             choice = _chosen(chosen)
     specs, builtins = (server.specs, server.builtins) if server else ((), ())
     if not (own or specs or builtins):
-        hint = 'Send the tools with it, then name one by {"type": "function", "function": {"name": "…"}}.'
+        hint = 'Known: auto, none, required, or a tool that is sent: {"type": "function", "function": {"name": "…"}}.'
         raise refused("tool_choice", "there are no tools to choose from.", hint=hint)
     names = [one for name in choice.names for one in chosen_tools(name, "tool_choice", own, specs, builtins)]
     return replace(choice, names=tuple(dict.fromkeys(names)))

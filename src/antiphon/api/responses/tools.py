@@ -307,7 +307,8 @@ def read_choice(wire: TokensRequest, tools: Tools) -> ToolChoice:
             choice = _chosen(chosen, tools)
     if not something:
         hint = next(
-            iter(tools.unlisted.values()), 'Send the tools with it, then name one by {"type": "function", "name": "…"}.'
+            iter(tools.unlisted.values()),
+            'Known: auto, none, required, or a tool that is sent: {"type": "function", "name": "…"}.',
         )
         raise refused("tool_choice", "there are no tools to choose from.", hint=hint)
     return choice
