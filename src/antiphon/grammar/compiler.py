@@ -198,7 +198,7 @@ class Vocabulary:
         self.size: int = tokenizer.size
         tokens = _Tokens(tokenizer)
         self._texts = tokens.tokens[: tokenizer.size]
-        self.tokens = LLTokenizer(
+        self.tokens: LLTokenizer = LLTokenizer(
             llguidance.TokenizerWrapper(tokens),
             n_vocab=tokenizer.size + 1,
             eos_token=tokenizer.size,

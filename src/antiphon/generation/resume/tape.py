@@ -105,7 +105,7 @@ class ReplayLog:
         self._record = record
         self._rest = deque(recorded)
         self._ids: list[int] = []
-        self.answered = sum(isinstance(one, Called) and one.result is not None for one in recorded)
+        self.answered: int = sum(isinstance(one, Called) and one.result is not None for one in recorded)
         """Calls whose results are on record."""
 
     def replay_plan(self, plan: Plan) -> Plan:
