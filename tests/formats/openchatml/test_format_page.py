@@ -21,7 +21,9 @@ def test_every_requirement_is_in_a_clause() -> None:
 def test_every_open_point_has_its_decision_linked() -> None:
     decided = {id for id in defined() if id.startswith("A-O")}
     linked = {
-        name for name, anchor in re.findall(r"\[(A-O\d+)\]\(decisions\.md#(a-o\d+)\)", PAGE) if name.lower() == anchor
+        name
+        for name, anchor in re.findall(r"\[(A-O\d+)\]\(internals/decisions\.md#(a-o\d+)\)", PAGE)
+        if name.lower() == anchor
     }
     assert linked == decided
 
