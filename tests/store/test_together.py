@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -131,7 +132,13 @@ async def test_a_damaged_record_is_an_error_of_its_own_call(store: SqliteStore, 
 
 async def test_a_fault_of_the_commit_fails_all_of_them_and_writes_nothing(store: SqliteStore) -> None:
     await store._read(fail_commits)
-    outcomes = await asyncio.gather(*(store.put(key(number), ONE) for number in range(8)), return_exceptions=True)
+    queued = threading.Event()  # so that the file is busy until all of them are there
+    busy = asyncio.ensure_future(store._read(lambda _: queued.wait(PATIENCE)))
+    puts = [asyncio.ensure_future(store.put(key(number), ONE)) for number in range(8)]
+    await asyncio.sleep(0)
+    queued.set()
+    outcomes = await asyncio.gather(*puts, return_exceptions=True)
+    await busy
     assert [type(outcome) for outcome in outcomes] == [StoreError] * 8
     assert len({id(outcome) for outcome in outcomes}) == 8, "each is raised in a task of its own"
     assert await store.names("k", "ann") == []
