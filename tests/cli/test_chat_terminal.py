@@ -332,7 +332,7 @@ def test_a_question_is_undone_edited_and_asked_with_other_settings(home: Path) -
     assert "without 'Two'" in errors
     assert "One" not in out
     assert "<|im_start|>user\nThree<|im_end|>" in out
-    assert out.rstrip().endswith("<|im_start|>user\nFour<|im_end|>\n<|im_start|>assistant\nGuten<|im_end|>")
+    assert out.rstrip().endswith("<|im_start|>user\nFour<|im_end|>\n<|im_start|>assistant\nGuten")
     assert [one.text for one in read(saved.read_bytes()).messages if one.role == "user"] == ["Three", "Four"]
 
 

@@ -25,7 +25,7 @@ HELP = frozenset("annotated_doc attr attrs markdown_it mdurl pygments rich shell
 MESSAGES = FRONT | {"msgspec"}
 TEXT = MESSAGES | {"jsonschema_rs", "yaml", "cython_runtime"}
 CORE = frozenset("cli conversation errors formats tokens version".split())
-CHATS = frozenset("api config engines generation grammar tenancy tools wire".split())
+CHATS = frozenset("api config generation grammar tenancy tools wire".split())
 """What reading a chat request as the server reads it takes."""
 NAMED = frozenset("catalog config engines plugins store".split())
 """What a format that is named takes, by way of the configuration's tables."""

@@ -239,10 +239,10 @@ def _other_names(name: str, entries: Entries) -> str:
     """Names the near models, and the other ways to name one."""
     if re.fullmatch(r"[\w.-]+/[\w.-]+-gguf(?::[\w.-]+)?", name, re.IGNORECASE):
         return f"Of Hugging Face's hub it is hf:{name}. Other models: {WAYS}"
-    known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
     from antiphon.formats.template import builtin_templates  # a table that a name which is right need not wait for
 
-    if name in {"harmony", "openchatml", *builtin_templates().names}:
-        return f"{name} is a format, for `--format` or the table of a model. `antiphon models` lists models."
+    known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
+    formats = {"harmony", "openchatml", *builtin_templates().names}
+    told = f"{name} is a format, for `--format` or the table of a model. " if name in formats else ""
     hint = near(name.lower(), known)
-    return f"{hint if hint.startswith('Did') else near(name, entries.keys())} Other models: {WAYS}"
+    return f"{told}{hint if hint.startswith('Did') else near(name, entries.keys())} Other models: {WAYS}"
