@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -345,3 +346,11 @@ def configuration(given: Layer, kinds: EngineKinds = NO_KINDS) -> Config:
     if not limits.max_concurrent and streams > CONCURRENT:  # as many at once as the servers are asked for at once
         limits = msgspec.structs.replace(limits, max_concurrent=streams)
     return msgspec.structs.replace(config, models=models, limits=limits)
+
+
+def read_config(
+    file: str | Path | None, flags: Mapping[str, Any] | None = None, engines: EngineKinds = NO_KINDS
+) -> Config:
+    """The configuration of this process, from another file if one is named. Raises `ConfigError`."""
+    environ = dict(os.environ) | ({FILE: str(file)} if file is not None else {})
+    return load_config(environ, flags, engines=engines).config

@@ -23,6 +23,7 @@ from antiphon.catalog.known_formats import check_models
 from antiphon.catalog.loading import OpenEngine, open_here
 from antiphon.catalog.toolbox import client_servers, open_toolbox, sampler, tool_settings
 from antiphon.config import Config, DialectConfig, ServerConfig, TracesConfig, find_entry
+from antiphon.config.load import read_config
 from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import Position
 from antiphon.formats import FormatFactory
@@ -40,7 +41,6 @@ from antiphon.tools.registry import NO_TOOLS
 from antiphon.wire.dialect import Dialect
 
 from .checks import UnknownOptionError, check_path, checked
-from .opening import read_config
 
 if TYPE_CHECKING:  # few servers fetch anything
     from antiphon.tools.browser import Web

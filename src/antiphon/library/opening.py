@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -22,9 +21,9 @@ from msgspec.structs import replace
 from antiphon.catalog import open_catalog
 from antiphon.catalog.files import ModelStore
 from antiphon.catalog.known_formats import NO_FORMATS
-from antiphon.config import FILE, Config, ModelEntry, changed_entry, find_entry, load_config
+from antiphon.config import Config, ModelEntry, changed_entry, find_entry
+from antiphon.config.load import read_config
 from antiphon.engines import EngineSettings
-from antiphon.engines.registry import NO_KINDS, EngineKinds
 from antiphon.errors import ConfigError, EngineError, Position
 from antiphon.formats import FormatFactory
 from antiphon.generation import Model
@@ -291,14 +290,6 @@ def _as_argument(error: ConfigError, name: str) -> ConfigError:
     place = place.removeprefix("engine.") if place != "engine.kind" else "engine"
     message = error.message.replace(error.position.path, place).replace("unknown key", "unknown setting")
     return ConfigError(message, code=error.code, position=Position(path=place), hint=error.hint or _HINT)
-
-
-def read_config(
-    file: str | Path | None, flags: Mapping[str, Any] | None = None, engines: EngineKinds = NO_KINDS
-) -> Config:
-    """The configuration of this process, from another file if one is named. Raises `ConfigError`."""
-    environ = dict(os.environ) | ({FILE: str(file)} if file is not None else {})
-    return load_config(environ, flags, engines=engines).config
 
 
 def is_url(source: str) -> bool:

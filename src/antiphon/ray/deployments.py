@@ -8,7 +8,7 @@ from typing import Any
 from ray import serve
 
 from antiphon.config import Config
-from antiphon.library.opening import read_config
+from antiphon.config.load import read_config
 from antiphon.observe.logs import set_up_log
 
 from .engine import EngineReplica
