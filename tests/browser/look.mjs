@@ -163,13 +163,19 @@ export async function maths(browser, urls) {
   await page.context().close();
 }
 
+// A view before there is a question to show.
+async function withoutQuestion(browser, url, name, text) {
+  const seen = await chatting(browser, url);
+  await view(seen.page, name);
+  await seen.page.getByText(text).waitFor();
+  await state(seen, `${name}-empty`);
+  return seen;
+}
+
 // Wire opens with the last question, whatever the page sent of its own.
 export async function wireOpens(browser, urls) {
-  const seen = await chatting(browser, urls.main);
+  const seen = await withoutQuestion(browser, urls.main, "wire", "After a question this shows its request");
   const { page } = seen;
-  await view(page, "wire");
-  await page.getByText("After a question this shows its request").waitFor();
-  await state(seen, "wire-empty");
   await page.getByRole("button", { name: "Ask this question" }).click();
   await page.locator("ol.events li").nth(3).waitFor();
   for (const name of ["template", "convert", "schema", "wire"]) {
@@ -187,11 +193,8 @@ export async function wireOpens(browser, urls) {
 
 // Time says in plain words what was kept; of a conversation's first question there is nothing to compare.
 export async function timeWords(browser, urls) {
-  const seen = await chatting(browser, urls.main);
+  const seen = await withoutQuestion(browser, urls.main, "time", "After a question this shows where its time went");
   const { page } = seen;
-  await view(page, "time");
-  await page.getByText("After a question this shows where its time went").waitFor();
-  await state(seen, "time-empty");
   await view(page, "chat");
   await say(page, "hello");
   await page.getByRole("button", { name: "New conversation" }).first().click();

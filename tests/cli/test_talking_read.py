@@ -125,3 +125,16 @@ async def test_a_prompt_that_cannot_be_is_an_error_in_words(talk: Talk) -> None:
     await talk.types("/set tool_choice nosuch")
     with pytest.raises(AntiphonError, match="nosuch"):
         await talk.types("/raw")
+
+
+@pytest.mark.parametrize("line", ["/set tool_choice nosuch", "/system " + "word " * 70_000], ids=["choice", "length"])
+async def test_what_is_set_is_shown_where_the_next_question_would_be_refused(
+    talk: Talk, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await talk.types(line)
+    with pytest.raises(AntiphonError) as refused:
+        await talk.types("/raw")
+    await talk.types("/show")
+    shown = capsys.readouterr().out
+    assert refused.value.message in shown
+    assert "\nformat\tharmony\n" in shown

@@ -101,3 +101,11 @@ def test_an_unknown_model_is_told_how_else_models_are_named(
         find_entry("llama4", {})
     for way in ("hf:OWNER/REPO", "GGUF file", "Ollama"):
         assert way in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("command", ["pull", "rm"])
+def test_a_table_of_ones_own_with_a_colon_is_no_other_program_s_model(tmp_path: Path, command: str) -> None:
+    (tmp_path / "config.toml").write_text('[models."my:model"]\nsource = "hf:a/b/c.gguf"\n')
+    done = in_process(command, "my:model", home=tmp_path)
+    assert done.returncode != 0
+    assert "'my:model' is not a model's name" in done.stderr

@@ -42,7 +42,9 @@ def command(
     store = ModelStore(Path(settings.store.folder))
     for given in names or [settings.model]:
         name, entry = find_entry(given, settings.entries)
-        if ":" in name:  # so other programs' models are called, which are used where they are
+        if (
+            ":" in name and name not in settings.entries
+        ):  # so other programs' models are called, which are used where they are
             print_json({"name": name, "source": entry.source}) if json else tell(f"{name} is here: {entry.source}")
             continue
         model = pull(store, name, entry)

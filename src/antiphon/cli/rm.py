@@ -26,7 +26,8 @@ def command(
     store = ModelStore(Path(settings.store.folder))
     for given in names:
         name = given if store.find(given) else find_entry(given, settings.entries)[0]
-        if ":" in name or not store.remove(name):  # so other programs' models are called, and none of the store's
+        elsewhere = ":" in name and name not in settings.entries  # so other programs' models are called
+        if elsewhere or not store.remove(name):
             hint = "antiphon models lists it. What another program has is removed there."
             raise NotFoundError(f"{name!r} is not in the store", code="model_not_found", hint=hint)
         if not json:

@@ -243,6 +243,6 @@ def _other_names(name: str, entries: Entries) -> str:
 
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
     formats = {"harmony", "openchatml", *builtin_templates().names}
-    told = f"{name} is a format, for `--format` or the table of a model. " if name in formats else ""
+    of_format = f"{name} is a format, for `--format` or the table of a model. " if name in formats else ""
     hint = near(name.lower(), known)
-    return f"{told}{hint if hint.startswith('Did') else near(name, entries.keys())} Other models: {WAYS}"
+    return f"{of_format}{hint if hint.startswith('Did') else near(name, entries.keys())} Other models: {WAYS}"

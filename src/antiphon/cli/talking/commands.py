@@ -15,7 +15,7 @@ from antiphon.catalog.toolbox import BUILTINS
 from antiphon.cli.options import print_table
 from antiphon.cli.terminal import print_note, safe, tell
 from antiphon.conversation import ReasoningEffort
-from antiphon.errors import RequestError, near
+from antiphon.errors import AntiphonError, RequestError, near
 from antiphon.generation import reasons
 from antiphon.generation.request import RANGES
 from antiphon.tokens import decode
@@ -243,6 +243,10 @@ def settings_of(session: Session) -> list[tuple[str, str]]:
 
 async def show(session: Session, rest: str) -> None:
     state, target = session.state, session.target
+    try:
+        full = f"{len(session.read.ids)} of {target.model.context} tokens"
+    except AntiphonError as error:  # the next question would be refused; the rest is shown all the same
+        full = error.message
     conversation = state.conversation
     offer = target.offer(state.answers.tools)
     form = conversation.response_format
@@ -251,7 +255,7 @@ async def show(session: Session, rest: str) -> None:
         ("format", target.model.format.name),
         ("engine", target.model.engine.info.name),
         ("messages", str(len(conversation.messages))),
-        ("context", f"{len(session.read.ids)} of {target.model.context} tokens"),
+        ("context", full),
         ("system", " ".join(state.system.split())[:80] or "none"),
         ("tools", ", ".join(offer.router.recipients) if offer else "none"),
         ("effort", str(conversation.settings.reasoning_effort or "the model's default")),

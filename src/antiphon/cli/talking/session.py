@@ -28,7 +28,7 @@ from antiphon.tools import Toolbox, ToolLimits
 from antiphon.tools.mcp import McpHost
 
 from .screen import Screen, quiet
-from .talk import ChatState, ChatTarget, Seen, answer_form, asked, ended, stream_answer
+from .talk import ChatState, ChatTarget, Seen, answer_form, ended, stream_answer, turn_request
 
 # Files of a conversation: those that go with a question, transcripts to save and to go on with, schemas.
 
@@ -264,7 +264,7 @@ class Session:
         """
         if self.last is not None and self.last[0] is self.target and self.last[1] is self.state:
             return self.last[2]
-        return Seen(list(plan_turn(self.target.model, asked(self.target, self.state)).prompt_ids))
+        return Seen(list(plan_turn(self.target.model, turn_request(self.target, self.state)).prompt_ids))
 
     @property
     def model(self) -> str:

@@ -176,7 +176,7 @@ def ended(message: Message) -> Message:
 
 async def answering(target: ChatTarget, state: ChatState, seen: Seen) -> AsyncGenerator[tuple[RoundEvent, int], None]:
     """The events of an answer, with those of the tools that it needs; and how many tokens were sampled until each."""
-    plan, offer = await prepare_turn(target.model, asked(target, state)), target.offer(state.answers.tools)
+    plan, offer = await prepare_turn(target.model, turn_request(target, state)), target.offer(state.answers.tools)
     turns = turns_of(plan, offer.router if offer else None, session="chat", log=ReplayLog(seen.note))
     async with aclosing(turns(Deadline(UNLIMITED))) as steps:
         async for step in steps:
@@ -184,7 +184,7 @@ async def answering(target: ChatTarget, state: ChatState, seen: Seen) -> AsyncGe
                 yield event, step.completion_tokens
 
 
-def asked(target: ChatTarget, state: ChatState) -> TurnRequest:
+def turn_request(target: ChatTarget, state: ChatState) -> TurnRequest:
     """The request for an answer. Raises `RequestError` for a tool choice that is not there."""
     conversation, how = state.conversation, state.answers
     offer = target.offer(how.tools)
