@@ -357,3 +357,12 @@ def test_a_path_is_its_own_entry(file: Path, store: ModelStore) -> None:
     name, entry = find_entry(str(file), shipped_entries())
     assert name == "tiny.q4"
     assert store.path(name, entry) == file
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["a{1..99999999}==1/x{1..99999999}", "a{5..1}==1/x{5..1}", "a{1..2}{1..3}==1/x{1..2}", "a{1..2}==1/x"],
+)
+def test_a_range_of_wheels_is_short_and_forward_and_the_members_is_as_long(source: str) -> None:
+    with pytest.raises(ModelError, match="cannot read the source"):
+        parse_source(f"wheel:{source}")

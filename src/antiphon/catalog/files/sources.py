@@ -57,8 +57,8 @@ def parse_source(text: str, *, companions: Sequence[str] = ()) -> Source:
     kind, _, rest = text.partition(":")
     match kind:
         case "wheel":
-            found = re.fullmatch(r"([A-Za-z0-9](?:[\w.-]|\{\d+\.\.\d+\})*==[\w.!+]+)/(.+)", rest)
-            if found and len(pieces(found[1])) == len(pieces(found[2])):
+            found = re.fullmatch(r"([A-Za-z0-9](?:[\w.-]|\{\d{1,3}\.\.\d{1,3}\})*==[\w.!+]+)/(.+)", rest)
+            if found and 0 < len(pieces(found[1])) == len(pieces(found[2])):
                 return WheelSource(found[1], found[2], tuple(companions))
         case "hf":
             found = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:/([\w./-]+)|:([\w.-]+))?", rest)
@@ -190,16 +190,16 @@ class WheelSource(msgspec.Struct, frozen=True):
         return wheels[0]
 
 
-RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+RANGE = re.compile(r"\{(\d{1,3})\.\.(\d{1,3})\}")
 
 
 def pieces(text: str) -> list[str]:
-    """The text, or each that its ranges stand for: ``part{01..22}`` is ``part01`` to ``part22``."""
-    found = RANGE.search(text)
-    if found is None:
+    """The text, or each that its range stands for: ``part{01..22}`` is ``part01`` to ``part22``; of two ranges none."""
+    ranges = {(int(first), int(last)) for first, last in RANGE.findall(text)}
+    if not ranges:
         return [text]
-    numbers = range(int(found[1]), int(found[2]) + 1)
-    return [RANGE.sub(partial(padded, number), text) for number in numbers]
+    (first, last), *others = ranges
+    return [] if others else [RANGE.sub(partial(padded, number), text) for number in range(first, last + 1)]
 
 
 def padded(number: int, found: re.Match[str]) -> str:
