@@ -27,6 +27,8 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "config.toml").write_text(CONFIG)
     (tmp_path / "story.gguf").write_bytes(b"no model at all" * 10)
     (tmp_path / "note.txt").write_text("Once upon a time.")
+    (tmp_path / "deep.json").write_text('{"messages":' * 50_000)
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 5_000 + "]" * 5_000)
     return tmp_path
 
 
@@ -121,6 +123,18 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "tools list --mcp {home}/absent.json": (2, "absent.json cannot be read: No such file or directory  ["),
     "keys remove ada": (2, "No such command 'remove'. There are add, list, set, rm."),
     "render {home}/not.txt --to harmony": (2, "No such file", "note.txt"),
+    "render --format smollm2 - <<< []": (2, "It is a model: --model smollm2"),
+    'render --to chatml - <<< {"messages": [{"role": "usr", "text": "a"}]}': (1, "unknown value", "Known: assistant, "),
+    'render --to chatml - <<< {"messages":\n [}': (1, "not JSON", "at 2:3", "in standard input"),
+    "render --to chatml {home}/deep.json": (1, "nested too deeply", "in {home}/deep.json"),
+    "render --to harmony --from harmony-json {home}/deep.json": (1, "not_json"),
+    "convert {home}/deep.json --to openchatml": (1, "not_json"),
+    "chat --load {home}/deep.json Hi": (1, "nested too deeply", "deep.json"),
+    "chat --schema {home}/deep.json Hi": (2, "the schema is not JSON"),
+    "chat --max-tokens 0 Hi": (2, "--max-tokens"),
+    "grammar --format chatml --schema {home}/deep.json": (2, "deep.json: maximum recursion depth"),
+    "tools list --mcp {home}/deep.json": (2, "deep.json: the MCP configuration"),
+    "serve --config {home}/deep.toml": (2, "deep.toml is not TOML"),
 }
 """By the words that are typed, and behind ``<<<`` the standard input: the exit code, and words of the error."""
 

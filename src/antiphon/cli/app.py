@@ -142,6 +142,9 @@ def run_command(arguments: Sequence[str]) -> int:
         return USAGE
     except SystemExit as done:  # how Typer ends, whatever the outcome
         return done.code if isinstance(done.code, int) else OK
+    except RecursionError as error:
+        print_error(RequestError(f"what was read is nested too deeply: {error}"), as_json="--json" in arguments)
+        return USAGE
     except AntiphonError as error:
         print_error(error, as_json="--json" in arguments)
         return exit_code(error)

@@ -52,7 +52,7 @@ HistoryOption = Annotated[
 ]
 TemperatureOption = Annotated[float | None, answer_option(help="0 is greedy; default: the model's own.")]
 TopPOption = Annotated[float | None, answer_option(help="The share of the likeliest tokens.")]
-MaxTokensOption = Annotated[int | None, answer_option(help="The longest answer.")]
+MaxTokensOption = Annotated[int | None, answer_option(help="The longest answer.", min=1)]
 SeedOption = Annotated[int | None, answer_option(help="The same seed gives the same answer.")]
 EffortOption = Annotated[ReasoningEffort | None, answer_option(help="How much a model that reasons is to.")]
 SchemaOption = Annotated[str | None, answer_option(help="Answers are JSON of this JSON Schema (a file).")]

@@ -103,7 +103,7 @@ def merge(path: Path, form: Form, content: Any, whole: Any) -> Merge:
             return Merge(path, before, WRITE[form](whole))
         settings = READ[form](before)
         changed = _put(settings, content)
-    except (OSError, ValueError, TypeError, TOMLKitError, YAMLError) as error:
+    except (OSError, ValueError, TypeError, RecursionError, TOMLKitError, YAMLError) as error:
         reason = words_of(error).partition("\n")[0]
         what = f"{path} cannot be read as {form.upper()}, and stays as it is: {reason}"
         hint = "Without --write, the command prints what to put there by hand."

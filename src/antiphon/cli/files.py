@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, cast
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, ParseError
 from antiphon.writing import write, written
 
 from .terminal import TerminalSink, progress_bar
@@ -49,6 +49,16 @@ def chunks(file: Path) -> Iterator[bytes]:
                 progress(done, None)
     except OSError as error:
         raise unreadable(file, error) from None
+
+
+@contextmanager
+def named_in_errors(file: Path) -> Iterator[None]:
+    """A `ParseError` leaves with the name of the file that it is about, as a note."""
+    try:
+        yield
+    except ParseError as error:
+        error.add_note(f"  in {'standard input' if file == STANDARD else file}")
+        raise
 
 
 def check_readable(file: Path) -> None:

@@ -79,7 +79,7 @@ def command(
 def _read(file: Path, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(read_input(file), type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RequestError(f"{file}: {error}") from None
 
 

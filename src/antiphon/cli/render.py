@@ -19,7 +19,7 @@ from antiphon.formats.format import incidents_of
 from antiphon.tokens import Control, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 
 from .completions import format_names
-from .files import LINES, chunks
+from .files import LINES, chunks, named_in_errors
 from .options import (
     ConfigOption,
     DialectOption,
@@ -104,14 +104,15 @@ def command(
 
     if lines:
         write_lines(file, limit, pieces_of, selected, ids=ids, json=json)
-    elif mask:
-        show_mask(read_source(read_input(file), source), selected, history, json=json)
-    elif show:
-        colour = has_colour()
-        shown = pretty(pieces_of(read_input(file), str(file)), selected.tokenizer, colour=colour)
-        (print if colour else tell)(*shown, sep="")
-    else:
-        write(pieces_of(read_input(file), str(file)), selected, ids=ids, json=json)
+        return
+    with named_in_errors(file):
+        if mask:
+            show_mask(read_source(read_input(file), source), selected, history, json=json)
+        elif show:
+            shown = pretty(pieces_of(read_input(file), str(file)), selected.tokenizer, colour=has_colour())
+            (print if has_colour() else tell)(*shown, sep="")
+        else:
+            write(pieces_of(read_input(file), str(file)), selected, ids=ids, json=json)
 
 
 def check_for_people(*, ids: bool, json: bool, lines: bool) -> None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from antiphon.errors import RequestError
+from antiphon.errors import NotFoundError, RequestError
 from antiphon.formats import Format
 from antiphon.tokens import Tokenizer, o200k_harmony
 
@@ -61,7 +61,15 @@ def select_format(config: Config, *, named: str | None, ids: bool = False) -> Se
 
     if named and not ids:
         # A transcript is text: without a vocabulary its controls are spelled out, and what spells one is escaped.
-        return SelectedFormat(known_formats().get(named, () if named == "openchatml" else KNOWN_CONTROLS), lambda: None)
+        try:
+            format = known_formats().get(named, () if named == "openchatml" else KNOWN_CONTROLS)
+        except NotFoundError as error:
+            from antiphon.config import named_by
+
+            if named_by(named, {name: (name, *entry.aliases) for name, entry in config.entries.items()}) is None:
+                raise
+            raise NotFoundError(error.message, code=error.code, hint=f"It is a model: --model {named}.") from None
+        return SelectedFormat(format, lambda: None)
     from antiphon.catalog.loading import model_format
 
     format, text = model_format(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import Any
 
@@ -61,15 +62,35 @@ def read_transcript(text: str | bytes, *, chat: bool = False) -> Conversation:
             return conversation_of(msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest))
         form = msgspec.convert(source, TranscriptForm)
     except msgspec.ValidationError as error:
+        from antiphon.wire.json import invalid
+
         message, _, path = str(error).partition(" - at `")
-        raise ParseError(message, code="transcript", position=Position(path=path.rstrip("`") or "$")) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ParseError(f"not JSON: {error}", code="transcript") from None
+        message = message.replace("Invalid enum value", "unknown value")
+        position = Position(path=path.rstrip("`") or "$")
+        raise ParseError(
+            message, code="transcript", position=position, hint=invalid(str(error), TranscriptForm).hint
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise not_json(text, error) from None
     return Conversation(
         messages=tuple(message_of(message) for message in form.messages),
         tools=tuple(ToolSpec(**msgspec.structs.asdict(tool)) for tool in form.tools),
         settings=Settings(**msgspec.structs.asdict(form.settings)),
     )
+
+
+def not_json(text: str | bytes, error: Exception) -> ParseError:
+    """The error of a text that is no JSON, at the line and column of what is wrong."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as found:
+        position = Position(line=found.lineno, column=found.colno)
+        return ParseError(f"not JSON: {found.msg}", code="transcript", position=position)
+    except RecursionError:
+        return ParseError("not readable as JSON: it is nested too deeply", code="transcript")
+    except UnicodeDecodeError:
+        return ParseError(f"not JSON: {error}", code="transcript")
+    return ParseError(f"not readable as JSON: {error}", code="transcript")
 
 
 def is_chat_request(source: object) -> bool:

@@ -69,7 +69,7 @@ def _of_ollama(folder: Path) -> Iterator[FoundModel]:
                 continue
             file = folder / "blobs" / f"sha256-{digest[1]}"
             size = file.stat().st_size
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
         registry, namespace, model, tag = path.parts[-4:]
         words = [registry] * (registry != "registry.ollama.ai") + [namespace] * (namespace != "library") + [model]

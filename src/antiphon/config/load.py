@@ -205,7 +205,7 @@ def _read(file: Path, *, required: bool) -> dict[str, Any]:
             hint = near(file.name, beside) if beside else f"No .toml file is in {file.parent.absolute()}."
             raise ConfigError(f"the configuration {file} does not exist", hint=hint) from None
         return {}
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the configuration {file}: {words_of(error)}") from None

@@ -62,7 +62,7 @@ class Shape(msgspec.Struct, Generic[Value], frozen=True):
         """The answer's value. Raises `FormatError` when the text is none, although its grammar was."""
         try:
             return cast(Value, json_type(self.kind).read(str(text)))
-        except (ValueError, ArithmeticError) as error:  # msgspec's and pydantic's errors are ValueErrors
+        except (ValueError, ArithmeticError, RecursionError) as error:  # msgspec's and pydantic's are ValueErrors
             what = f"the answer is no value of the type requested: {error}"
             hint = "The type checks more than its JSON Schema says; ask again, or check it yourself."
             raise FormatError(what, code="answer_type", hint=hint) from error

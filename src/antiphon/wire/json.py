@@ -173,7 +173,9 @@ def invalid(reason: str, kind: type[msgspec.Struct], within: str = "") -> Reques
     path = f"{within}.{path}".replace(".[", "[").strip(".")
     message = message if len(message) <= 300 else f"{message[:300]}…"
     where = f"{path}: " if path else ""
-    hint = known_values(allowed_values(kind, path)) if not within and message.startswith("Invalid enum value") else None
+    unknown = message.startswith("Invalid enum value")
+    message = message.replace("Invalid enum value", "unknown value", 1) if unknown else message
+    hint = known_values(allowed_values(kind, path)) if unknown and not within else None
     return RequestError(f"{where}{message}.", code=code, position=Position(path=path or None), hint=hint)
 
 

@@ -323,5 +323,5 @@ def _json(path: Path) -> dict[str, Any]:
 def _value(path: Path) -> object:
     try:
         return json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON: {error}", code="tokenizer_malformed") from None

@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.catalog import Catalog
 from antiphon.catalog.toolbox import ToolSettings, open_toolbox
-from antiphon.cli.files import near_file, opened, output
+from antiphon.cli.files import named_in_errors, near_file, opened, output
 from antiphon.cli.options import as_json
 from antiphon.cli.terminal import tell, waiting_for
 from antiphon.cli.transcript import is_chat_request, read_transcript, transcript_json
@@ -176,11 +176,8 @@ def load(path: Path, *, sees: bool) -> Conversation:
     Raises `ConfigError`, `FormatError`, `RequestError`.
     """
     content = read_bytes(path, MOST_TRANSCRIPT)
-    try:
+    with named_in_errors(path):
         found = loaded(content)
-    except ParseError as error:
-        error.add_note(f"  in {path}")
-        raise
     parts = [part for message in found.messages for part in message.parts if isinstance(part, OpaquePart)]
     media = next((part for part in parts if not (sees and part.kind in IMAGES)), None)
     if media is not None:
@@ -204,7 +201,7 @@ def is_own_or_chat(content: bytes) -> bool:
     """Whether a JSON text has messages with ``text``, as we write them, or with ``content``, as chat APIs have them."""
     try:
         source = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True  # whose error says where
     messages = source if isinstance(source, list) else source.get("messages") if isinstance(source, dict) else None
     own = isinstance(messages, list) and any(isinstance(one, dict) and "text" in one for one in messages)
@@ -219,7 +216,7 @@ def schema_format(text: str) -> ResponseFormat:
     content = text.encode() if text.startswith("{") else read_bytes(path_of(text), MOST_TRANSCRIPT)
     try:
         schema = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"the schema is not JSON: {error}", code="unreadable_input") from None
     if not isinstance(schema, dict):
         raise ConfigError("a schema is a JSON object", code="unreadable_input")

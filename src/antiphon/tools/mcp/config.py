@@ -201,7 +201,7 @@ def read_mcp_config(text: str, environ: Mapping[str, str] | None = None) -> dict
     """
     try:
         servers = msgspec.json.decode(text, type=ready(McpConfig)).mcp_servers
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"the MCP configuration cannot be read: {error}", code="mcp_config") from error
     variables = os.environ if environ is None else environ
     return {name: _with_secrets(name, _checked(name, server), variables) for name, server in servers.items()}

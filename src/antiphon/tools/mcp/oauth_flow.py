@@ -297,7 +297,7 @@ def _of_its_origin(response: httpx2.Response, provider: OAuthClientProvider, ser
     try:
         metadata = json.loads(response.content)
         issuer = urlsplit(metadata["issuer"])
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return response
     if f"{issuer.scheme}://{issuer.netloc}" != origin:
         return response
