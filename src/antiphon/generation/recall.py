@@ -32,6 +32,8 @@ from .unfinished import TurnMemory
 
 PATIENCE = 2.0
 """Seconds that a request waits for the store."""
+SHORT = 1024
+"""Ids of a turn that are compressed in a small window."""
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Does work on the whole request, beside the event loop where it is long."""
 Writing = asyncio.Task[None]
@@ -170,7 +172,10 @@ _DECODER = msgspec.msgpack.Decoder(ready(_Head))
 
 
 def _packed(turn: Remembered) -> list[bytes]:
-    ids = zlib.compress(struct.pack(f"<{len(turn.ids)}I", *turn.ids), 1)
+    # A small window: of a short text, most of the time goes into making a large one ready.
+    window, memory = (zlib.MAX_WBITS, 8) if len(turn.ids) > SHORT else (9, 1)
+    packer = zlib.compressobj(1, zlib.DEFLATED, window, memory)
+    ids = packer.compress(struct.pack(f"<{len(turn.ids)}I", *turn.ids)) + packer.flush()
     head = msgspec.msgpack.encode(_Head(turn.asked, turn.prompt, ids, turn.own_ids))
     texts = (replace(one, text=str(one.text), header=tuple(map(str, one.header))) for one in turn.reply)
     return [head, *map(pack, texts)]  # Their ids are among the others.

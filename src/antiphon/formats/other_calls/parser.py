@@ -69,11 +69,16 @@ class OtherCalls(ForeseeingParser, RestingParser):
         return self._parser.ended
 
     def feed(self, pieces: Iterable[Piece]) -> list[ParserEvent]:
-        pieces = list(pieces)
+        pieces = pieces if isinstance(pieces, (list, tuple)) else list(pieces)
         events = self._parser.feed(pieces)
-        self._position += sum(len(piece) if isinstance(piece, str) else 1 for piece in pieces)
-        if self._open is None and not any(isinstance(event, MessageStarted) for event in events):
-            return events
+        for piece in pieces:
+            self._position += len(piece) if isinstance(piece, str) else 1
+        if self._open is None:
+            for event in events:
+                if isinstance(event, MessageStarted):
+                    break
+            else:  # Nearly every token of a call, and of a thought.
+                return events
         return self._passed(events)
 
     def more_text(self, texts: Sequence[str | None], start: int) -> int:

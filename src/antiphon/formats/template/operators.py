@@ -158,6 +158,7 @@ def ordered(budget: Budget, values: Any) -> None:
 FARTHEST = 64
 """Characters of an indent, and between two places of JSON."""
 _MAX_DEPTH = 200
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def to_json(
@@ -189,20 +190,19 @@ def _json_length(budget: Budget, value: Any, apart: int, far: int, wide: int, de
     """Characters of a value's JSON at most: ``apart`` and ``far`` for each place, a character as wide as its escape."""
     if isinstance(value, str):
         budget.read(len(value))
-        plain = wide == 1 or value.isascii()
-        return 2 + (len(json.dumps(value, ensure_ascii=False)) if plain else 2 * wide * len(value))
+        return 2 + (len(_quoted(value)) if wide == 1 or value.isascii() else 2 * wide * len(value))
     if not isinstance(value, MEASURED):
         return budget.written(value)
     budget.slots(len(value))
-    keys = (
-        sum(_json_length(budget, key, apart, far, wide, depth + 1) for key in value) if isinstance(value, dict) else 0
-    )
-    inner = value.values() if isinstance(value, dict) else value
     each = apart + far * (depth + 1) + 1
-    length = 4 + far * depth + keys + each * len(value)
+    length = 4 + far * depth + each * len(value)
+    for key in value if isinstance(value, dict) else ():
+        length += _json_length(budget, key, apart, far, wide, depth + 1)
     if length > budget.output or depth > _MAX_DEPTH:
         raise Exhausted("the chat template makes too long a text")
-    return length + sum(_json_length(budget, item, apart, far, wide, depth + 1) for item in inner)
+    for item in value.values() if isinstance(value, dict) else value:
+        length += _json_length(budget, item, apart, far, wide, depth + 1)
+    return length
 
 
 def _plain(value: Any) -> Any:
