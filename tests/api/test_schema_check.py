@@ -30,8 +30,8 @@ def check(base: str, schema: object, text: str | None = None, **fields: object) 
     return post(base, PATH, schema=schema, **({} if text is None else {"text": text}), **fields)
 
 
-def followed(base: str, schema: object, text: str) -> dict[str, Any]:
-    found = check(base, schema, text).json["text"]
+def followed(base: str, schema: object, text: str, *, compact: bool = False) -> dict[str, Any]:
+    found = check(base, schema, text, compact=compact).json["text"]
     assert isinstance(found, dict)
     return found
 
@@ -81,7 +81,8 @@ def test_where_a_text_leaves_the_grammar(base: str) -> None:
 
 
 def test_what_must_follow_is_written_out(base: str) -> None:
-    assert followed(base, CITY, "")["admitted"] == [{"text": '{"city":"'}]
+    assert followed(base, CITY, "", compact=True)["admitted"] == [{"text": '{"city":"'}]
+    assert followed(base, CITY, "")["admitted"] == [{"text": "{"}], "blanks may stand behind it"
     assert followed(base, CITY, '{"city":"x","size":"b')["admitted"] == [{"text": 'ig"'}]
 
 
@@ -100,8 +101,10 @@ def test_a_whole_answer_may_end_and_is_judged(base: str) -> None:
 
 
 def test_a_value_is_judged_however_it_is_written(base: str) -> None:
-    spaced = followed(base, CITY, '{ "size": "big", "city": "Oslo" }')
-    assert (spaced["unexpected"], spaced["fault"]) == (" ", None)
+    spaced = '{ "city": "Oslo",\n  "size": "big" }'
+    assert followed(base, CITY, spaced)["complete"]
+    refused = followed(base, CITY, spaced, compact=True)
+    assert (refused["fits"], refused["unexpected"], refused["fault"]) == (1, " ", None)
     wrong = followed(base, {"type": "object", "properties": {"n": {"type": "integer"}}}, '{"n": "four"}')
     assert wrong["unexpected"] is not None
     assert "integer" in wrong["fault"]

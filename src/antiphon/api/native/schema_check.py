@@ -30,12 +30,14 @@ if TYPE_CHECKING:  # llguidance is an extra
 class SchemaCheckRequest(msgspec.Struct, kw_only=True):
     """``schema`` is a JSON Schema; ``text``, an answer that is to be followed by it.
 
-    ``strict``: what cannot be enforced while sampling is refused, as in ``response_format``.
+    ``strict``: what cannot be enforced while sampling is refused; ``compact``: no blanks are admitted. Both are as in
+    ``response_format``.
     """
 
     schema: JsonSchema
     text: str | None = None
     strict: bool | None = None
+    compact: bool | None = None
 
 
 class FoundKeyword(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +156,7 @@ def _without_strict(wire: SchemaCheckRequest, vocabulary: Vocabulary) -> Compile
 def _compiled(wire: SchemaCheckRequest, vocabulary: Vocabulary, *, strict: bool) -> CompiledGrammar:
     from antiphon.grammar.compiler import compile_grammar  # llguidance is an extra
 
-    return compile_grammar(Json(wire.schema, PATH, strict), vocabulary)
+    return compile_grammar(Json(wire.schema, PATH, strict, any_whitespace=not wire.compact), vocabulary)
 
 
 def _refused(error: RequestError) -> SchemaRefused:

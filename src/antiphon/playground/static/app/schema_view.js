@@ -38,7 +38,7 @@ export function SchemaView({ chat, models }) {
   const text = answer ? textOf(answer) : given.text;
   useEffect(() => { if (answer && over(answer)) set({ text: textOf(answer), follows: false, failed: answer.error?.message ?? "" }); });
   const [value, wrong] = jsonOf(schema);
-  const asked = value !== undefined && schema.length <= MOST_SCHEMA && text.length <= MOST_TEXT ? { schema: value, strict, ...(text && { text }) } : null;
+  const asked = value !== undefined && schema.length <= MOST_SCHEMA && text.length <= MOST_TEXT ? { schema: value, strict, compact: true, ...(text && { text }) } : null;
   const { found, problem, busy } = useLive("/v1/schemas/check", asked, models.length, answer ? 0 : undefined);
   const ask = (event) => {
     event.preventDefault();
