@@ -188,7 +188,8 @@ class Message:
     @property
     def is_call(self) -> bool:
         """An assistant's message to a tool (never to ``assistant``, ``user`` or ``all``)."""
-        return self.role is Role.ASSISTANT and self.recipient not in (None, "assistant", "user", "all")
+        to = self.recipient
+        return to is not None and self.role is Role.ASSISTANT and to not in ("assistant", "user", "all")
 
     @property
     def is_preamble(self) -> bool:

@@ -124,6 +124,8 @@ def as_history(messages: Sequence[Message]) -> Iterator[Message]:
 
 def bundled(messages: Sequence[Message]) -> list[Message]:
     """A turn as clients have it that show one message: its thoughts as one, its texts as one, then its calls."""
+    if len(messages) == 1:
+        return [one for one in messages if one.text or one.is_call]
     calls = [one for one in messages if one.is_call]
     texts = [one for one in messages if one.text and not one.is_call]
     thoughts = [one for one in texts if one.channel == Channel.ANALYSIS]
@@ -148,7 +150,7 @@ def canonical(arguments: str) -> str:
     """The value of a call's arguments: clients read them and write them anew. What is no JSON stays as it is."""
     arguments = well_formed(arguments)
     try:
-        return json.dumps(json.loads(arguments or "{}", parse_float=_number), sort_keys=True)
+        return _ENCODER.encode(_DECODER.decode(arguments or "{}"))
     except (ValueError, RecursionError):
         return arguments
 
@@ -157,3 +159,6 @@ def _number(text: str) -> float | int:
     """1.0 is 1: not every language tells them apart."""
     number = float(text)
     return int(number) if number.is_integer() else number
+
+
+_DECODER, _ENCODER = json.JSONDecoder(parse_float=_number), json.JSONEncoder(sort_keys=True)

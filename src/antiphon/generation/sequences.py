@@ -194,11 +194,13 @@ def common(first: Sequence[int] | str, second: Sequence[int] | str) -> int:
 
 def digest(pieces: Iterable[Piece]) -> bytes:
     """A digest of the pieces, however their texts are cut."""
-    so_far = hashlib.sha256()
-    for piece in pieces:
-        text = (piece if isinstance(piece, str) else piece.spelling).encode("utf-8", "surrogatepass")
-        so_far.update(text if isinstance(piece, str) else b"\xff%b\xff" % text)  # No text has the byte ff.
-    return so_far.digest()
+    parts = [
+        piece.encode("utf-8", "surrogatepass")
+        if isinstance(piece, str)
+        else b"\xff%b\xff" % piece.spelling.encode("utf-8", "surrogatepass")  # No text has the byte ff.
+        for piece in pieces
+    ]
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
 def _keys(domain: str, messages: Sequence[Message]) -> list[bytes]:
@@ -223,6 +225,7 @@ def _keys(domain: str, messages: Sequence[Message]) -> list[bytes]:
 
 def _digest(so_far: hashlib._Hash, messages: Iterable[Message]) -> hashlib._Hash:
     for message in messages:
-        parts = (message.role.value, message.name or "", message.call_id or "", *meaning(message))
-        so_far.update("".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass"))
+        role, name, id, (to, value) = message.role, message.name or "", message.call_id or "", meaning(message)
+        said = f"{len(role)}:{role}{len(name)}:{name}{len(id)}:{id}{len(to)}:{to}{len(value)}:{value}"
+        so_far.update(said.encode("utf-8", "surrogatepass"))
     return so_far

@@ -7,6 +7,7 @@ what the client sends, so that each goes on with the last one, id for id (HAR-70
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -28,6 +29,11 @@ from .request import TurnRequest
 
 LONGEST = 256
 """Runs of messages with calls, the latest of an unfinished turn, whose own text is looked for."""
+TOGETHER = 32
+"""Turns that are looked for at once."""
+PREFIX = f"{FUNCTIONS}."
+Values = dict[str, str]
+"""The arguments of a request's calls, and what they are in any spelling."""
 Names = Mapping[tuple[int, int], tuple[str, ...]]
 """The begin and end of a run of the assistant's messages → names of its stored turn, surest first."""
 OffLoop = Callable[[Callable[[], tuple[str, ...]]], Awaitable[tuple[str, ...]]]
@@ -75,12 +81,16 @@ class TurnMemory:
     recalled: set[str | None] = field(default_factory=set)
     _sent: Sequence[Message] = ()
     _names: Names = field(default_factory=dict)
+    _values: Values = field(default_factory=dict)
+    _context: tuple[hashlib._Hash, int] = field(default_factory=lambda: (hashlib.sha256(), 0))
+    """A digest of the first messages, and how many those are."""
     _places: list[tuple[int, int, int]] = field(default_factory=list)
     """Each turn that was found: its begin, the number of its messages, and of those that they replace."""
 
     def read(self, request: TurnRequest) -> bool:
         """Takes the request as its client sent it; whether turns of it may be stored."""
         self._sent = request.conversation.messages
+        self._context = hashlib.sha256(), 0
         shows = not self.reveals and any(request.of_ids)
         self._names = self._find_names() if self.turns.limits.lifetime > 0 and not shows else {}
         return bool(self._names)
@@ -88,18 +98,22 @@ class TurnMemory:
     async def recall(self, request: TurnRequest) -> TurnRequest:
         """The request with all of each turn of which the client changed nothing. Results stay the client's."""
         try:
-            found = {run: await self.turns.find(self.owner, names) for run, names in self._names.items()}
+            turns: list[Sequence[Message]] = []
+            for place in range(0, len(self._names), TOGETHER):  # what is looked for at once is read at once
+                names = [*self._names.values()][place : place + TOGETHER]
+                turns += await asyncio.gather(*(self.turns.find(self.owner, one) for one in names))
         except StoreError as error:
             log.warning("reasoning of an unfinished turn is not found: %s", error.code)
             return request
         messages: list[Message] = []
         self._places.clear()
-        taken, seen = 0, list[Sequence[Message]]()
-        for (begin, end), stored in sorted(found.items()):
+        taken, seen = 0, set[tuple[tuple[str | None, str], ...]]()
+        for (begin, end), stored in sorted(zip(self._names, turns, strict=True)):
             begin = self._first(begin, stored)
-            turn = () if begin < taken or stored in seen else _as_sent(stored, self._sent[begin:end], exact=self.exact)
+            same = tuple((one.call_id, one.text) for one in stored)
+            turn = () if begin < taken or same in seen else self._as_sent(stored, self._sent[begin:end])
             if turn:
-                seen.append(stored)
+                seen.add(same)
                 messages += self._sent[taken:begin]
                 self._places.append((len(messages), len(turn), end - begin))
                 messages, taken = [*messages, *turn], end
@@ -112,10 +126,10 @@ class TurnMemory:
 
         ``turn`` has calls that were answered here with their results.
         """
-        view = _view(turn)
+        view = _view(turn, self._values)
         if not view.calls or any(one.is_call and one.end is End.NONE for one in turn):
             return
-        names = await self.off_loop(lambda: _names(view, _context(self._sent), self.model))
+        names = await self.off_loop(lambda: _names(view, self._context_of(len(self._sent)), self.model))
         try:
             stored = await self.turns.put(self.owner, names, [*as_history(turn)])
         except StoreError as error:
@@ -147,13 +161,37 @@ class TurnMemory:
 
     def _find_names(self) -> Names:
         """The names for each run with calls since the last answer, the latest `LONGEST`."""
-        places: dict[tuple[int, int], tuple[str, ...]] = {}
-        context, done = _context(()), 0
-        for begin, end in _unfinished(self._sent):
-            _note(context, self._sent[done:begin])
-            done = begin
-            places[begin, end] = _names(_view(self._sent[begin:end]), context, self.model)
-        return places
+        return {
+            (begin, end): _names(_view(self._sent[begin:end], self._values), self._context_of(begin), self.model)
+            for begin, end in _unfinished(self._sent)
+        }
+
+    def _context_of(self, place: int) -> hashlib._Hash:
+        """The digest of the messages before ``place``, which is the same whether a client brings back reasoning or not.
+
+        Places are asked for in their order.
+        """
+        context, done = self._context
+        for message in self._sent[done:place]:
+            if message.channel != Channel.ANALYSIS:
+                context.update(_json([message.role, _sign(message, self._values)]))
+        self._context = context, place
+        return context
+
+    def _as_sent(self, turn: Sequence[Message], sent: Sequence[Message]) -> Sequence[Message]:
+        """The turn, its calls under the ids that the messages give them; nothing where their client did not see all.
+
+        They need not say all of the turn: what they leave out of its calls is left out here too.
+        """
+        seen, view = _view(turn, self._values), _view(sent, self._values)
+        ids = _ids_by_call(view, seen)
+        if not (ids and _says(view.texts, seen.texts) and _says(view.thoughts, seen.thoughts)):
+            return ()
+        if self.exact and view.exchanges not in (seen.exchanges, _view(_without_refused(turn), self._values).exchanges):
+            return ()
+        left_out = set(seen.ids) - ids.keys()
+        kept = (message for message in turn if message.call_id not in left_out)
+        return tuple(replace(one, call_id=ids[one.call_id]) if one.call_id in ids else one for one in kept)
 
     def _first(self, begin: int, turn: Sequence[Message]) -> int:
         """The begin of a turn whose last run begins at ``begin``: before the results of calls that it ran here."""
@@ -184,7 +222,7 @@ def _unfinished(messages: Sequence[Message]) -> list[tuple[int, int]]:
     return runs[::-1]
 
 
-def _view(messages: Sequence[Message]) -> TurnView:
+def _view(messages: Sequence[Message], values: Values) -> TurnView:
     answered = {message.call_id for message in messages if message.role is Role.TOOL}
     waiting = [message for message in messages if message.is_call and message.call_id not in answered]
     own = [message for message in messages if not message.is_call and message.role is Role.ASSISTANT]
@@ -192,9 +230,9 @@ def _view(messages: Sequence[Message]) -> TurnView:
     return TurnView(
         _texts(message for message in own if visible_to_user(message)),
         _texts(message for message in own if message.channel == Channel.ANALYSIS),
-        tuple(map(_sign, waiting)),
+        tuple(_sign(message, values) for message in waiting),
         tuple(message.call_id for message in waiting),
-        tuple(map(_sign, exchanges)),
+        tuple(_sign(message, values) for message in exchanges),
     )
 
 
@@ -202,25 +240,13 @@ def _texts(messages: Iterable[Message]) -> tuple[str, ...]:
     return tuple(filter(None, (well_formed(message.text).strip() for message in messages)))
 
 
-def _sign(message: Message) -> tuple[str, str]:
-    name = (message.recipient if message.is_call else message.name) or message.role
-    return name.removeprefix(f"{FUNCTIONS}."), canonical(message.text) if message.is_call else message.text.strip()
-
-
-def _as_sent(turn: Sequence[Message], sent: Sequence[Message], *, exact: bool) -> Sequence[Message]:
-    """The turn with the calls of the messages under their ids; nothing where they say what their client did not see.
-
-    They need not say all of the turn: what they leave out of its calls is left out here too.
-    """
-    seen, view = _view(turn), _view(sent)
-    ids = _ids_by_call(view, seen)
-    if not (ids and _says(view.texts, seen.texts) and _says(view.thoughts, seen.thoughts)):
-        return ()
-    if exact and view.exchanges not in (seen.exchanges, _view(_without_refused(turn)).exchanges):
-        return ()
-    left_out = set(seen.ids) - ids.keys()
-    kept = (message for message in turn if message.call_id not in left_out)
-    return tuple(replace(one, call_id=ids[one.call_id]) if one.call_id in ids else one for one in kept)
+def _sign(message: Message, values: Values) -> tuple[str, str]:
+    text = message.text
+    if not message.is_call:
+        return (message.name or message.role).removeprefix(PREFIX), text.strip()
+    if text not in values:
+        values[text] = canonical(text)
+    return (message.recipient or message.role).removeprefix(PREFIX), values[text]
 
 
 def _without_refused(turn: Sequence[Message]) -> list[Message]:
@@ -251,19 +277,6 @@ def _names(view: TurnView, context: hashlib._Hash, model: str) -> tuple[str, ...
     calls = [(id, call) for id, call in zip(view.ids, view.calls, strict=True) if id is not None and is_random(id)]
     by_context = _digest([model, context.hexdigest(), view.calls])
     return (*(_digest([model, id, call]) for id, call in calls), by_context)
-
-
-def _context(messages: Sequence[Message]) -> hashlib._Hash:
-    context = hashlib.sha256()
-    _note(context, messages)
-    return context
-
-
-def _note(context: hashlib._Hash, messages: Sequence[Message]) -> None:
-    """Adds to what came before, which is the same whether its client brings the reasoning back or not."""
-    for message in messages:
-        if message.channel != Channel.ANALYSIS:
-            context.update(_json([message.role, _sign(message)]))
 
 
 def _digest(value: object) -> str:
