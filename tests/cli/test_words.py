@@ -27,6 +27,17 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "config.toml").write_text(CONFIG)
     (tmp_path / "story.gguf").write_bytes(b"no model at all" * 10)
     (tmp_path / "note.txt").write_text("Once upon a time.")
+    (tmp_path / "latin.json").write_bytes(b'{"messages":[{"content":"\xff"}]}')
+    (tmp_path / "quote.json").write_text('{"messages": [{"role": "user", "text": "Hi}]}\n')
+    (tmp_path / "flat.toml").write_text("prot = 8080\n")
+    (tmp_path / "bare.py").write_text("def bare(x):\n    return x\n")
+    (tmp_path / "none.py").write_text("def _hidden() -> str:\n    return ''\n")
+    for name, server in {
+        "cmd": {"cmd": "x"},
+        "ends": {"command": "true"},
+        "gone": {"command": "no-such-command"},
+    }.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"mcpServers": {"one": server}}))
     (tmp_path / "deep.json").write_text('{"messages":' * 50_000)
     (tmp_path / "deep.toml").write_text("a = " + "[" * 5_000 + "]" * 5_000)
     return tmp_path
@@ -121,7 +132,7 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "tools list --tools {home}/absent.py": (2, "there is no file"),
     "tools list --mcp {home}/note.txt": (2, "note.txt: the MCP configuration"),
     "tools list --mcp {home}/absent.json": (2, "absent.json cannot be read: No such file or directory  ["),
-    "keys remove ada": (2, "No such command 'remove'. There are add, list, set, rm."),
+    "keys remove ada": (2, "No such command 'remove'. Known: add, list, set, rm."),
     "render {home}/not.txt --to harmony": (2, "No such file", "note.txt"),
     "render --format smollm2 - <<< []": (2, "It is a model: --model smollm2"),
     'render --to chatml - <<< {"messages": [{"role": "usr", "text": "a"}]}': (1, "unknown value", "Known: assistant, "),
@@ -134,6 +145,29 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "chat --max-tokens 0 Hi": (2, "--max-tokens"),
     "grammar --format chatml --schema {home}/deep.json": (2, "deep.json: maximum recursion depth"),
     "tools list --mcp {home}/deep.json": (2, "deep.json: the MCP configuration"),
+    "render --to chatml - <<< ": (1, "not JSON: it is empty", "in standard input"),
+    "render --to chatml {home}/latin.json": (1, "the byte 0xff is no UTF-8 at 1:26"),
+    "render --to chatml {home}/quote.json": (1, "Invalid control character at 1:"),
+    'render --to chatml - <<< {"mesages": []}': (1, "unknown field `mesages`", "Did you mean messages?"),
+    'render --to chatml - <<< {"messages": [{"role": "user", "content": "Hi"}], "temprature": 1}': (2, "temperature?"),
+    'render --to chatml - <<< {"messages": [{"role": "user", "content": "Hi"}], "colour": 1}': (0, "colour: not known"),
+    "convert - --to chatml <<< ": (1, "this is empty"),
+    "convert {home}/latin.json --to harmony": (1, "the byte 0xff is no UTF-8 at 1:26"),
+    "convert - --to sharegpt <<< []": (2, "is read, not written", "chat is the form"),
+    "parse - --from harmony <<< ": (0, "warning: the input is empty"),
+    "parse {home}/latin.json --from harmony": (0, "no UTF-8"),
+    "chat -m pyproject.toml Hi": (2, "pyproject.toml is a file here, and no GGUF file"),
+    "chat -m . Hi": (2, ". is a folder here"),
+    "template check {home}/latin.json": (2, "no file with a chat template", ".jinja"),
+    "serve smollm2": (2, "is named with --model"),
+    "serve --config {home}/flat.toml": (2, "unknown key 'prot'", "Did you mean server.port?"),
+    "tools list --tools {home}/bare.py": (2, "bare.py cannot be tools", "'x' has no annotation", "str, list[int]"),
+    "chat --tools {home}/bare.py Hi": (2, "bare.py cannot be tools"),
+    "tools list --tools {home}/none.py": (2, "none.py has no public function", "_"),
+    "tools list --tools {home}/bear.py": (2, "there is no file", "Did you mean {home}/bare.py"),
+    "tools list --mcp {home}/cmd.json": (2, "unknown field `cmd`", "command"),
+    "tools list --mcp {home}/ends.json": (2, "its process ended", "standard input and output"),
+    "serve --port 0 --mcp {home}/gone.json": (2, "its command 'no-such-command' cannot be run", "PATH"),
     "serve --config {home}/deep.toml": (2, "deep.toml is not TOML"),
 }
 """By the words that are typed, and behind ``<<<`` the standard input: the exit code, and words of the error."""

@@ -101,6 +101,10 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Check what is understood of a chat template and its replies. Exit code 1 when something would be lost."""
+    path = Path(target).expanduser()
+    if path.is_file() and path.suffix != ".gguf" and not is_place(target):
+        hint = f"Name a .jinja file, a {SETTINGS_FILE}, a GGUF file, or a folder with one of these."
+        raise ConfigError(f"{target} is no file with a chat template", hint=hint)
     if is_place(target):
         found = template_at(target, replies)
     else:

@@ -343,8 +343,12 @@ class Connector:
     async def connected(self, http: McpHttpClient | None) -> AsyncGenerator[Client, None]:
         """A client with its session, until the block is left."""
         if http is None:
-            async with self._client(self._process()) as client:
-                yield client
+            try:
+                async with self._client(self._process()) as client:
+                    yield client
+            except OSError as error:
+                error.filename = error.filename or self._server.command  # uvloop names none
+                raise
             return
         url, largest = self._server.url or "", self._reach.body
         transport = streamable_http_client(url, http_client=http, max_sse_event_size=largest)
