@@ -30,6 +30,10 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "latin.json").write_bytes(b'{"messages":[{"content":"\xff"}]}')
     (tmp_path / "quote.json").write_text('{"messages": [{"role": "user", "text": "Hi}]}\n')
     (tmp_path / "flat.toml").write_text("prot = 8080\n")
+    (tmp_path / "usr.json").write_text('{"model_name": "chatml", "usr": "x"}')
+    (tmp_path / "chatmll.json").write_text('{"model_name": "chatmll"}')
+    (tmp_path / "plain.jinja").write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
+    (tmp_path / "ancor.toml").write_text('ancor = "a"\n')
     (tmp_path / "bare.py").write_text("def bare(x):\n    return x\n")
     (tmp_path / "none.py").write_text("def _hidden() -> str:\n    return ''\n")
     for name, server in {
@@ -166,8 +170,12 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "tools list --tools {home}/none.py": (2, "none.py has no public function", "_"),
     "tools list --tools {home}/bear.py": (2, "there is no file", "Did you mean {home}/bare.py"),
     "tools list --mcp {home}/cmd.json": (2, "unknown field `cmd`", "command"),
-    "tools list --mcp {home}/ends.json": (2, "its process ended", "standard input and output"),
-    "serve --port 0 --mcp {home}/gone.json": (2, "its command 'no-such-command' cannot be run", "PATH"),
+    "serve --port 8099 --host no.such.host.invalid": (2, "cannot listen at no.such.host.invalid", "--host 127.0.0.1"),
+    "stop http://127.0.0.1:9/": (2, "no server of port or process 9"),
+    "stop mine": (2, "no port, process or address", "antiphon ps"),
+    "store check --store {home}": (2, "is a folder, and a store is a file"),
+    "render --to chatml --chat-template {home}/usr.json - <<< []": (2, "--format"),
+    "template check {home}/plain.jinja --replies {home}/ancor.toml": (1, "unknown key '$.ancor'", "anchor"),
     "serve --config {home}/deep.toml": (2, "deep.toml is not TOML"),
 }
 """By the words that are typed, and behind ``<<<`` the standard input: the exit code, and words of the error."""
@@ -182,6 +190,22 @@ def test_a_mistake_is_said_in_words(line: str, home: Path) -> None:
     assert [word for word in words if word.replace("{home}", str(home)) not in done.stderr] == []
     assert "Traceback" not in done.stderr
     assert done.stderr.count("error: ") <= 1
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ("ends", ("its process ended", "standard input and output")),
+        ("gone", ("'no-such-command' cannot be run", "PATH")),
+    ],
+)
+@pytest.mark.parametrize("command", [("tools", "list"), ("serve", "--port", "0")])
+def test_an_mcp_server_that_does_not_run_is_told_by_its_cause(
+    command: tuple[str, ...], server: str, words: tuple[str, ...], home: Path
+) -> None:
+    done = antiphon(*command, "--mcp", str(home / f"{server}.json"), home=home)
+    assert done.returncode == 2
+    assert [word for word in words if word not in done.stderr] == []
 
 
 def test_an_engine_that_there_is_not_is_named_with_its_model_and_the_near_ones(home: Path) -> None:
