@@ -205,7 +205,7 @@ def test_an_mcp_server_that_does_not_run_is_told_by_its_cause(
 ) -> None:
     done = antiphon(*command, "--mcp", str(home / f"{server}.json"), home=home)
     assert done.returncode == 2
-    assert [word for word in words if word not in done.stderr] == []
+    assert [word for word in words if word not in done.stderr] == [], done.stderr
 
 
 def test_an_engine_that_there_is_not_is_named_with_its_model_and_the_near_ones(home: Path) -> None:
