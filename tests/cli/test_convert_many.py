@@ -244,3 +244,11 @@ def test_each_line_is_rendered_as_a_prompt(data: Path) -> None:
     done = in_process("render", str(data), "--to", "harmony", "--ids", "--limit", "1", home=data.parent)
     assert json.loads(done.stdout)["ids"][0] == 200006
     assert done.returncode == 0
+
+
+def test_a_data_set_among_the_files_of_a_folder_is_named_and_left_out(data: Path) -> None:
+    (data.parent / "hi.json").write_text('{"messages": [{"role": "user", "content": "Hi"}]}')
+    out = data.parent / "out"
+    done = in_process("convert", str(data.parent), "-o", str(out), "--to", "harmony", home=data.parent)
+    assert f"warning: {data}: left out" in done.stderr
+    assert [file.name for file in out.iterdir()] == ["hi.harmony"]

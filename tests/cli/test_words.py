@@ -30,6 +30,9 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "latin.json").write_bytes(b'{"messages":[{"content":"\xff"}]}')
     (tmp_path / "quote.json").write_text('{"messages": [{"role": "user", "text": "Hi}]}\n')
     (tmp_path / "flat.toml").write_text("prot = 8080\n")
+    (tmp_path / "latin.ocm").write_bytes(b'version: "\xff"\n')
+    (tmp_path / "sets").mkdir()
+    (tmp_path / "sets" / "a.jsonl").write_text("{}\n")
     (tmp_path / "usr.json").write_text('{"model_name": "chatml", "usr": "x"}')
     (tmp_path / "chatmll.json").write_text('{"model_name": "chatmll"}')
     (tmp_path / "plain.jinja").write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
@@ -161,6 +164,7 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "parse - --from harmony <<< ": (0, "warning: the input is empty"),
     "parse {home}/latin.json --from harmony": (0, "no UTF-8"),
     "chat -m pyproject.toml Hi": (2, "pyproject.toml is a file here, and no GGUF file"),
+    f"chat -m {'x' * 5000} Hi": (2, "unknown model"),
     "chat -m . Hi": (2, ". is a folder here"),
     "template check {home}/latin.json": (2, "no file with a chat template", ".jinja"),
     "serve smollm2": (2, "is named with --model"),
@@ -176,6 +180,9 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "store check --store {home}": (2, "is a folder, and a store is a file"),
     "render --to chatml --chat-template {home}/usr.json - <<< []": (2, "--format"),
     "template check {home}/plain.jinja --replies {home}/ancor.toml": (1, "unknown key '$.ancor'", "anchor"),
+    "convert {home}/sets --to harmony -o {home}/out": (2, "no *.ocm", "named itself: {home}/sets/a.jsonl"),
+    "fmt {home}/latin.ocm": (1, "the header has bytes that are no UTF-8 at 1:11", ""),
+    "chat --temperature 9 Hi": (2, "temperature is 9.0; it must be in [0, 2]  [invalid_value]"),
     "serve --config {home}/deep.toml": (2, "deep.toml is not TOML"),
 }
 """By the words that are typed, and behind ``<<<`` the standard input: the exit code, and words of the error."""

@@ -245,7 +245,7 @@ def print_error(error: AntiphonError, *, as_json: bool) -> None:
         tell(json.dumps({"error": error_object(error)}), file=sys.stderr)
         return
     at = str(error.position or "")
-    where = "" if error.message.startswith(f"{at}:") else f" at {at}" if at else ""
+    where = "" if error.message.startswith((f"{at}:", f"{at} ")) else f" at {at}" if at else ""
     tell(f"error: {error.message}{where}  [{error.code}]", file=sys.stderr)
     for note in getattr(error, "__notes__", ()):
         tell(note, file=sys.stderr)

@@ -86,6 +86,8 @@ class ManyConversions:
         if any(path.is_dir() and path.resolve() in out.parents for path in paths):  # without those of a former run
             inputs = {file: relative for file, relative in inputs.items() if out not in file.resolve().parents}
         reserved = {file.resolve() for file in inputs}
+        for file in sorted(file for path in paths if path.is_dir() for file in path.rglob(f"*{LINES}")):
+            say(f"warning: {file}: left out; a data set is converted alone")
         for file in each_of(list(inputs), "converting"):
             try:
                 target = self._target(inputs[file], reserved)

@@ -164,7 +164,9 @@ def _files(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, Path]]
             (file, relative) for file, relative in found if not any(part.startswith(".") for part in relative.parts)
         ]
         if not found:
-            raise ConfigError(f"no {' or '.join(f'*{suffix}' for suffix in suffixes)} is in {path}")
+            lines = next((str(file) for file in sorted(path.rglob(f"*{LINES}"))), None)
+            hint = f"A data set is named itself: {lines}" if lines else None
+            raise ConfigError(f"no {' or '.join(f'*{suffix}' for suffix in suffixes)} is in {path}", hint=hint)
         yield from found
     elif is_pattern(path):
         matching = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]

@@ -317,7 +317,7 @@ CALL_SECONDS = 300.0
 
 
 NOT_STARTED = frozenset({errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC})
-"""Of a command that the system cannot run."""
+"""Errors of a command that the system cannot run."""
 
 
 class Connector:
