@@ -109,7 +109,7 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "conformance -- no-such-program": (2, "no-such-program"),
     "conformance --lines -- no-such-program": (2, "no-such-program"),
     "pull smolm2": (2, "model_not_found", "Did you mean smollm2"),
-    "pull {home}/absent.gguf": (3, "cannot copy"),
+    "pull {home}/absent.gguf": (3, "there is no file"),
     "pull --josn": (2, "--josn"),
     "tools list --tools brwser": (2, "browser"),
     "tools shwo": (2, "'show'"),
@@ -165,6 +165,9 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "parse {home}/latin.json --from harmony": (0, "no UTF-8"),
     "chat -m pyproject.toml Hi": (2, "pyproject.toml is a file here, and no GGUF file"),
     f"chat -m {'x' * 5000} Hi": (2, "unknown model"),
+    "pull {home}/story.gguf": (3, "is not a GGUF file", "first bytes"),
+    "pull {home}/stroy.gguf": (3, "there is no file", "Did you mean {home}/story.gguf?"),
+    "dataset render {home}/sets --format harmony -o {home}/note.txt": (2, "note.txt is a file", "a folder"),
     "chat -m . Hi": (2, ". is a folder here"),
     "template check {home}/latin.json": (2, "no file with a chat template", ".jinja"),
     "serve smollm2": (2, "is named with --model"),
@@ -302,6 +305,7 @@ def test_help_shows_no_type_behind_a_flag(command: str, home: Path) -> None:
 def test_a_file_that_is_pulled_has_a_labelled_bar_on_a_terminal_and_nothing_elsewhere(home: Path) -> None:
     big = home / "big.gguf"
     with big.open("wb") as file:
+        file.write(b"GGUF")
         file.truncate(50_000_000)
     with at_terminal("pull", str(big), environ=environment(home)) as terminal:
         terminal.until("copy big")

@@ -29,7 +29,7 @@ def command(
     number = None if server is None else server.rstrip("/").rpartition(":")[2]
     if number is not None and not (number.isascii() and number.isdigit()):
         raise RequestError(f"{server!r} is no port, process or address", hint="antiphon ps lists those that run here.")
-    chosen = choose(running_servers(run_folder(os.environ)), number and int(number))
+    chosen = choose(running_servers(run_folder(os.environ)), int(number) if number else None)
     chosen.stop()
     if wait:
         chosen.wait()

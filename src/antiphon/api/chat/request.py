@@ -37,7 +37,7 @@ def server_tools(context: Context, wire: ChatRequest, format: Format, *, session
         if not offer.has(name):
             names = [*(spec.name for spec in offer.specs), *(namespace.name for namespace in offer.builtins)]
             hint = near(name[:64], names)
-            raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.", hint)
+            raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.", hint=hint)
     return ServerToolUse(offer.only(requested), session)
 
 
