@@ -159,7 +159,7 @@ def test_a_tool_that_there_is_not_is_answered_with_those_like_it(toolbox: Toolbo
     with (
         running(app(replies(), tools=toolbox)) as url,
         openai.OpenAI(base_url=f"{url}/v1", api_key="x") as client,
-        pytest.raises(openai.BadRequestError, match="no tool 'shuot'.*Did you mean shout"),
+        pytest.raises(openai.BadRequestError, match=r"no tool 'shuot'.*Did you mean shout"),
     ):
         client.chat.completions.create(
             model="small", messages=[{"role": "user", "content": "x"}], extra_body={"server_tools": ["shuot"]}
