@@ -184,7 +184,7 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "render --to chatml --chat-template {home}/usr.json - <<< []": (2, "--format"),
     "template check {home}/plain.jinja --replies {home}/ancor.toml": (1, "unknown key '$.ancor'", "anchor"),
     "convert {home}/sets --to harmony -o {home}/out": (2, "no *.ocm", "named itself: {home}/sets/a.jsonl"),
-    "fmt {home}/latin.ocm": (1, "the header has bytes that are no UTF-8 at 1:11", ""),
+    "fmt {home}/latin.ocm": (1, "the header has bytes that are no UTF-8 at 1:1", ""),
     "chat --temperature 9 Hi": (2, "temperature is 9.0; it must be in [0, 2]  [invalid_value]"),
     "serve --config {home}/deep.toml": (2, "deep.toml is not TOML"),
 }
