@@ -244,6 +244,7 @@ OWN_FILES = {
     "engines/llama_cpp/child.py": "a setting of the kernel's",
     "engines/llama_cpp/vocabulary.py": "a vocabulary for a child of ours, in a folder of its own",
     "isolation/forkserver.py": "a setting of the kernel's",
+    "http/gate/keys.py": "the file of keys: a new one for its owner alone takes the place of the old one",
     "library/reload.py": "replaces keys in memory",
     "store/sqlite_file.py": "the store itself, for its owner alone",
     "catalog/files/sources.py": "the store of models, in our own folder",

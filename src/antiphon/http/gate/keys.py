@@ -15,7 +15,6 @@ import msgspec
 
 from antiphon.errors import ConfigError, NotFoundError, near, words_of
 from antiphon.structs import ready
-from antiphon.writing import written
 
 PREFIX = "ak-"
 LAST_REMOVED = "no key any more, so nobody may ask: `antiphon keys add NAME` makes one; without {} all may who reach it"
@@ -153,7 +152,15 @@ class KeyFile:
 
     def _write(self, keys: list[Key]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with written(self.path, mode=0o600) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        new = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}")
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.path)
+        except FileExistsError:  # not ours, and not to be removed
+            raise
+        except OSError as error:
+            new.unlink(missing_ok=True)
+            raise ConfigError(f"cannot write {self.path}: {error.strerror}", code="unwritable_output") from None
