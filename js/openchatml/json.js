@@ -60,8 +60,8 @@ function brokenString(text, at) {
   if (end >= text.length && /\\u[0-9a-fA-F]{4}$/.test(text))
     return { message: "Invalid \\uXXXX escape", offset: text.length - 5 };
   if (end >= text.length || (text.endsWith("\\") && end === text.length - 1))
-    return { message: "Unterminated string starting at", offset: at };
-  if (text[end] !== "\\") return { message: "Invalid control character at", offset: end };
+    return { message: "Unterminated string", offset: at };
+  if (text[end] !== "\\") return { message: "Invalid control character", offset: end };
   if (text[end + 1] === "u") return { message: "Invalid \\uXXXX escape", offset: end + 1 };
   return { message: "Invalid \\escape", offset: end };
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
+import re
 import socket
 import stat
 from base64 import urlsafe_b64decode
@@ -312,6 +314,22 @@ def test_a_new_file_never_takes_the_place_of_one_that_is_there(tmp_path: Path, m
         file.add(ALICE)
     assert (tmp_path / "elsewhere").read_text() == "mine"
     assert file.read() is None
+
+
+def test_a_full_disk_leaves_the_keys_as_they_were_and_is_told_with_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = KeyFile(tmp_path / "keys.json")
+    file.add(ALICE)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ConfigError, match=f"cannot write {re.escape(str(file.path))}: No space left"):
+        file.add(ADMIN)
+    assert [key.name for key in file.read() or []] == [ALICE.name]
+    assert [each.name for each in tmp_path.iterdir()] == ["keys.json"]
 
 
 def test_a_key_that_is_not_there_has_those_that_are_near(tmp_path: Path) -> None:

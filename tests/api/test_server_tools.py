@@ -155,6 +155,17 @@ def test_what_cannot_be_done_is_refused_by_name(toolbox: Toolbox, body: dict[str
         assert caught.value.param == param
 
 
+def test_a_tool_that_there_is_not_is_answered_with_those_like_it(toolbox: Toolbox) -> None:
+    with (
+        running(app(replies(), tools=toolbox)) as url,
+        openai.OpenAI(base_url=f"{url}/v1", api_key="x") as client,
+        pytest.raises(openai.BadRequestError, match=r"no tool 'shuot'.*Did you mean shout"),
+    ):
+        client.chat.completions.create(
+            model="small", messages=[{"role": "user", "content": "x"}], extra_body={"server_tools": ["shuot"]}
+        )
+
+
 def test_a_server_without_tools_says_so() -> None:
     body = {"server_tools": True}
     with (

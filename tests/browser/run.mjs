@@ -400,7 +400,11 @@ async function failing() {
   await page.locator('[data-state="offline"]').waitFor();
   await say(page, "hello", "failed");
   await state(seen, "offline");
+  await page.locator("#template").click();
+  await page.locator("main section.view p.problem").waitFor(); // Of a view that did not come; it is tried again.
   await context.setOffline(false);
+  await page.getByRole("heading", { name: "Template" }).waitFor();
+  await page.locator("#chat").click();
   await page.locator('[data-state="offline"]').waitFor({ state: "detached" });
   await page.locator('.failure[data-kind="offline"] button').click();
   await page.getByText("Hello yourself.").waitFor();

@@ -121,3 +121,18 @@ def test_a_run_that_is_killed_goes_on_with_each_line_once(home: Path) -> None:
     (home / "config.toml").write_text(CONFIG.format(delay=0.0))
     assert run(home).returncode == 0
     assert set(written(home)) == {str(i) for i in range(LINES)}
+
+
+def test_the_input_is_no_output_and_every_line_that_cannot_be_run_is_named(home: Path) -> None:
+    lines = [{"custom_id": f"q{i}", "method": "POST", "url": "/v1/chat/completions", "body": {}} for i in range(4)]
+    source = home / "in.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    before = source.read_bytes()
+    done = in_process("batch", "run", str(source), "-o", str(source), home=home)
+    assert (done.returncode, source.read_bytes()) == (2, before)
+    assert "is no answer of a batch" in done.stderr
+    chats = home / "chats.jsonl"
+    chats.write_text('{"messages": []}\n' * 3)
+    done = in_process("batch", "run", str(chats), "-o", str(home / "out.jsonl"), home=home)
+    assert (done.returncode, (home / "out.jsonl").exists()) == (2, False)
+    assert all(words in done.stderr for words in ("at 1:1", '"custom_id": …', "cannot be run: 2, 3."))

@@ -169,7 +169,7 @@ def test_a_data_set_is_converted_line_by_line_and_summed_up(data: Path) -> None:
     texts = [json.loads(line)["text"] for line in out.read_text().splitlines()]
     assert [text.count("<|start|>user") for text in texts] == [1, 1, 1]
     assert done.stderr.splitlines() == [
-        f"{data}:4:2: not JSON: Unterminated string starting at  [not_json]",
+        f"{data}:4:2: not JSON: Unterminated string  [not_json]",
         f"{data}:5: messages[1].tool_call_id: a tool message needs the id of its call.  [missing_required_parameter]",
         "3 of 5 lines are converted: what is not in them:",
         "      2 × messages[].weight in 2 lines, first 1: 0",
@@ -217,7 +217,7 @@ def test_lines_that_are_no_conversation_are_found(data: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()) == (
         1,
         [
-            "4:2  not_json  not JSON: Unterminated string starting at",
+            "4:2  not_json  not JSON: Unterminated string",
             "5:1  missing_required_parameter  messages[1].tool_call_id: a tool message needs the id of its call.",
             f"{data}: 2 errors",
         ],
@@ -239,7 +239,16 @@ def test_each_line_is_rendered_as_a_prompt(data: Path) -> None:
     texts = [json.loads(line)["text"] for line in done.stdout.splitlines()]
     assert [text.removesuffix("<|im_start|>assistant\n").count("<|im_start|>") for text in texts] == [2, 2, 1]
     assert done.returncode == 1
-    assert done.stderr.startswith(f"{data}:4: ")
+    assert f"\n{data}:4:2: not JSON" in done.stderr
+    assert f"warning: {data}:1: " in done.stderr  # of fields that have no effect
     done = in_process("render", str(data), "--to", "harmony", "--ids", "--limit", "1", home=data.parent)
     assert json.loads(done.stdout)["ids"][0] == 200006
     assert done.returncode == 0
+
+
+def test_a_data_set_among_the_files_of_a_folder_is_named_and_left_out(data: Path) -> None:
+    (data.parent / "hi.json").write_text('{"messages": [{"role": "user", "content": "Hi"}]}')
+    out = data.parent / "out"
+    done = in_process("convert", str(data.parent), "-o", str(out), "--to", "harmony", home=data.parent)
+    assert f"warning: {data}: left out" in done.stderr
+    assert [file.name for file in out.iterdir()] == ["hi.harmony"]

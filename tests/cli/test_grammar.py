@@ -69,3 +69,11 @@ def test_built_in_tools_may_be_called_too(tmp_path: Path) -> None:
 
     assert (check(), check("--builtin", "browser"), check("--builtin", "python")) == (1, 1, 0)
     assert check("--builtin", "shell") == 2
+
+
+def test_a_file_in_the_place_of_the_text_is_told(tmp_path: Path, schema: str) -> None:
+    done = in_process("grammar", "--format", "harmony", "--schema", schema, "--check", schema, home=tmp_path)
+    assert done.returncode == 1
+    assert "is a file; --check takes the text itself" in done.stderr
+    long = in_process("grammar", "--format", "harmony", "--schema", schema, "--check", "a" * 5000, home=tmp_path)
+    assert (long.returncode, long.stderr) == (1, "")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.cli.serve import places
+from antiphon.config import Config
 from antiphon.http.gate.keys import KeyFile, Keyring
 from kit.program import in_process
 
@@ -55,3 +57,14 @@ def test_an_empty_list_says_so_beside_its_output(tmp_path: Path, command: str) -
     assert (listed.returncode, listed.stdout) == (0, "")
     assert listed.stderr.startswith("There is no ")
     assert json.loads(in_process(command, "list", "--json", home=tmp_path).stdout) == []
+
+
+def test_the_last_key_that_is_removed_opens_nothing_and_each_place_says_so(tmp_path: Path) -> None:
+    in_process("keys", "add", "ada", home=tmp_path)
+    removed = in_process("keys", "rm", "ada", home=tmp_path)
+    listed = in_process("keys", "list", home=tmp_path)
+    assert all("no key any more, so nobody may ask" in done.stderr for done in (removed, listed))
+    closed = places(Config(), "http://x", None, keys=[])
+    assert any(line.startswith("keys        no key any more, so nobody may ask") for line in closed)
+    open_places = places(Config(), "http://x", None, keys=None)
+    assert any(line == "keys        none: open to this machine" for line in open_places)

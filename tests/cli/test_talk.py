@@ -71,9 +71,9 @@ def test_a_conversation_keeps_its_history_and_knows_its_commands(home: Path) -> 
 
 
 def test_a_failed_answer_does_not_end_the_conversation(home: Path) -> None:
-    done = in_process("chat", "--max-tokens", "-1", home=home, stdin="Hello\n/system x\n/quit\n")
+    done = in_process("chat", home=home, stdin="/set tool_choice absent\nHello\n/system x\n/quit\n")
     assert done.returncode == 0
-    assert "max_tokens" in done.stderr
+    assert "tool_choice: no tool is named 'absent'" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["", "/absent/folder/x.json"])

@@ -27,6 +27,24 @@ def home(tmp_path: Path) -> Path:
     (tmp_path / "config.toml").write_text(CONFIG)
     (tmp_path / "story.gguf").write_bytes(b"no model at all" * 10)
     (tmp_path / "note.txt").write_text("Once upon a time.")
+    (tmp_path / "latin.json").write_bytes(b'{"messages":[{"content":"\xff"}]}')
+    (tmp_path / "quote.json").write_text('{"messages": [{"role": "user", "text": "Hi}]}\n')
+    (tmp_path / "flat.toml").write_text("prot = 8080\n")
+    (tmp_path / "latin.ocm").write_bytes(b'version: "\xff"\n')
+    (tmp_path / "sets").mkdir()
+    (tmp_path / "sets" / "a.jsonl").write_text("{}\n")
+    (tmp_path / "usr.json").write_text('{"model_name": "chatml", "usr": "x"}')
+    (tmp_path / "chatmll.json").write_text('{"model_name": "chatmll"}')
+    (tmp_path / "plain.jinja").write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
+    (tmp_path / "ancor.toml").write_text('ancor = "a"\n')
+    (tmp_path / "bare.py").write_text("def bare(x):\n    return x\n")
+    (tmp_path / "none.py").write_text("def _hidden() -> str:\n    return ''\n")
+    for name, server in {
+        "cmd": {"cmd": "x"},
+        "ends": {"command": "true"},
+        "gone": {"command": "no-such-command"},
+    }.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"mcpServers": {"one": server}}))
     (tmp_path / "deep.json").write_text('{"messages":' * 50_000)
     (tmp_path / "deep.toml").write_text("a = " + "[" * 5_000 + "]" * 5_000)
     return tmp_path
@@ -91,7 +109,7 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "conformance -- no-such-program": (2, "no-such-program"),
     "conformance --lines -- no-such-program": (2, "no-such-program"),
     "pull smolm2": (2, "model_not_found", "Did you mean smollm2"),
-    "pull {home}/absent.gguf": (3, "cannot copy"),
+    "pull {home}/absent.gguf": (3, "there is no file"),
     "pull --josn": (2, "--josn"),
     "tools list --tools brwser": (2, "browser"),
     "tools shwo": (2, "'show'"),
@@ -121,7 +139,7 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "tools list --tools {home}/absent.py": (2, "there is no file"),
     "tools list --mcp {home}/note.txt": (2, "note.txt: the MCP configuration"),
     "tools list --mcp {home}/absent.json": (2, "absent.json cannot be read: No such file or directory  ["),
-    "keys remove ada": (2, "No such command 'remove'. There are add, list, set, rm."),
+    "keys remove ada": (2, "No such command 'remove'. Known: add, list, set, rm."),
     "render {home}/not.txt --to harmony": (2, "No such file", "note.txt"),
     "render --format smollm2 - <<< []": (2, "It is a model: --model smollm2"),
     'render --to chatml - <<< {"messages": [{"role": "usr", "text": "a"}]}': (1, "unknown value", "Known: assistant, "),
@@ -134,6 +152,40 @@ WRONG: dict[str, tuple[int, *tuple[str, ...]]] = {
     "chat --max-tokens 0 Hi": (2, "--max-tokens"),
     "grammar --format chatml --schema {home}/deep.json": (2, "deep.json: maximum recursion depth"),
     "tools list --mcp {home}/deep.json": (2, "deep.json: the MCP configuration"),
+    "render --to chatml - <<< ": (1, "not JSON: it is empty", "in standard input"),
+    "render --to chatml {home}/latin.json": (1, "the byte 0xff is no UTF-8 at 1:26"),
+    "render --to chatml {home}/quote.json": (1, "Invalid control character at 1:"),
+    'render --to chatml - <<< {"mesages": []}': (1, "unknown field `mesages`", "Did you mean messages?"),
+    'render --to chatml - <<< {"messages": [{"role": "user", "content": "Hi"}], "temprature": 1}': (2, "temperature?"),
+    'render --to chatml - <<< {"messages": [{"role": "user", "content": "Hi"}], "colour": 1}': (0, "colour: not known"),
+    "convert - --to chatml <<< ": (1, "this is empty"),
+    "convert {home}/latin.json --to harmony": (1, "the byte 0xff is no UTF-8 at 1:26"),
+    "convert - --to sharegpt <<< []": (2, "is read, not written", "chat is the form"),
+    "parse - --from harmony <<< ": (0, "warning: the input is empty"),
+    "parse {home}/latin.json --from harmony": (0, "no UTF-8"),
+    "chat -m pyproject.toml Hi": (2, "pyproject.toml is a file here, and no GGUF file"),
+    f"chat -m {'x' * 5000} Hi": (2, "unknown model"),
+    "pull {home}/story.gguf": (3, "is not a GGUF file", "first bytes"),
+    "pull {home}/stroy.gguf": (3, "there is no file", "Did you mean {home}/story.gguf?"),
+    "dataset render {home}/sets --format harmony -o {home}/note.txt": (2, "note.txt is a file", "a folder"),
+    "chat -m . Hi": (2, ". is a folder here"),
+    "template check {home}/latin.json": (2, "no file with a chat template", ".jinja"),
+    "serve smollm2": (2, "is named with --model"),
+    "serve --config {home}/flat.toml": (2, "unknown key 'prot'", "Did you mean server.port?"),
+    "tools list --tools {home}/bare.py": (2, "bare.py cannot be tools", "'x' has no annotation", "str, list[int]"),
+    "chat --tools {home}/bare.py Hi": (2, "bare.py cannot be tools"),
+    "tools list --tools {home}/none.py": (2, "none.py has no public function", "_"),
+    "tools list --tools {home}/bear.py": (2, "there is no file", "Did you mean {home}/bare.py"),
+    "tools list --mcp {home}/cmd.json": (2, "unknown field `cmd`", "command"),
+    "serve --port 8099 --host no.such.host.invalid": (2, "cannot listen at no.such.host.invalid", "--host 127.0.0.1"),
+    "stop http://127.0.0.1:9/": (2, "no server of port or process 9"),
+    "stop mine": (2, "no port, process or address", "antiphon ps"),
+    "store check --store {home}": (2, "is a folder, and a store is a file"),
+    "render --to chatml --chat-template {home}/usr.json - <<< []": (2, "--format"),
+    "template check {home}/plain.jinja --replies {home}/ancor.toml": (1, "unknown key '$.ancor'", "anchor"),
+    "convert {home}/sets --to harmony -o {home}/out": (2, "no *.ocm", "named itself: {home}/sets/a.jsonl"),
+    "fmt {home}/latin.ocm": (1, "the header has bytes that are no UTF-8 at 1:1", ""),
+    "chat --temperature 9 Hi": (2, "temperature is 9.0; it must be in [0, 2]  [invalid_value]"),
     "serve --config {home}/deep.toml": (2, "deep.toml is not TOML"),
 }
 """By the words that are typed, and behind ``<<<`` the standard input: the exit code, and words of the error."""
@@ -148,6 +200,22 @@ def test_a_mistake_is_said_in_words(line: str, home: Path) -> None:
     assert [word for word in words if word.replace("{home}", str(home)) not in done.stderr] == []
     assert "Traceback" not in done.stderr
     assert done.stderr.count("error: ") <= 1
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ("ends", ("its process ended", "standard input and output")),
+        ("gone", ("'no-such-command' cannot be run", "PATH")),
+    ],
+)
+@pytest.mark.parametrize("command", [("tools", "list"), ("serve", "--port", "0")])
+def test_an_mcp_server_that_does_not_run_is_told_by_its_cause(
+    command: tuple[str, ...], server: str, words: tuple[str, ...], home: Path
+) -> None:
+    done = antiphon(*command, "--mcp", str(home / f"{server}.json"), home=home)
+    assert done.returncode == 2
+    assert [word for word in words if word not in done.stderr] == [], done.stderr
 
 
 def test_an_engine_that_there_is_not_is_named_with_its_model_and_the_near_ones(home: Path) -> None:
@@ -237,6 +305,7 @@ def test_help_shows_no_type_behind_a_flag(command: str, home: Path) -> None:
 def test_a_file_that_is_pulled_has_a_labelled_bar_on_a_terminal_and_nothing_elsewhere(home: Path) -> None:
     big = home / "big.gguf"
     with big.open("wb") as file:
+        file.write(b"GGUF")
         file.truncate(50_000_000)
     with at_terminal("pull", str(big), environ=environment(home)) as terminal:
         terminal.until("copy big")

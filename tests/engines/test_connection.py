@@ -258,6 +258,14 @@ async def test_a_server_that_redirects_is_an_error_that_says_so() -> None:
                 pass
 
 
+def test_a_server_of_another_kind_is_told_as_one() -> None:
+    error = failed(404, "Unknown URL: GET /props.")
+    assert (error.message, error.hint) == (
+        "the engine's server has no such route (404)",
+        "Is the engine's kind the server's?",
+    )
+
+
 @pytest.mark.parametrize("key", ["a\r\nx-injected: 1", "k\u00e9y", "a\x00"])
 async def test_a_key_that_no_header_can_have_is_refused(key: str) -> None:
     with pytest.raises(ConfigError, match="printable"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,14 @@ def test_a_chat_request_is_read_with_its_tools_and_its_form() -> None:
     assert [tool.recipient for tool in conversation.tools] == ["functions.f"]
     assert conversation.response_format is not None
     assert conversation.response_format.kind == "json_object"
+
+
+def test_what_cannot_be_converted_is_told_in_words_of_python(tmp_path: Path) -> None:
+    with pytest.raises(ParseError, match="this is empty"):
+        antiphon.convert("", "openchatml")
+    with pytest.raises(ParseError, match=r"Name its form \(form=…\): openchatml, .*sharegpt"):
+        antiphon.convert("just words", "openchatml")
+    file = tmp_path / "chat.json"
+    file.write_text("[]")
+    with pytest.raises(ParseError, match=r"is the name of a file; give its text"):
+        antiphon.convert(str(file), "openchatml")

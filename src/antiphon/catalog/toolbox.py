@@ -11,12 +11,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from msgspec import MsgspecError
+
 from antiphon.config import ToolsConfig
 from antiphon.conversation import Conversation, FinishReason, Message, Role, ToolChoice, visible_to_user
 from antiphon.errors import ConfigError, near, words_of
 from antiphon.errors.extras import require
 from antiphon.generation import Model, TurnRequest, collect, prepare_turn, run_turn
 from antiphon.tools import FunctionToolSet, Toolbox, ToolFactory, ToolLimits, ToolSet
+from antiphon.tools.function import WANTED
 from antiphon.tools.mcp import NOBODY, McpHost, McpLimits, SamplingAnswer, SamplingRequest, TokenStore
 from antiphon.tools.mcp.config import Sample
 from antiphon.tools.registry import NO_TOOLS, tool_names, tool_set
@@ -147,7 +150,7 @@ async def open_toolbox(
 
 def _open(name: str, settings: ToolSettings, tools: Mapping[str, ToolFactory]) -> ToolSet:
     if name.endswith(".py"):
-        return FunctionToolSet.of_module(load_module(Path(name)))
+        return functions_of(Path(name))
     match name:
         case "python":
             from antiphon.tools.python import Bubblewrap, PythonTool, SandboxLimits
@@ -173,12 +176,28 @@ def _browser(settings: ToolSettings) -> ToolSet:
     return Browser(Corpus(settings.corpus or (shipped if shipped.is_dir() else cloned)))
 
 
+def functions_of(path: Path) -> FunctionToolSet:
+    """The tools of a Python file. Raises `ConfigError` where one cannot be a tool, or there is none."""
+    module = load_module(path)
+    try:
+        found = FunctionToolSet.of_module(module)
+    except (TypeError, ValueError, NameError, AttributeError, MsgspecError) as error:
+        hint = f"{WANTED} A name that begins with _ is left out."
+        raise ConfigError(f"{path} cannot be tools: {error}", code="tool_file", hint=hint) from error
+    if not found.tools:
+        hint = "A function that the file defines, whose name does not begin with _, is a tool."
+        raise ConfigError(f"{path} has no public function", code="tool_file", hint=hint)
+    return found
+
+
 def load_module(path: Path) -> ModuleType:
     """Runs a Python file that the operator named. Raises `ConfigError` when it is not there or fails."""
     spec = importlib.util.spec_from_file_location(f"antiphon_tools_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         what = f"{path} is not a Python file" if path.is_file() else f"there is no file {path}"
-        raise ConfigError(what, code="tool_file")
+        beside = [str(other) for other in path.parent.glob("*.py")]
+        hint = near(str(path), beside) if beside else None
+        raise ConfigError(what, code="tool_file", hint=hint)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

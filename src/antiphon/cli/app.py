@@ -33,6 +33,14 @@ class PlainCommand(TyperCommand):
     def get_params(self, ctx: Context) -> list[Parameter]:
         return plain(super().get_params(ctx))
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            if "unexpected extra" in error.message and any("--model" in one.opts for one in self.params):
+                error.message += ". A text with blanks needs quotes; a model is named with --model."
+            raise
+
 
 class PlainGroup(TyperGroup):
     """A group of commands with plain flags; one that it does not have is answered with those that it has."""
@@ -42,7 +50,7 @@ class PlainGroup(TyperGroup):
             return super().resolve_command(ctx, args)
         except UsageError as error:
             if "Did you mean" not in error.message:
-                error.message += f" There are {', '.join(self.list_commands(ctx))}."
+                error.message += f" Known: {', '.join(self.list_commands(ctx))}."
             raise
 
     def get_params(self, ctx: Context) -> list[Parameter]:
@@ -237,7 +245,7 @@ def print_error(error: AntiphonError, *, as_json: bool) -> None:
         tell(json.dumps({"error": error_object(error)}), file=sys.stderr)
         return
     at = str(error.position or "")
-    where = "" if error.message.startswith(f"{at}:") else f" at {at}" if at else ""
+    where = "" if error.message.startswith((f"{at}:", f"{at} ")) else f" at {at}" if at else ""
     tell(f"error: {error.message}{where}  [{error.code}]", file=sys.stderr)
     for note in getattr(error, "__notes__", ()):
         tell(note, file=sys.stderr)

@@ -19,7 +19,7 @@ from antiphon.writing import check_writable, write
 from .app import error_object
 from .completions import form_names
 from .excerpt import RecentText
-from .files import LINES, SIDECAR, STANDARD, SUFFIXES, chunks, files_below, is_pattern, output
+from .files import LINES, SIDECAR, STANDARD, SUFFIXES, chunks, error_line, files_below, is_pattern, output
 from .options import JsonOption, LimitOption, LinesOption, as_json, check_limit, print_json
 from .terminal import each_of, say, tell, then_waiting
 
@@ -86,6 +86,8 @@ class ManyConversions:
         if any(path.is_dir() and path.resolve() in out.parents for path in paths):  # without those of a former run
             inputs = {file: relative for file, relative in inputs.items() if out not in file.resolve().parents}
         reserved = {file.resolve() for file in inputs}
+        for file in sorted(file for path in paths if path.is_dir() for file in path.rglob(f"*{LINES}")):
+            say(f"warning: {file}: left out; a data set is converted alone")
         for file in each_of(list(inputs), "converting"):
             try:
                 target = self._target(inputs[file], reserved)
@@ -113,9 +115,7 @@ class ManyConversions:
             print_json(self.as_object())
             return
         for file, error in self.failed.items():
-            place = f"{error.position}: " if error.position and str(error.position) else ""
-            hint = f"  {error.hint}" if error.hint else ""
-            tell(f"{file}: {place}{error.message}  [{error.code}]{hint}", file=sys.stderr)
+            say(error_line(file, error))
         done = f"{len(self.converted)} of {len(self.converted) + len(self.failed)} files are in {self.out}"
         tell(done + (": what is not in them:" if self.losses else ""), file=sys.stderr)
         self.losses.tell("files")
@@ -203,9 +203,7 @@ def data_set(file: Path, out: Path | None, lines: LineConversions, *, force: boo
         if json:
             say(as_json({"line": number, "error": error_object(error)}, indent=False))
         else:
-            at = error.position
-            column = f":{at.column}" if at and at.line == 1 else ""
-            say(f"{file}:{number}{column}: {error.message}  [{error.code}]{f'  {error.hint}' if error.hint else ''}")
+            say(error_line(file, error, number))
 
     lines.on_loss, lines.on_error = lose, fail
     lines.on_warning = lambda number, warning: say(f"warning: {number}: {warning}")

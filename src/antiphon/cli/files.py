@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, cast
 
-from antiphon.errors import ConfigError, ParseError
+from antiphon.errors import AntiphonError, ConfigError, ParseError, Position
 from antiphon.writing import write, written
 
 from .terminal import TerminalSink, progress_bar
@@ -59,6 +59,17 @@ def named_in_errors(file: Path) -> Iterator[None]:
     except ParseError as error:
         error.add_note(f"  in {'standard input' if file == STANDARD else file}")
         raise
+
+
+def error_line(file: Path, error: AntiphonError, number: int | None = None) -> str:
+    """The error of one of many files, or of a line of one, with its place in there."""
+    at = error.position or Position()
+    place = f"{file}" if number is None else f"{file}:{number}"
+    if number is not None and at.line == 1:
+        place += f":{at.column}"
+    elif (within := str(at) if number is None else at.path) and not error.message.startswith(within):
+        place += f": {within}"
+    return f"{place}: {error.message}  [{error.code}]{f'  {error.hint}' if error.hint else ''}"
 
 
 def check_readable(file: Path) -> None:
@@ -153,7 +164,9 @@ def _files(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[Path, Path]]
             (file, relative) for file, relative in found if not any(part.startswith(".") for part in relative.parts)
         ]
         if not found:
-            raise ConfigError(f"no {' or '.join(f'*{suffix}' for suffix in suffixes)} is in {path}")
+            lines = next((str(file) for file in sorted(path.rglob(f"*{LINES}"))), None)
+            hint = f"A data set is named itself: {lines}" if lines else None
+            raise ConfigError(f"no {' or '.join(f'*{suffix}' for suffix in suffixes)} is in {path}", hint=hint)
         yield from found
     elif is_pattern(path):
         matching = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from antiphon.wire.definitions import read_function
 
 from .options import ConfigOption, FormatOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .select_format import read_input, select_format
-from .terminal import tell
+from .terminal import say, tell
 
 END = Control("<|im_end|>")
 """Ends a turn where no model's vocabulary is used."""
@@ -31,7 +32,9 @@ def command(
     schema: Annotated[Path | None, typer.Option(help="The JSON Schema of the answer.")] = None,
     required: Annotated[bool, typer.Option("--required", help="The reply must call a tool.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse keywords that cannot be enforced.")] = False,
-    check: Annotated[str | None, typer.Option(help="A reply; prints where it leaves the grammar.")] = None,
+    check: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A reply; prints where it leaves the grammar.")
+    ] = None,
     format: FormatOption = None,
     model: ModelOption = None,
     chat_template: TemplateOption = None,
@@ -70,6 +73,8 @@ def command(
         print_json({"accepted": matcher.accepting, "follows": follows, "whole": violation is None})
     elif violation is not None:
         tell(f"leaves the grammar after {follows!r}")
+        if isfile(check):
+            say(f'{check} is a file; --check takes the text itself: --check "$(cat {check})"')
     else:
         tell("accepted" if matcher.accepting else "may go on, and must")
     if not matcher.accepting:

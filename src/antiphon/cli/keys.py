@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from antiphon.errors import ConfigError
-from antiphon.http.gate.keys import Key, KeyFile, Scope, new_key
+from antiphon.http.gate.keys import LAST_REMOVED, Key, KeyFile, Scope, new_key
 
 from .completions import key_names
 from .options import ConfigOption, JsonOption, actions, configure, print_json, print_table
@@ -51,14 +52,17 @@ def add(
 @command.command("list")
 def list_keys(config: ConfigOption = None, json: JsonOption = False) -> None:
     """List the keys with their scopes and limits. An empty limit is the server's own."""
-    keys = key_file(config).read() or []
+    file = key_file(config)
+    found = file.read()
+    keys = found or []
     if json:
         print_json([as_object(key) for key in keys])
         return
     rows = [(key.name, ", ".join(key.scopes), *(shown(getattr(key, field)) for field in LIMITS)) for key in keys]
-    print_table(
-        ("name", "scopes", *LIMITS.values()), rows, empty="There is no key; `antiphon keys add NAME` makes one."
-    )
+    none = "There is no key; `antiphon keys add NAME` makes one."
+    if found is not None:
+        none = f"There is {LAST_REMOVED.format(file.path)}"
+    print_table(("name", "scopes", *LIMITS.values()), rows, empty=none)
 
 
 @command.command("set")
@@ -94,8 +98,11 @@ def set_limits(
 @command.command("rm")
 def remove(name: Name, config: ConfigOption = None, json: JsonOption = False) -> None:
     """Remove a key. What it owns stays stored, for a key that is added under the same name."""
-    key_file(config).remove(name)
+    file = key_file(config)
+    file.remove(name)
     print_json({"removed": name}) if json else tell(f"removed {name}")
+    if not file.read():
+        tell(LAST_REMOVED.format(file.path), file=sys.stderr)
 
 
 def key_file(config: Path | None) -> KeyFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from codecs import iterdecode
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -22,7 +22,7 @@ from .excerpt import PlacedPieces, RecentText
 from .files import chunks
 from .options import ConfigOption, DialectOption, JsonOption, ModelOption, TemplateOption, configure, print_json
 from .select_format import SelectedFormat, select_format, select_harmony
-from .terminal import has_colour, pretty, tell
+from .terminal import has_colour, pretty, say, tell
 from .transcript import incident_form
 
 # What `parse` reads, while it comes: text with controls spelled out, or token ids.
@@ -32,6 +32,21 @@ HEAD = 24
 
 _BEGINS_WITH_A_CONTROL = re.compile(r"\s*\[?\s*(?:199999|2000(?:0\d|1[0-8]))(?!\w)")
 _BORDER = re.compile(r"[\s,\[\]]+")
+
+
+def decoded(parts: Iterable[bytes]) -> Iterator[str]:
+    """The text as it comes. An input that is empty, and bytes that are U+FFFD in it, are told on stderr."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+    whole, any_text = True, False
+    for part in chain(parts, [b""]):
+        text = decoder.decode(part, final=not part)
+        if whole and text.count("\ufffd") > part.count("\ufffd".encode()):
+            whole = False
+            say("warning: bytes that are no UTF-8 are read as \ufffd")
+        any_text = any_text or bool(text)
+        yield text
+    if not any_text:
+        say("warning: the input is empty")
 
 
 def first(source: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -105,7 +120,7 @@ def command(
         raise RequestError("--pretty is for people, --json for programs: choose one")
     selected = select_harmony(format, model, dialect=dialect)
     recent = RecentText()
-    source = recent.watch_text(iterdecode(chunks(file), "utf-8", "replace"))
+    source = recent.watch_text(decoded(chunks(file)))
     if selected is not None and not tokens:
         head, source = first(source)
         tokens = _BEGINS_WITH_A_CONTROL.match(head) is not None

@@ -15,6 +15,7 @@ from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.catalog.files.sources import FileSource, HubSource, parse_source
 from antiphon.catalog.files.store import InstalledModel, ModelStore, existing
 from antiphon.config import Config, ModelEntry, find_entry
+from antiphon.engines.gguf_file import is_gguf
 from antiphon.engines.machine import free_memory
 from antiphon.errors import AntiphonError, ModelError, NotFoundError
 from antiphon.errors.extras import require
@@ -68,6 +69,8 @@ def abilities(config: Config, name: str) -> tuple[Capabilities, dict[str, str]]:
 def pull(store: ModelStore, name: str, entry: ModelEntry) -> InstalledModel:
     """Fetches one model, having said what it is where the catalogue does not, and shows how far it is, on stderr."""
     source = parse_source(entry.source) if entry.source else None
+    if isinstance(source, FileSource):
+        check_file(source.path)
     if store.find(name) is None and (entry.memory or isinstance(source, HubSource)):
         what = entry.title or name
         if isinstance(source, HubSource) and not source.path:
@@ -124,5 +127,8 @@ def check_file(path: Path) -> None:
     if not path.exists():
         hint = near_file(path) or "`antiphon models` lists the names of models; hf:OWNER/REPO is fetched."
         raise ModelError(f"there is no file {path}", code="model_not_fetched", hint=hint)
+    if is_gguf(path):
+        return
     if path.suffix != ".gguf":
         raise ModelError(f"{path} is not called *.gguf", code="not_gguf", hint="A model is one GGUF file, or a name.")
+    raise ModelError(f"{path} is not a GGUF file", code="not_gguf", hint="Its first bytes are not “GGUF”.")

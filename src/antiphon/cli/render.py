@@ -19,7 +19,7 @@ from antiphon.formats.format import incidents_of
 from antiphon.tokens import Control, Piece, PieceDecoder, Tokenizer, decode, encode_pieces, spell
 
 from .completions import format_names
-from .files import LINES, chunks, named_in_errors
+from .files import LINES, chunks, error_line, named_in_errors
 from .options import (
     ConfigOption,
     DialectOption,
@@ -96,7 +96,7 @@ def command(
     check_limit(limit, lines=lines)
 
     def pieces_of(text: bytes, place: str) -> list[Piece]:
-        conversation = read_source(text, source)
+        conversation = read_source(text, source, place)
         prompt = selected.format.render(conversation, reply_as=None if whole else Role.ASSISTANT, history=history)
         for incident in incidents_of(prompt):
             tell(f"{place}: the history was repaired: {incident.code}", file=sys.stderr)
@@ -107,7 +107,7 @@ def command(
         return
     with named_in_errors(file):
         if mask:
-            show_mask(read_source(read_input(file), source), selected, history, json=json)
+            show_mask(read_source(read_input(file), source, str(file)), selected, history, json=json)
         elif show:
             shown = pretty(pieces_of(read_input(file), str(file)), selected.tokenizer, colour=has_colour())
             (print if has_colour() else tell)(*shown, sep="")
@@ -142,25 +142,25 @@ def write_lines(
             prompt = prompt_json(pieces_of(line, place), selected, ids=ids, complete=json)
         except AntiphonError as error:
             failed = True
-            say(f"{place}: {error.message}  [{error.code}]{f'  {error.hint}' if error.hint else ''}")
+            say(error_line(file, error, number))
         else:
             tell(as_json(prompt, indent=False))
     if failed:
         raise typer.Exit(1)
 
 
-def read_source(text: bytes, source: Source) -> Conversation:
+def read_source(text: bytes, source: Source, place: str) -> Conversation:
     match source:
         case Source.AUTO if b'"conversations"' in text and b'"messages"' not in text:
-            return read_source(text, Source.SHAREGPT)
+            return read_source(text, Source.SHAREGPT, place)
         case Source.AUTO:
-            return read_transcript(text)
+            return read_transcript(text, place=place)
         case Source.HARMONY_JSON:
             from antiphon.formats.harmony import read_conversation
 
             return read_conversation(text)
         case Source.OPENAI:
-            return read_transcript(text, chat=True)
+            return read_transcript(text, chat=True, place=place)
         case Source.SHAREGPT:
             from antiphon.conversion.convert import source_named
 

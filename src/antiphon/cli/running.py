@@ -53,10 +53,12 @@ def check_free(host: str, port: int) -> None:
             lower = f": ports below {PRIVILEGED} are the system's" if port < PRIVILEGED else ""
             raise ConfigError(f"you may not listen at port {port}{lower}", code="port_taken", hint="Say --port 8080.")
         case errno.EADDRNOTAVAIL:
-            hint = "--host 127.0.0.1 is this machine alone, --host 0.0.0.0 all of its addresses."
-            raise ConfigError(f"{host} is no address of this machine", code="port_taken", hint=hint)
+            raise ConfigError(f"{host} is no address of this machine", code="port_taken", hint=HOSTS)
         case _:
-            raise ConfigError(f"cannot listen at {host}:{port}: {fault.strerror}", code="port_taken")
+            raise ConfigError(f"cannot listen at {host}:{port}: {fault.strerror}", code="port_taken", hint=HOSTS)
+
+
+HOSTS = "--host 127.0.0.1 is this machine alone, --host 0.0.0.0 all of its addresses."
 
 
 def bind_fault(host: str, port: int) -> OSError | None:

@@ -13,7 +13,7 @@ from typing import Annotated
 from antiphon.catalog.capabilities import capability_fields, capability_lines
 from antiphon.config import Config, find_entry
 from antiphon.engines.none import NoEngine
-from antiphon.http.gate.keys import KeyFile
+from antiphon.http.gate.keys import LAST_REMOVED, Key, KeyFile
 from antiphon.http.server.server import bound, certificate, is_loopback, on_loop, serving
 from antiphon.library.app import ModelSummary, assembled
 from antiphon.library.reload import Reload, set_up
@@ -185,10 +185,10 @@ def announce_to(
         able = capability_fields(summary.capabilities)
         print_json({"url": url, "model": name} | ({"ollama": also} if also else {}) | able)
         return
-    keys = bool(KeyFile(Path(config.server.keys)).read())
+    keys = KeyFile(Path(config.server.keys)).read()
     tell(f"antiphon {__version__} serves {name} at {url}/v1  (Ctrl-C stops)\n")
     body = f'{{"model": "{name}", "messages": [{{"role": "user", "content": "What is the capital of Japan?"}}]}}'
-    key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys else ""
+    key = "    -H 'authorization: Bearer YOUR_KEY' \\\n" if keys is not None else ""
     route = "chat/completions" if config.engine.open else "render"
     tell(f"Try:\n  curl {url}/v1/{route} -H 'content-type: application/json' \\\n{key}    -d '{body}'\n")
     tell("\n".join(places(config, url, also, keys=keys)) + "\n")
@@ -203,7 +203,7 @@ def announce_to(
     sys.stdout.flush()
 
 
-def places(config: Config, url: str, also: str | None, *, keys: bool) -> Iterator[str]:
+def places(config: Config, url: str, also: str | None, *, keys: list[Key] | None) -> Iterator[str]:
     """Yields the places that answer, and who may ask: a line each."""
     if config.server.playground:
         yield f"playground  {url}"
@@ -214,4 +214,11 @@ def places(config: Config, url: str, also: str | None, *, keys: bool) -> Iterato
     tools = [*filter(None, [config.tools.names, config.tools.mcp])]
     yield f"tools       {', '.join(tools)}" if tools else "tools       none (--tools browser, --mcp FILE)"
     open_to = "this machine" if is_loopback(config.server.host) else "everybody who reaches it"
-    yield "keys        needed: antiphon keys list" if keys else f"keys        none: open to {open_to}"
+    if keys is None:
+        yield f"keys        none: open to {open_to}"
+    else:
+        yield (
+            "keys        needed: antiphon keys list"
+            if keys
+            else f"keys        {LAST_REMOVED.format(config.server.keys)}"
+        )

@@ -16,7 +16,8 @@ from .terminal import tell
 
 def command(
     server: Annotated[
-        int | None, typer.Argument(metavar="[PORT|PID]", help="Which one; needed where several run.")
+        str | None,
+        typer.Argument(metavar="[PORT|PID|URL]", help="Which one, as `antiphon ps` has it; needed where several run."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it has ended.")] = True,
     json: JsonOption = False,
@@ -25,7 +26,10 @@ def command(
 
     They have `server.drain` seconds (30 by default).
     """
-    chosen = choose(running_servers(run_folder(os.environ)), server)
+    number = None if server is None else server.rstrip("/").rpartition(":")[2]
+    if number is not None and not (number.isascii() and number.isdigit()):
+        raise RequestError(f"{server!r} is no port, process or address", hint="antiphon ps lists those that run here.")
+    chosen = choose(running_servers(run_folder(os.environ)), int(number) if number else None)
     chosen.stop()
     if wait:
         chosen.wait()

@@ -100,7 +100,9 @@ def _address(store: str | None, config: Path | None) -> str:
 def _must_exist(address: str) -> None:
     """A file that is not there would be made, and found to be empty."""
     if address != MEMORY and not store_name(address) and not Path(address).expanduser().is_file():
-        raise ConfigError(f"there is no store {address}", code="store_unusable", hint="--store ADDRESS names another.")
+        folder = Path(address).expanduser().is_dir()
+        what = f"{address} is a folder, and a store is a file" if folder else f"there is no store {address}"
+        raise ConfigError(what, code="store_unusable", hint="--store ADDRESS names another.")
 
 
 @contextmanager

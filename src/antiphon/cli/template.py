@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os.path import expanduser, isfile
 from pathlib import Path
 from typing import Annotated
 
@@ -101,6 +102,9 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Check what is understood of a chat template and its replies. Exit code 1 when something would be lost."""
+    if not target.endswith(".gguf") and isfile(expanduser(target)) and not is_place(target):
+        hint = f"Name a .jinja file, a {SETTINGS_FILE}, a GGUF file, or a folder with one of these."
+        raise ConfigError(f"{target} is no file with a chat template", hint=hint)
     if is_place(target):
         found = template_at(target, replies)
     else:

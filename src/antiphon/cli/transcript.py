@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from datetime import date
 from typing import Any
 
@@ -10,7 +11,9 @@ import msgspec
 
 from antiphon.conversation import Conversation, Incident, OpaquePart, ReasoningEffort, Settings, ToolSpec
 from antiphon.conversation.json import FullMessageJson, full_message_json, message_json, message_of
-from antiphon.errors import ParseError, Position
+from antiphon.errors import ParseError, Position, json_words, near_field, utf8_words
+
+from .terminal import say
 
 
 class TranscriptMessage(FullMessageJson, frozen=True, forbid_unknown_fields=True):
@@ -44,22 +47,33 @@ class IncidentForm(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
 
 
-def read_transcript(text: str | bytes, *, chat: bool = False) -> Conversation:
+_FIELDS = (*TranscriptForm.__struct_fields__, *TranscriptMessage.__struct_fields__, *SettingsForm.__struct_fields__)
+
+
+def read_transcript(text: str | bytes, *, chat: bool = False, place: str = "") -> Conversation:
     """The conversation of a transcript or a chat request: an object with ``messages``, or their list alone.
 
-    ``chat``: it is a chat request, whatever it looks like. Raises `ParseError` with the JSON path of what is wrong,
+    ``chat``: it is a chat request, whatever it looks like. Fields of one that have no effect are named on stderr, with
+    ``place``. Raises `ParseError` with the JSON path of what is wrong,
     and for a chat request `RequestError`.
     """
     try:
+        text = text if isinstance(text, str) else text.removeprefix(BOM_UTF8)
         source = msgspec.json.decode(text)
         source = {"messages": source} if isinstance(source, list) else source
         if chat or is_chat_request(source):
             # Only here: a program that reads no request need not wait for the wire's readers.
             from antiphon.api.chat.conversation import conversation_of
             from antiphon.api.chat.schema import ChatRequest
+            from antiphon.wire.json import decode
 
-            # From text: it keeps the spelling of a call's arguments.
-            return conversation_of(msgspec.json.decode(msgspec.json.encode(source), type=ChatRequest))
+            body = msgspec.json.encode(source)  # a text keeps the spelling of a call's arguments
+            msgspec.json.decode(body, type=ChatRequest)
+            request, names = decode(body, ChatRequest)
+            if names.ignored:
+                say(f"warning: {place and f'{place}: '}{', '.join(names.ignored)}: not known, and ignored")
+            with names.restored_in_errors():
+                return conversation_of(request)
         form = msgspec.convert(source, TranscriptForm)
     except msgspec.ValidationError as error:
         from antiphon.wire.json import invalid
@@ -67,9 +81,8 @@ def read_transcript(text: str | bytes, *, chat: bool = False) -> Conversation:
         message, _, path = str(error).partition(" - at `")
         message = message.replace("Invalid enum value", "unknown value")
         position = Position(path=path.rstrip("`") or "$")
-        raise ParseError(
-            message, code="transcript", position=position, hint=invalid(str(error), TranscriptForm).hint
-        ) from None
+        hint = invalid(str(error), TranscriptForm).hint or near_field(message, *_FIELDS)
+        raise ParseError(message, code="transcript", position=position, hint=hint) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise not_json(text, error) from None
     return Conversation(
@@ -81,15 +94,19 @@ def read_transcript(text: str | bytes, *, chat: bool = False) -> Conversation:
 
 def not_json(text: str | bytes, error: Exception) -> ParseError:
     """The error of a text that is no JSON, at the line and column of what is wrong."""
+    if not text.strip():
+        return ParseError("not JSON: it is empty", code="transcript", hint='A conversation is {"messages": [...]}.')
     try:
-        json.loads(text)
+        json.loads(text if isinstance(text, str) else text.decode("utf-8"))
     except json.JSONDecodeError as found:
         position = Position(line=found.lineno, column=found.colno)
-        return ParseError(f"not JSON: {found.msg}", code="transcript", position=position)
+        return ParseError(f"not JSON: {json_words(found)}", code="transcript", position=position)
     except RecursionError:
         return ParseError("not readable as JSON: it is nested too deeply", code="transcript")
-    except UnicodeDecodeError:
-        return ParseError(f"not JSON: {error}", code="transcript")
+    except UnicodeDecodeError as found:
+        before = found.object[: found.start].decode()
+        position = Position(line=before.count("\n") + 1, column=len(before) - before.rfind("\n"))
+        return ParseError(f"not JSON: {utf8_words(found)}", code="transcript", position=position)
     return ParseError(f"not readable as JSON: {error}", code="transcript")
 
 

@@ -268,7 +268,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise ConfigError(f"{where}: {why}", position=Position(path=where))
         if taken := alias_fault(self.models, shipped_entries().keys() - self.models.keys()):
             where = f"models.{taken[0]}.aliases"
-            raise ConfigError(f"{where}: {taken[1]}", position=Position(path=where))
+            hint = "A table [models.NAME] of that name changes what the name means; an alias cannot."
+            raise ConfigError(f"{where}: {taken[1]}", position=Position(path=where), hint=hint)
 
     @property
     def entries(self) -> Entries:

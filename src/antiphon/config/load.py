@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -212,8 +213,12 @@ def _read(file: Path, *, required: bool) -> dict[str, Any]:
 
 
 def _unknown(key: KeyPath, place: Path | str) -> ConfigError:
-    known = [dotted(one) for one in known_keys(Config)]
-    return ConfigError(f"unknown key {dotted(key)!r} in {place}", code="unknown_key", hint=near(dotted(key), known))
+    keys = known_keys(Config)
+    elsewhere = [dotted(one) for one in keys if one[-1] in get_close_matches(key[-1], [one[-1]], cutoff=0.7)]
+    hint = near(dotted(key), [*map(dotted, keys)])
+    if elsewhere and not hint.startswith("Did"):
+        hint = f"Did you mean {', '.join(elsewhere)}?"
+    return ConfigError(f"unknown key {dotted(key)!r} in {place}", code="unknown_key", hint=hint)
 
 
 # What `antiphon doctor --tune` measured here: a layer of the configuration, over which whatever is set counts.
@@ -249,7 +254,7 @@ def read_tuned(file: Path) -> Tuned | None:
     """Reads the measured settings; None where there are none. Raises `ConfigError` for a file of another form."""
     try:
         return msgspec.toml.decode(file.read_bytes(), type=Tuned)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError, ValueError) as error:
         raise ConfigError(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
+from os.path import exists, expanduser, isdir
 from typing import Literal
 
 import msgspec
@@ -241,6 +242,8 @@ def _other_names(name: str, entries: Entries) -> str:
         return f"Of Hugging Face's hub it is hf:{name}. Other models: {WAYS}"
     from antiphon.formats.template import builtin_templates  # a table that a name which is right need not wait for
 
+    if exists(here := expanduser(name)):
+        return f"{name} is a {'folder' if isdir(here) else 'file'} here, and no GGUF file. Models: {WAYS}"
     known = {*entries, *(alias for entry in entries.values() for alias in entry.aliases)}
     formats = {"harmony", "openchatml", *builtin_templates().names}
     of_format = f"{name} is a format, for `--format` or the table of a model. " if name in formats else ""

@@ -118,6 +118,9 @@ def target_named(name: str) -> Target:
     formats = known_formats()
     if name in formats.names:
         return TemplateTarget(formats.get(name, KNOWN_CONTROLS))
+    if name in JSON:
+        hint = "chat is the form that data sets have it in."
+        raise NotFoundError(f"the form {name} is read, not written", code="format_not_found", hint=hint)
     openai = "OpenAI's chat requests are the form chat, its Responses the form responses."
     hint = openai if name == "openai" else near(name, [*TARGETS, *formats.names])
     raise NotFoundError(f"unknown form {name!r}", code="format_not_found", hint=hint)

@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.conversation import FUNCTIONS, Channel, Conversation, Loss, Message, Role, TextPart, ToolSpec
 from antiphon.conversation.calls import NAMELESS, make_answer, make_call
-from antiphon.errors import ParseError, Position
+from antiphon.errors import ParseError, Position, utf8_words
 from antiphon.formats.harmony import read_message, write_message
 from antiphon.structs import ready
 from antiphon.tokens import well_formed
@@ -24,7 +24,7 @@ from .json_text import Entry, Repeated, entries, temporary
 
 ENOUGH = 65_536
 """So many bytes always suffice to detect the form."""
-HINT = "Name it with --from."
+HINT = "Name its form (--from): openchatml, harmony, harmony-ids, harmony-json, chat, responses or sharegpt."
 _OPENCHATML = re.compile(r"---\s*\n|version\s*:|(?s:.*?)(?:<\|literal\|>|<<\||\b(?:call_id|intent)=)")
 
 
@@ -39,6 +39,13 @@ def detect(head: bytes) -> str:
         return "openchatml" if _OPENCHATML.match(text) else "harmony"
     if _OPENCHATML.match(text) or "<|start|>" in text:
         return "openchatml"
+    if not text:
+        raise ParseError("this is empty", code="unknown_form")
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        if error.reason != "unexpected end of data":
+            raise ParseError(f"this is no text: {utf8_words(error)}", code="unknown_form") from None
     raise ParseError("this looks like no form of a conversation that is known here", code="unknown_form", hint=HINT)
 
 

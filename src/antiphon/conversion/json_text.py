@@ -17,7 +17,7 @@ import msgspec
 
 from antiphon.conversation import Message
 from antiphon.conversation.json import FullMessageJson, full_message_json, message_of
-from antiphon.errors import ParseError
+from antiphon.errors import ParseError, json_words, utf8_words
 from antiphon.errors.place import Place
 from antiphon.structs import ready
 
@@ -172,7 +172,7 @@ class JsonText:
             except json.JSONDecodeError as error:
                 cut = error.msg.startswith("Unterminated") or error.pos > len(self._text) - LONGEST_WORD
                 if self._over or not cut:
-                    raise self.error(error.msg, error.pos) from None
+                    raise self.error(json_words(error), error.pos) from None
             except RecursionError as error:
                 raise ParseError(f"not readable as JSON: {error}", code="not_json") from None
             else:
@@ -193,5 +193,6 @@ class JsonText:
         try:
             self._text = self._text[self._at :] + self._utf8.decode(data, self._over)
         except UnicodeDecodeError as error:
-            raise ParseError(f"not readable as JSON: {error}", code="not_json") from None
+            place = self._place.after(self._text[self._at :] + error.object[: error.start].decode())
+            raise ParseError(f"not JSON: {utf8_words(error)}", code="not_json", position=place.position()) from None
         self._at = 0

@@ -304,6 +304,8 @@ def failed(status: int, words: str) -> AntiphonError:
             return EngineError(f"the engine's server redirects ({status})", hint="Give the url that it redirects to.")
         case 400 | 422:
             return RequestError("the engine refused the request", hint="The reason is in the log at the level debug.")
+        case 404:
+            return EngineError("the engine's server has no such route (404)", hint="Is the engine's kind the server's?")
         case 429 | 503:
             return OverloadedError("the engine takes nothing now", hint="Try again in a moment.")
         case _:

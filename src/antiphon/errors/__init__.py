@@ -27,6 +27,7 @@ each code means, and its HTTP status, is in `antiphon.errors.codes`.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
@@ -171,6 +172,19 @@ class ModelError(AntiphonError):
     default_code = "model_error"
 
 
+def json_words(error: ValueError) -> str:
+    """The words of a `json.JSONDecodeError` without its place, and without the preposition before it."""
+    return str(vars(error).get("msg", error)).removesuffix(" at").removesuffix(" starting")
+
+
+def utf8_words(error: UnicodeDecodeError) -> str:
+    """The words of what is no UTF-8, without its place."""
+    return f"the byte 0x{error.object[error.start]:02x} is no UTF-8"
+
+
+_MOST_LISTED = 40
+
+
 def words_of(error: BaseException) -> str:
     """An error of another library in its words, one of the system without its number and the path."""
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -180,5 +194,12 @@ def near(name: str, names: Collection[str]) -> str:
     """A hint that lists the names most like ``name``."""
     names = tuple(dict.fromkeys(names))
     close = difflib.get_close_matches(name, names, n=5, cutoff=0.5)
-    known = f"Known: {', '.join(sorted(names)[:40])}." if names else "There is none here."
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    known = f"Known: {', '.join(sorted(names)[:_MOST_LISTED])}{more}." if names else "There is none here."
     return f"Did you mean {', '.join(close)}?" if close else known
+
+
+def near_field(reason: str, *fields: str) -> str | None:
+    """Names fields like one that msgspec does not know (``Object contains unknown field `x` …``); else None."""
+    found = re.search(r"unknown field `([^`]+)`", reason)
+    return near(found[1], fields) if found else None

@@ -48,7 +48,7 @@ NAMES: Mapping[Any, str] = {
     type: "a type",
 }
 EXAMPLES: Mapping[Any, str] = {
-    str: '"…"', int: "1", float: "0.5", bool: "True", bytes: 'b"…"', Mapping: "{…}", dict: "{…}",
+    str: '"…"', int: "1", float: "0.5", bool: "True", bytes: 'b"…"', Mapping: "{…}", dict: "{…}", type: "int",
 }  # fmt: skip
 LISTS: Collection[Any] = (Sequence, list, tuple, set, frozenset, Iterable, Collection)
 UNIONS: Collection[Any] = (Union, types.UnionType)

@@ -27,6 +27,7 @@ from antiphon.errors import Position, RequestError, near
 from antiphon.generation import TurnRequest
 from antiphon.tools import FunctionTool, Offer, Toolbox
 from antiphon.tools.call import DescribedToolSet
+from antiphon.tools.function import WANTED
 from antiphon.wire.json import decode, encode_given
 
 from .checks import refused
@@ -172,7 +173,7 @@ def _read(tool: GivenTool, path: str) -> ToolSpec | FunctionTool:
         return FunctionTool(tool)
     except (TypeError, ValueError, NameError, AttributeError, msgspec.MsgspecError) as error:
         reason = str(error).partition("\n")[0].removeprefix(f"{name}: ")
-        hint = "Give a function with a name, and each parameter a type that JSON can carry (str, list[int] …)."
+        hint = f"Give a function. {WANTED}"
         raise refused(path, f"{name} cannot be a tool: {reason}.", hint, code="invalid_type") from error
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import isfile
 from typing import Any
 
 from antiphon.api.chat import conversation as chat_wire
 from antiphon.catalog.known_formats import KNOWN_CONTROLS, known_formats
 from antiphon.conversation import Conversation, Incident, Message, MessageEnded, ParserEvent, Role
 from antiphon.conversion import Conversion, Loss
-from antiphon.errors import Position, RequestError
+from antiphon.errors import AntiphonError, Position, RequestError
 from antiphon.formats import Format, HistoryPolicy
 from antiphon.formats import openchatml as transcripts
 from antiphon.formats.format import incidents_of
@@ -118,7 +119,14 @@ def convert(source: str | bytes, to: str, *, form: str | None = None, lenient: b
     warnings: list[str] = []
     conversion = Conversion(to=to, source=form, lenient=lenient, on_loss=losses.append, on_warning=warnings.append)
     data = _utf8(source) if isinstance(source, str) else source
-    text = b"".join(conversion.run([data])).decode("utf-8", "surrogateescape")
+    try:
+        text = b"".join(conversion.run([data])).decode("utf-8", "surrogateescape")
+    except AntiphonError as error:
+        if error.hint is not None:
+            error.hint = error.hint.replace("--lenient", "lenient=True").replace("--from", "form=…")
+        if error.code == "unknown_form" and isfile(data):
+            error.hint = f"{source!r} is the name of a file; give its text: pathlib.Path(…).read_text()."
+        raise
     return Converted(text, tuple(losses), tuple(warnings))
 
 

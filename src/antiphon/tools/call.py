@@ -14,6 +14,7 @@ import msgspec
 
 from antiphon.conversation import Channel, JsonSchema, Message, OpaquePart, Part, TextPart, ToolNamespace, ToolSpec
 from antiphon.conversation.calls import make_answer
+from antiphon.errors import json_words
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -219,7 +220,8 @@ def _parse(body: str) -> dict[str, Any]:
     try:
         values = json.loads(body, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_number)
     except json.JSONDecodeError as error:
-        raise BadArguments(f"the arguments are not JSON: {error.msg}", line=error.lineno, column=error.colno) from error
+        what = f"the arguments are not JSON: {json_words(error)}"
+        raise BadArguments(what, line=error.lineno, column=error.colno) from error
     except RecursionError as error:
         raise BadArguments("the arguments are nested too deeply") from error
     except ValueError as error:  # a number of thousands of digits

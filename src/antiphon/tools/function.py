@@ -97,6 +97,9 @@ class _Job(Future[Any]):
             self.set_result(result)
 
 
+WANTED = "Each parameter needs a name, and a type that JSON can carry (str, list[int] …)."
+
+
 class FunctionTool(DescribedTool):
     """A function, ``async`` or not, as a tool.
 

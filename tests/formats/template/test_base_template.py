@@ -320,3 +320,12 @@ def test_messages_are_those_of_the_chat_endpoint() -> None:
     """Content may be a list of text parts there."""
     parts = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
     assert internlm().messages2prompt([parts]) == internlm().messages2prompt([user("ab")])
+
+
+def test_a_file_that_names_no_template_and_describes_none_is_an_error_with_the_near_names() -> None:
+    with pytest.raises(TemplateError, match="no chat template is called 'chatmll'") as error:
+        load_template_json('{"model_name": "chatmll"}')
+    assert "chatml" in (error.value.hint or "")
+    with pytest.raises(TemplateError, match="unknown field `usr`") as error:
+        load_template_json('{"model_name": "chatml", "usr": "x"}')
+    assert "user" in (error.value.hint or "")

@@ -22,6 +22,9 @@ from .lines import Lanes, Line, LineReader, body_of
 _PIECE = 2**20
 _FRAME = 4096
 """Bytes of a line beside its body at most."""
+_FORM = 'A line is {"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}.'
+_MOST_NAMED = 20
+"""Further lines that cannot be run, as an error names them."""
 _PAUSES = (0.0, 1.0, 5.0, 30.0)
 """Seconds before a line is tried again for which there was no room, or whose engine was lost."""
 
@@ -48,9 +51,10 @@ class Tally:
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """The answer that an earlier run wrote of a line, as far as it matters."""
+    """The answer that an earlier run wrote of a line, as far as it matters; a request has no ``response``."""
 
     custom_id: str
+    response: msgspec.Raw
 
 
 class _Files(msgspec.Struct, frozen=True):
@@ -104,9 +108,12 @@ class OfflineBatch:
                 reader.feed(piece)
         reader.close()
         if reader.faults:
-            fault = reader.faults[0]
+            fault, *others = reader.faults
             position = Position(path=fault.param, line=fault.line)
-            raise RequestError(fault.message, code="bad_batch", position=position)
+            lines = ", ".join(str(other.line) for other in others[:_MOST_NAMED])
+            more = ", …" if len(others) > _MOST_NAMED else ""
+            hint = f"{_FORM} Others that cannot be run: {lines}{more}." if others else _FORM
+            raise RequestError(fault.message, code="bad_batch", position=position, hint=hint)
         return reader.lines
 
     def _requested(self, line: Line) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from antiphon.errors import near
 from antiphon.formats import Format
 from antiphon.generation import Model
 from antiphon.generation.unfinished import OffLoop, TurnMemory
@@ -34,7 +35,9 @@ def server_tools(context: Context, wire: ChatRequest, format: Format, *, session
         return ServerToolUse(offer, session)
     for i, name in enumerate(requested):
         if not offer.has(name):
-            raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.")
+            names = [*(spec.name for spec in offer.specs), *(namespace.name for namespace in offer.builtins)]
+            hint = near(name[:64], names)
+            raise refused(f"server_tools[{i}]", f"this server has no tool {name[:64]!r}.", hint=hint)
     return ServerToolUse(offer.only(requested), session)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import filecmp
 import importlib
 import importlib.util
@@ -89,8 +90,9 @@ class FileSource(msgspec.Struct, frozen=True):
                 part.unlink()
                 self._copy(part, progress)
         except OSError as error:
+            hint = MAKE_ROOM if error.errno == errno.ENOSPC else self._hint()
             raise ModelError(
-                f"cannot copy {self.path}: {error.strerror}", code="model_not_fetched", hint=self._hint()
+                f"cannot copy {self.path}: {error.strerror}", code="model_not_fetched", hint=hint
             ) from None
         return Fetched(part)
 

@@ -17,7 +17,7 @@ from antiphon.conversation.calls import GivenCalls
 from antiphon.conversion.convert import source_named
 from antiphon.conversion.detect import HarmonyJsonReader, JsonReader, ShareGptReader, Survey, detect, read_function
 from antiphon.conversion.json_text import Repeated
-from antiphon.errors import AntiphonError, ParseError, Position
+from antiphon.errors import AntiphonError, ParseError, Position, utf8_words
 from antiphon.generation.images import check_seen
 from antiphon.structs import ready
 
@@ -63,7 +63,8 @@ class RowReader:
         except RecursionError:
             raise ParseError("the row is nested too deeply", code="not_json") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ParseError(f"the row is not JSON: {error}", code="not_json", hint="One JSON object a line.") from None
+            words = utf8_words(error) if isinstance(error, UnicodeDecodeError) else str(error)
+            raise ParseError(f"the row is not JSON: {words}", code="not_json", hint="One JSON object a line.") from None
         form = form_of(value, self.field) if self.form == AUTO else self.form
         form = "harmony-json" if form == "harmony" and "messages" in value else form
         if form in FORMS:

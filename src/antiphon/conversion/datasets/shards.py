@@ -88,6 +88,8 @@ class Folder:
     ) -> None:
         self._path, self._kind, self._rows, self._length = path, kind, rows, length
         self.state = State(version=__version__, settings=dict(settings), inputs=list(inputs))
+        if path.exists() and not path.is_dir():
+            raise _refused(f"{path} is a file, and what is written is a folder", "Name a folder.")
         path.mkdir(parents=True, exist_ok=True)
         before = None if force else former(path)
         if before is not None:

@@ -21,7 +21,7 @@ from antiphon.conversation import (
     ToolNamespace,
     ToolSpec,
 )
-from antiphon.errors import FormatError, ParseError, Position
+from antiphon.errors import FormatError, ParseError, Position, json_words
 
 from .controls import CONSTRAIN
 
@@ -203,7 +203,7 @@ def _loads(source: str | bytes) -> Any:
         return json.loads(source)
     except json.JSONDecodeError as error:
         at = Position(offset=error.pos, line=error.lineno, column=error.colno)
-        raise ParseError(f"not JSON: {error.msg}", code="not_json", position=at) from None
+        raise ParseError(f"not JSON: {json_words(error)}", code="not_json", position=at) from None
     except (UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"not readable as JSON: {error}", code="not_json") from None
 

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from antiphon.conversation import FUNCTIONS, Channel, End, JsonSchema, Message, ToolSpec
-from antiphon.errors import RequestError
+from antiphon.errors import RequestError, json_words
 
 from .finding import E_CALL, E_CONSTRAINT, Problem
 from .yaml_header import yaml_problem
@@ -107,7 +107,7 @@ def _json_problem(text: str) -> Problem | None:
     try:
         _decode(text, _FORM)
     except json.JSONDecodeError as error:
-        problem = f"the body is not JSON: {error.msg} at its line {error.lineno}, column {error.colno}"
+        problem = f"the body is not JSON: {json_words(error)} at its line {error.lineno}, column {error.colno}"
         return _not_promised(problem, error.pos, "The head promises <|constrain|>json.")
     except RecursionError:
         return None if is_json(text) else _not_promised("the body is not JSON")

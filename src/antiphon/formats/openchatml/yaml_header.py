@@ -237,6 +237,8 @@ def read_header(text: str, start: Place) -> DocumentHeader | Finding:
         wrong = yaml_problem(error, text)
         rule: RuleName = "header-form" if isinstance(error, _FormError) else "header-yaml"
         return _finding(rule, wrong.message, text, start, wrong.line, wrong.column, wrong.hint)
+    except UnicodeEncodeError:  # what is no UTF-8 stands in the text as surrogates
+        return _finding("header-yaml", "the header has bytes that are no UTF-8", text, start)
     except (yaml.YAMLError, ValueError) as error:
         return _finding("header-yaml", f"the YAML is malformed: {error}".splitlines()[0], text, start)
     if not isinstance(fields, dict) or node is None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon.errors import TemplateError
+from antiphon.errors import TemplateError, near
 from antiphon.structs import ready
 
 from . import CallForm, Pairs, ReplyDescription
@@ -34,13 +34,15 @@ def load_replies(text: str, kind: Literal["json", "toml"]) -> ReplyDescription:
         found = msgspec.convert(value, ready(ReplyDescription))
     except msgspec.ValidationError as error:
         raise TemplateError(str(error), code="bad_replies", hint=_HINT) from None
-    if fault := _unknown(value, msgspec.to_builtins(found), "$") or _fault(found):
+    if unknown := _unknown(value, msgspec.to_builtins(found), "$"):
+        raise TemplateError(f"unknown key {unknown[0]!r}", code="bad_replies", hint=f"{unknown[1]} {_HINT}")
+    if fault := _fault(found):
         raise TemplateError(fault, code="bad_replies", hint=_HINT)
     return found
 
 
-def _unknown(given: Any, known: Any, path: str) -> str:
-    """The message on the first key that a description does not have; empty where it has them all."""
+def _unknown(given: Any, known: Any, path: str) -> tuple[str, str] | None:
+    """The first key that a description does not have, and the names like it; None where it has them all."""
     if isinstance(given, Mapping):
         pairs = [(f"{path}.{key}", value, known.get(key)) for key, value in given.items()]
         wrong = [where for key, (where, _, _) in zip(given, pairs, strict=True) if key not in known]
@@ -48,10 +50,10 @@ def _unknown(given: Any, known: Any, path: str) -> str:
         pairs = [(f"{path}[{i}]", value, known[i]) for i, value in enumerate(given)]
         wrong = []
     else:
-        return ""
+        return None
     if wrong:
-        return f"unknown key {wrong[0]!r}"
-    return next(filter(None, (_unknown(value, made, where) for where, value, made in pairs)), "")
+        return wrong[0], near(wrong[0].rpartition(".")[2], known)
+    return next(filter(None, (_unknown(value, made, where) for where, value, made in pairs)), None)
 
 
 def _fault(found: ReplyDescription) -> str:

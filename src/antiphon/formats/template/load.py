@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon.errors import Position, TemplateError
+from antiphon.errors import Position, TemplateError, near, near_field
 from antiphon.structs import ready
 
 from . import base
@@ -52,12 +52,16 @@ def load_template_json(
     try:
         given = msgspec.json.decode(text, type=ready(JsonTemplate))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise TemplateError(f"the chat template is no such JSON: {error}", code="bad_template") from error
+        hint = near_field(str(error), *JsonTemplate.__struct_fields__)
+        raise TemplateError(f"the chat template is no such JSON: {error}", code="bad_template", hint=hint) from error
     registry = templates if templates is not None else builtin_templates()
     name = given.model_name or default_name
     fields = {key: value for key, value in msgspec.structs.asdict(given).items() if value is not None}
     fields.pop("model_name", None)
     fields.pop("model_path", None)
+    if name not in registry and not fields:
+        what = f"no chat template is called {name!r}, and the file describes none"
+        raise TemplateError(what, code="bad_template", hint=near(name, registry.names))
     template = registry.get(name) if name in registry else class_of(name, Blocks(), {}, Rule())
     return name, template(**fields)
 

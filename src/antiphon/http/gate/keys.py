@@ -17,6 +17,8 @@ from antiphon.errors import ConfigError, NotFoundError, near, words_of
 from antiphon.structs import ready
 
 PREFIX = "ak-"
+LAST_REMOVED = "no key any more, so nobody may ask: `antiphon keys add NAME` makes one; without {} all may who reach it"
+"""The state after the last key was removed, which does not open a server."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
@@ -151,8 +153,14 @@ class KeyFile:
     def _write(self, keys: list[Key]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}")
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self.path)
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(keys)) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.path)
+        except FileExistsError:  # not ours, and not to be removed
+            raise
+        except OSError as error:
+            new.unlink(missing_ok=True)
+            raise ConfigError(f"cannot write {self.path}: {error.strerror}", code="unwritable_output") from None

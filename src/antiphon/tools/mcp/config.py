@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from antiphon.errors import ConfigError
+from antiphon.errors import ConfigError, near_field
 from antiphon.structs import ready
 from antiphon.tools.network import Network
 from antiphon.tools.pool import PoolSize
@@ -202,7 +202,10 @@ def read_mcp_config(text: str, environ: Mapping[str, str] | None = None) -> dict
     try:
         servers = msgspec.json.decode(text, type=ready(McpConfig)).mcp_servers
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(f"the MCP configuration cannot be read: {error}", code="mcp_config") from error
+        what = str(error) if text.strip() else "it is empty"
+        hint = near_field(what, *McpServer.__struct_encode_fields__, *McpOAuth.__struct_encode_fields__)
+        hint = hint or 'It is {"mcpServers": {"NAME": {"command": …}}}, as other MCP clients have it.'
+        raise ConfigError(f"the MCP configuration cannot be read: {what}", code="mcp_config", hint=hint) from error
     variables = os.environ if environ is None else environ
     return {name: _with_secrets(name, _checked(name, server), variables) for name, server in servers.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -315,6 +316,10 @@ def _text(message: types.SamplingMessage) -> str:
 CALL_SECONDS = 300.0
 
 
+NOT_STARTED = frozenset({errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC})
+"""Errors of a command that the system cannot run."""
+
+
 class Connector:
     """Makes connections with one server; they share its credentials, so that a token is refreshed once."""
 
@@ -343,8 +348,13 @@ class Connector:
     async def connected(self, http: McpHttpClient | None) -> AsyncGenerator[Client, None]:
         """A client with its session, until the block is left."""
         if http is None:
-            async with self._client(self._process()) as client:
-                yield client
+            try:
+                async with self._client(self._process()) as client:
+                    yield client
+            except OSError as error:
+                if error.errno in NOT_STARTED:  # uvloop names no file
+                    error.filename = error.filename or self._server.command
+                raise
             return
         url, largest = self._server.url or "", self._reach.body
         transport = streamable_http_client(url, http_client=http, max_sse_event_size=largest)

@@ -87,6 +87,9 @@ def fault_of_error(name: str, error: BaseException) -> McpFault:
     if isinstance(leaf, OSError) and leaf.filename:
         what = f"its command {str(leaf.filename)!r} cannot be run: {leaf.strerror}"
         return McpFault(what, "Check the command of its table, and that PATH has it.")
+    if isinstance(leaf, BrokenPipeError | ConnectionResetError) or first_line(leaf) == "Connection closed":
+        hint = "Run its command by hand: it must go on, and speak MCP on its standard input and output."
+        return McpFault("its process ended, or closed the connection", hint, transient=True)
     return McpFault(first_line(leaf) or type(leaf).__name__, transient=True)
 
 

@@ -75,7 +75,7 @@ _RAW = "Control tokens are structure here, never text."
 _SEARCH = "Use n, or best_of with completions."
 _CHAT = "Use chat completions."
 _SERVED = 'Use server_tools: ["browser"], or web_search in Responses, where the server runs it.'
-_PROMPT = "Send what the model is to read in this route's own field."
+_PROMPT = "Send messages in chat completions and Messages, input in Responses, prompt in completions."
 _STORED = "Use the Responses API."
 _ELSEWHERE = "This route has no such field."
 

@@ -1,4 +1,6 @@
 // Requests to the server that sent this page, and nothing else; each is recorded for the view of the wire.
+import { t } from "./strings.js";
+
 const BASE = new URL("../../", import.meta.url);
 const MOST_RECORDED = 40;
 const MOST_TEXT = 4_000_000;
@@ -32,7 +34,7 @@ export async function call(path, { method = "POST", body, signal, onEvent, debug
   } catch (error) {
     record.error = error.name;
     if (error.name === "AbortError") throw error;
-    throw new ApiError({ kind: "offline", message: String(error.message) });
+    throw new ApiError({ kind: "offline", message: t("offline") });
   }
   record.head = performance.now() - sent;
   record.status = answer.status;

@@ -56,11 +56,19 @@ function viewNamed() {
 
 const Loading = () => html`<section class="view" aria-busy="true"></section>`;
 
+const Away = () => html`<section class="view"><p class="problem" role="status">${t("offline")}</p></section>`;
+
+// A file that did not come is requested under another name: some browsers remember that it was not there.
+function load(name, shown, attempt = 0) {
+  VIEWS[name] = shown;
+  import(`./${name}_view.js${attempt ? `?${attempt}` : ""}`).then((loaded) => { VIEWS[name] = loaded[LATER[name]]; }, () => {
+    VIEWS[name] = Away;
+    setTimeout(load, POLL, name, Away, attempt + 1);
+  }).then(draw);
+}
+
 function viewOf(name) {
-  if (!VIEWS[name]) {
-    VIEWS[name] = Loading;
-    import(`./${name}_view.js`).then((loaded) => { VIEWS[name] = loaded[LATER[name]]; draw(); }, () => { delete VIEWS[name]; });
-  }
+  if (!VIEWS[name]) load(name, Loading);
   return VIEWS[name];
 }
 
