@@ -86,7 +86,8 @@ class ControlSpellings:
 
     def suspicious(self, text: str) -> bool:
         """The text contains the beginning of a spelling that is not whole."""
-        return self.leads.search(self.whole.sub("", text)) is not None
+        leads = self.leads.search  # A whole spelling has one, too.
+        return leads(text) is not None and leads(self.whole.sub("", text)) is not None
 
     def open_end(self, text: str) -> int:
         """The end of the text without its last blanks, when a spelling may begin there and go on behind it; else -1."""
@@ -147,9 +148,11 @@ class MarkedText:
         end = self._spellings.open_end(text)
         if end >= 0:
             text = text[:end] + self._break + text[end:]
-        if self._thorough:
-            return self._spellings.leads.sub(f"\\g<0>{self._break}", text)
-        return self._spellings.whole.sub(f"{self._open}\\g<0>{self._close}", text)
+        spelling = self._spellings.leads if self._thorough else self._spellings.whole
+        if spelling.search(text) is None:  # Most texts; a template of `sub` would be looked up for each.
+            return text
+        before, behind = ("", self._break) if self._thorough else (self._open, self._close)
+        return spelling.sub(f"{before}\\g<0>{behind}", text)
 
     def plain(self, text: str) -> str:
         """The text without its marks, none of which is ASCII."""
