@@ -37,7 +37,7 @@ def written(frames: list[Path]) -> int:
     images = [Image.open(frame).convert("RGB") for frame in frames]
     times = [int(frame.stem.partition("-")[2]) for frame in frames]
     target = DOCS / "picture.webp"
-    images[0].save(target, save_all=True, append_images=images[1:], duration=times, loop=1, quality=80, method=6)
+    images[0].save(target, save_all=True, append_images=images[1:], duration=times, loop=1, quality=50, method=6)
     answered = len(images) - 4  # then three views
     images[answered + 1].save(DOCS / "picture-still.webp", quality=80, method=6)
     return target.stat().st_size
