@@ -349,6 +349,11 @@ async def test_what_is_not_through_when_the_server_stops_goes_on_with_the_next(t
     assert queued == []
 
 
+async def test_a_server_that_never_ran_a_batch_stops_as_any_other() -> None:
+    async with alive(app(scripted(script))) as application:
+        assert (await get(application, "/v1/models")).status == 200
+
+
 async def test_a_server_without_batches_has_none() -> None:
     async with alive(app(scripted(script), batches=BatchesConfig(enabled=False))) as application:
         assert (await get(application, "/v1/batches")).status == 404

@@ -154,7 +154,7 @@ ROOMS = (
             "tokens/wordpiece.py": "tokens/test_wordpiece.py tokens/test_slices.py",
             "tokens/*.py": "tokens/test_encode.py tokens/test_pieces.py tokens/test_slices.py",
             "generation/constraint.py": "grammar/test_cost.py generation/test_constrain.py",
-            "generation/normalize.py": "generation/test_turn.py",
+            "generation/normalize.py": "generation/test_turn.py api/test_names_walk.py",
             "http/client.py": "api/test_framing.py api/test_bad_input.py api/test_slow_clients.py "
             "api/test_hanging_up.py",
             "http/server/connection.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py",
@@ -171,7 +171,7 @@ ROOMS = (
         "grammar",
         {
             "grammar/rules.py": "grammar/test_ecma.py grammar/test_schema.py grammar/test_law.py",
-            "grammar/following.py": "grammar/test_edges.py grammar/test_grammar.py "
+            "grammar/following.py": "api/test_finish.py grammar/test_edges.py grammar/test_grammar.py "
             "grammar/test_cost.py generation/test_constrain.py",
             "grammar/limits.py": "grammar/test_edges.py grammar/test_limits.py grammar/test_cost.py "
             "grammar/test_grammar.py generation/test_compile.py",
@@ -209,7 +209,9 @@ ROOMS = (
         {
             "formats/openchatml/lint/*.py": "formats/openchatml/test_lint.py",
             "formats/conformance.py": "formats/openchatml/test_conformance.py cli/test_conformance_command.py",
-            "formats/openchatml/*.py": "formats/openchatml/test_conformance.py formats/openchatml/test_events.py "
+            "formats/openchatml/edited.py": "editors/test_server.py",
+            "formats/openchatml/*.py": "formats/openchatml/test_format.py formats/openchatml/test_conformance.py "
+            "formats/openchatml/test_events.py "
             "formats/openchatml/test_round_trip.py formats/openchatml/test_declarations.py "
             "formats/openchatml/test_machine.py formats/openchatml/test_schemas.py formats/openchatml/test_exits.py "
             "formats/openchatml/test_canonical.py formats/openchatml/test_projection.py "
@@ -235,6 +237,7 @@ ROOMS = (
     Room(
         "generation",
         {
+            "generation/normalize.py": "generation/test_turn.py api/test_names_walk.py",
             "generation/*.py": "generation/test_turn.py generation/test_steps.py generation/test_rounds.py "
             "generation/test_sequences.py generation/test_sampled_history.py generation/test_cut_replies.py "
             "generation/test_recall.py generation/test_constrain.py generation/test_compile.py "
