@@ -80,8 +80,8 @@ ROOMS = (
             "http/errors.py": "api/test_error_shapes.py api/test_bad_input.py api/test_messages.py "
             "api/test_ollama.py api/databricks api/test_faults.py api/test_heads.py api/test_keys.py",
             "http/journal.py": "api/test_journal.py api/test_streams_resumed.py api/test_streams_survive.py",
-            "http/post.py": "api/test_chat.py api/test_bad_input.py api/test_stream.py api/test_hanging_up.py "
-            "api/test_completions.py api/test_streams_resumed.py api/test_rates.py",
+            "http/post.py": "api/test_messages_routes.py api/test_chat.py api/test_bad_input.py api/test_stream.py "
+            "api/test_hanging_up.py api/test_completions.py api/test_streams_resumed.py api/test_rates.py",
             "http/re*.py": "api/test_streams_resumed.py api/test_streams_survive.py api/test_dead_servers.py "
             "api/test_responses_life.py",
             "http/run*.py": "api/test_responses_life.py api/test_streams_resumed.py api/test_responses_stored.py",
@@ -148,6 +148,7 @@ ROOMS = (
             "tokens/gguf.py": "tokens/test_wordpiece.py tokens/test_table.py tokens/test_gguf.py",
             "tokens/hf*.py": "tokens/test_steps.py tokens/test_hf.py tokens/test_slices.py",
             "tokens/pretokenizers.py": "tokens/test_gguf.py",
+            "tokens/sentencepiece_model.py": "tokens/test_sentencepiece_model.py",
             "tokens/slices.py": "tokens/test_steps.py tokens/test_slices.py tokens/test_encode.py",
             "tokens/table.py": "tokens/test_table.py tokens/test_wordpiece.py tokens/test_bpe.py tokens/test_hf.py "
             "tokens/test_slices.py",
