@@ -238,12 +238,11 @@ ROOMS = (
     Room(
         "generation",
         {
-            "generation/normalize.py": "generation/test_turn.py api/test_names_walk.py",
             "generation/*.py": "generation/test_turn.py generation/test_steps.py generation/test_rounds.py "
             "generation/test_sequences.py generation/test_sampled_history.py generation/test_cut_replies.py "
             "generation/test_recall.py generation/test_constrain.py generation/test_compile.py "
             "generation/test_precedence.py generation/test_calls_preferred.py generation/test_cancel.py "
-            "api/test_chat.py api/test_layer.py",
+            "api/test_chat.py api/test_layer.py api/test_names_walk.py api/test_images_seen.py",
         },
     ),
     Room("conversion", {"conversion/*.py": "conversion cli/test_convert.py api/test_convert.py"}),
