@@ -74,7 +74,8 @@ ROOMS = (
             "http/server/watchdog.py": "api/test_watchdog.py",
             "http/server/*.py": "api/test_framing.py api/test_slow_clients.py api/test_uvicorn.py "
             "api/test_watchdog.py api/test_tls.py",
-            "api/responses/request.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py",
+            "api/responses/request.py": "api/test_client_mcp_servers.py api/test_responses_client_mcp.py "
+            "api/test_streams_survive.py",
             "http/origins.py": "api/test_browser_gate.py api/test_keys.py api/test_hosts.py",
             "http/route.py": "api/test_protocol_edges.py api/test_keys.py",
             "http/errors.py": "api/test_error_shapes.py api/test_bad_input.py api/test_messages.py "
